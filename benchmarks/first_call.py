@@ -15,7 +15,6 @@ that finds what that stored, which have other schedules. Without a GPU, kernels 
 interpreter on few rows: then only `compile` counts.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -189,13 +188,11 @@ def compare_tuned(program: str, folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
+    from harness import table_of
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title=f"First call of the {program}: seconds by the clock (on the processor)")
-    table.add_column("state")
-    for part in (*PARTS, "together"):
-        table.add_column(part, justify="right")
+    title = f"First call of the {program}: seconds by the clock (on the processor)"
+    table = table_of(title, "state", *PARTS, "together")
     for state, result in results.items():
         seconds: list[tuple[float, float]] = [tuple(result["seconds"][part]) for part in PARTS]
         together = (sum(clock for clock, _ in seconds), sum(cpu for _, cpu in seconds))
@@ -204,9 +201,9 @@ def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def main() -> None:
-    from harness import read_options
+    from harness import make_parser, publish, read_options
 
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--layers", type=int, default=32, help="of the model")
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
     parser.add_argument("--tune", action="store_true", help="the layer; needs a GPU")
@@ -223,8 +220,7 @@ def main() -> None:
             if tunes and program == "layer":
                 figures[program] |= compare_tuned(program, Path(folder) / "tuned")
             print_table(program, figures[program])
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    publish(options, **figures)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from fleet.models import Setting, sd3
 from torch.utils.flop_counter import FlopCounterMode
+from xla_llama import XlaStep
 
 import coda_ir
 from coda_ir.float64 import computing_in_float64
@@ -111,6 +112,10 @@ class KeysAndValues(Part):
 
     def step(self, function: Any) -> Step:
         return self._step(function, self._filled())
+
+    def xla(self) -> XlaStep:
+        """Return the step of LLaMA by XLA. Raises ImportError without JAX for the device."""
+        return XlaStep(self.model, self.ids, self.known)
 
     def exact(self) -> Tensors:
         """Return the exact result, starting from the keys and values of the model in bf16, like all
@@ -212,6 +217,10 @@ class StartOfPrompt(Part):
 
     def step(self, function: Any) -> Step:
         return partial(self._logits, function, self.ids)
+
+    def xla(self) -> XlaStep:
+        """Return the step of LLaMA by XLA. Raises ImportError without JAX for the device."""
+        return XlaStep(self.model, self.ids, shown=CHECKED)
 
     def exact(self) -> Tensors:
         return self._logits(self.model, self.ids[:, :CHECKED])
@@ -336,6 +345,8 @@ class Row:
     tokens: int
     make: Callable[[Setting], Case]
     """The model with random weights, and the inputs of its step."""
+    is_in_jax: bool = False
+    """True if the model is written in JAX, too."""
 
 
 def _of(
@@ -352,15 +363,17 @@ def _of(
 
 
 ROWS = (
-    Row("llama-7b prefill", "flops", 32, 32, 2048, _of("llama", StartOfPrompt)),
+    Row("llama-7b prefill", "flops", 32, 32, 2048, _of("llama", StartOfPrompt), is_in_jax=True),
     Row("llama-7b prefill float8", "flops", 32, 32, 2048, _of("llama", StartOfPrompt, "rowwise")),
-    Row("llama-7b decode", "bytes", 32, 32, 512, _of("llama", KeysAndValues)),
+    Row("llama-7b decode", "bytes", 32, 32, 512, _of("llama", KeysAndValues), is_in_jax=True),
     *(
         Row(f"llama-7b decode {r}", "bytes", 32, 32, 512, _of("llama", KeysAndValues, r))
         for r in ("int8", "float8", "int4")
     ),
-    Row("llama-13b prefill", "flops", 40, 40, 2048, _of("llama-13b", StartOfPrompt)),
-    Row("llama-13b decode", "bytes", 40, 40, 512, _of("llama-13b", KeysAndValues)),
+    Row(
+        "llama-13b prefill", "flops", 40, 40, 2048, _of("llama-13b", StartOfPrompt), is_in_jax=True
+    ),
+    Row("llama-13b decode", "bytes", 40, 40, 512, _of("llama-13b", KeysAndValues), is_in_jax=True),
     Row("sd3 step", "flops", 24, 24, 0, ImageStep),
     Row("mamba-2.8b prefill", "flops", 64, 8, 8192, _of("mamba-2.8b", StartOfPrompt)),
     Row("mamba-2.8b decode", "bytes", 64, 64, 512, _of("mamba-2.8b", RecurrentStates)),

@@ -1,4 +1,4 @@
-"""Published models in one table: eager PyTorch, torch.compile and coda, both in CUDA graphs, too.
+"""Published models in one table: eager PyTorch, torch.compile, coda, both in CUDA graphs, and XLA.
 
     python benchmarks/rows.py --json rows.json --rows 'llama-7b*'
     python benchmarks/rows.py --json rows.json --rows '*' --budget 1200
@@ -15,7 +15,8 @@ Millijoules come from the GPU's counter, where `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run,
 on the same device.
-torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
+torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll. XLA
+runs LLaMA in bf16, written in JAX, if JAX is installed.
 `--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
 """
@@ -39,6 +40,7 @@ from rich.console import Console
 from row_cases import (
     ROWS,
     Case,
+    KeysAndValues,
     RecurrentStates,
     Row,
     StartOfPrompt,
@@ -46,6 +48,7 @@ from row_cases import (
     Tensors,
     in_float64,
 )
+from xla_llama import XlaStep
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
@@ -56,7 +59,9 @@ from coda_ir.tuning.measurer import Deadline
 
 PRODUCTS = "products alone"
 """Those with the weights of linear maps, by cuBLAS, of a prompt: what variants are held against."""
-VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS)
+XLA = "xla"
+VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS, XLA)
+"""XLA is last: the others start processes, which is unsafe once JAX has started threads."""
 CAPTURED = {COMPILED_GRAPHS: COMPILED, CODA_GRAPHS: CODA}
 """Variants that replay a CUDA graph of another one."""
 SLOW_S = 0.4
@@ -139,6 +144,8 @@ def prepare(
             if name == PRODUCTS and isinstance(case, StartOfPrompt):
                 step = case.products()
                 _, record.first_call_s[name] = harness.timed(step)
+            elif name == XLA and isinstance(case, StartOfPrompt | KeysAndValues):
+                step, record.first_call_s[name] = harness.timed(case.xla)
             elif base not in steps and name in CAPTURED:
                 record.notes[name] = f"{base} failed"
                 continue
@@ -191,7 +198,11 @@ def times(steps: Mapping[str, Step]) -> dict[str, float]:
     three calls.
     """
     slow = {name: harness.timed(step)[1] > SLOW_S for name, step in steps.items()}
-    fast: dict[str, harness.Candidate] = {n: step for n, step in steps.items() if not slow[n]}
+    fast: dict[str, harness.Candidate] = {
+        name: step.queued if isinstance(step, XlaStep) else step
+        for name, step in steps.items()
+        if not slow[name]
+    }
     found = {name: timing.median for name, timing in harness.time_interleaved(fast).items()}
     for name, step in steps.items():
         if slow[name]:
@@ -355,7 +366,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             record = Record(row.name, layers, row.all_layers, row.bound)
             records.append(record)
         is_prompt = row.tokens > 0 and row.bound == "flops"
-        missing = record.missing([name for name in names if name != PRODUCTS or is_prompt])
+        lacks = {PRODUCTS: not is_prompt, XLA: not row.is_in_jax}
+        missing = record.missing([name for name in names if not lacks.get(name)])
         if missing and not end.is_over:
             setting = _setting(options, row, layers)
             measure(record, row, setting, missing, end, options.profile)

@@ -227,16 +227,42 @@ def _has_rows_in_place(joined: coda.ConcatOp) -> bool:
 
 def storage_root(value: SSAValue) -> SSAValue:
     """Return the value whose memory `value` shares; `value` itself if it has its own."""
-    while True:
-        if is_view(value.owner):
-            assert isinstance(value.owner, Operation)
-            value = value.owner.operands[0]
-        elif (operand := overwritten(value)) is not None:
-            value = operand
-        elif (placed := placement(value)) is not None:
-            value = placed
-        else:
-            return value
+    while (shared := _shared_with(value)) is not None:
+        value = shared
+    return value
+
+
+def _shared_with(value: SSAValue) -> SSAValue | None:
+    """Return the value of which `value` is a view, that it overwrites, or whose part it is."""
+    if is_view(value.owner):
+        assert isinstance(value.owner, Operation)
+        return value.owner.operands[0]
+    operand = overwritten(value)
+    return placement(value) if operand is None else operand
+
+
+def stale_reads(ops: Iterable[Operation]) -> Iterator[tuple[Operation, CallOp]]:
+    """Yield each operator that reads a tensor after a call in place has changed it, and the call.
+
+    Such a program is wrong: the operator is to read what was there before. Kernels that overwrite
+    an operand with other uses copy it first.
+    """
+    changed: dict[SSAValue, CallOp] = {}
+    for op in ops:
+        for value in read_by(op) if changed and not is_view(op) else ():
+            call = changed.get(storage_root(value))
+            if call is not None and not _holds(value, call.outputs[0]):
+                yield op, call
+        if isinstance(op, CallOp) and op.in_place is not None:
+            changed[storage_root(op.inputs[0])] = op
+
+
+def _holds(value: SSAValue, changed: SSAValue) -> bool:
+    """Return whether `value` is `changed`, a view of it, or what a later change made of it."""
+    shared: SSAValue | None = value
+    while shared is not None and shared is not changed:
+        shared = _shared_with(shared)
+    return shared is changed
 
 
 def is_donated(argument: BlockArgument) -> bool:

@@ -7,20 +7,20 @@ from functools import cached_property
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     FileLineColLoc,
-    FusedLoc,
     IntAttr,
+    LocationAttr,
     ModuleOp,
     StringAttr,
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
-from coda_ir.remarks import Remark, collect_remarks, fused_parts
+from coda_ir.remarks import Remark, collect_remarks, leaf_locations
 
 VIEWS = (ReshapeOp, SliceOp, TransposeOp)
 """Operators that move nothing."""
@@ -135,15 +135,10 @@ def _numbers_inside(kernel: Operation) -> Iterator[int]:
         yield from _numbers(op.location)
 
 
-def _numbers(location: Attribute) -> Iterator[int]:
-    match location:
-        case FileLineColLoc() if location.filename.data == MARK:
-            yield location.line.data
-        case FusedLoc():
-            for inner in fused_parts(location):
-                yield from _numbers(inner)
-        case _:
-            return
+def _numbers(location: LocationAttr) -> Iterator[int]:
+    for leaf in leaf_locations(location):
+        if isinstance(leaf, FileLineColLoc) and leaf.filename.data == MARK:
+            yield leaf.line.data
 
 
 def viewed(value: SSAValue) -> Iterator[SSAValue]:

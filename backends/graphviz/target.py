@@ -11,6 +11,7 @@ from coda_ir.backends.graphviz.dot import Graph, title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
 from coda_ir.backends.graphviz.ir_view import draw_function
 from coda_ir.diagnostics import CodaError
+from coda_ir.signatures import signature_of
 
 VIEWS = ("ir", "fusion")
 
@@ -39,14 +40,17 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
 
 
 def chosen_functions(module: ModuleOp, entry: str | None) -> list[FuncOp]:
-    """Return the functions with a body, or the one with the given name. Raises CodaError if there
-    is none.
+    """Return the functions with a body, or the one with the given name.
+
+    Raises CodaError if there is none, and for an argument or a result that is not a tensor.
     """
     functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
     chosen = [func for func in functions if entry in (None, func.sym_name.data)]
     if entry is not None and not chosen:
         names = ", ".join(func.sym_name.data for func in functions) or "none"
         raise CodaError(f"no function '{entry}'", f"the functions are {names}")
+    for func in chosen:
+        signature_of(func)
     return chosen
 
 

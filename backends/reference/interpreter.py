@@ -25,7 +25,7 @@ from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, is_wide_partial, n
 from coda_ir.dialects.torch import CallOp as TorchCallOp, VjpOp
 from coda_ir.functions import find_entry
 from coda_ir.shape_rules import UNKNOWN
-from coda_ir.signatures import stated_dtype
+from coda_ir.signatures import signature_of, stated_dtype
 from coda_ir.storage import last_uses
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
@@ -131,9 +131,10 @@ def check_arguments(func_op: FuncOp, args: Tensors) -> dict[str, int]:
     """Return the sizes of the symbols of `func_op` for a call with `args`.
 
     Raises CodaError for a wrong number of arguments, a wrong shape, an integer where a float is
-    expected or the other way round, and a symbol bound to two sizes.
+    expected or the other way round, a symbol bound to two sizes, and a function that takes or
+    returns something else than tensors.
     """
-    name = func_op.sym_name.data
+    name = signature_of(func_op).name
     if len(args) != len(func_op.args):
         raise CodaError(
             f"{name} takes {len(func_op.args)} arguments, not {len(args)}",

@@ -18,9 +18,8 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness import read_options
+from harness import read_options, table_of
 from rich.console import Console
-from rich.table import Table
 
 from coda_ir.progress import Progress
 from fleet.measure import (
@@ -96,10 +95,9 @@ def _write(path: Path, records: Sequence[Record]) -> None:
 
 def _print(console: Console, records: Sequence[Record]) -> None:
     """Print the records by ratio, the slowest first, and the geometric means."""
-    table = Table()
     names = [name for name in ALL if any(name in record.milliseconds for record in records)]
-    for column in ("model", "part", *names, "ratio", "error / eager's", "first call s", "GiB"):
-        table.add_column(column)
+    columns = ("model", "part", *names, "ratio", "error / eager's", "first call s", "GiB")
+    table = table_of("", *columns, texts=2)
     for record in sorted(records, key=lambda record: -(record.ratio or 99)):
         table.add_row(*_row(record, names))
     console.print(table)

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -105,7 +105,9 @@ def _time(record: Record, steps: Mapping[str, Callable[[], Tensors]], rounds: in
     for name, candidate in steps.items():
         record.peak_gib[name] = harness.peak_memory(candidate)
     timings = harness.time_interleaved(steps, rounds=rounds)
-    record.milliseconds = {name: timing.median for name, timing in timings.items()}
+    # Where the GPU waits for the host, as in SigLIP 2, medians over all rounds of equal programs
+    # differed by up to 1.7.
+    record.milliseconds = {name: timing.fastest_round for name, timing in timings.items()}
 
 
 def _compare(record: Record, results: Mapping[str, Tensors], exact: Tensors) -> None:
@@ -186,12 +188,12 @@ def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
     """Return the results of an eager copy of the model in float64, or in float32 if an operator
-    lacks float64.
+    lacks float64, or the GPU the memory.
     """
-    try:
+    with suppress(RuntimeError):  # what it holds is free before another copy is made
         return _in_type(model, step, inputs, torch.float64)
-    except RuntimeError:
-        return _in_type(model, step, inputs, torch.float32)
+    harness.release_memory()
+    return _in_type(model, step, inputs, torch.float32)
 
 
 def _in_type(

@@ -1,7 +1,7 @@
 """The models of the fleet: real widths, few layers, random weights in bfloat16."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -76,6 +76,11 @@ def _tokens(model: Any, setting: Setting) -> Mapping[str, Any]:
     shape = (setting.batch, setting.tokens)
     ids = torch.randint(0, model.config.vocab_size, shape, device=setting.device)
     return {"input_ids": ids}
+
+
+def _few_tokens(model: Any, setting: Setting) -> Mapping[str, Any]:
+    """Return 256 tokens at most: eager PyTorch stores a state for each pair of positions."""
+    return _tokens(model, replace(setting, tokens=min(setting.tokens, 256)))
 
 
 def _images(size: int, count: int, model: Any, setting: Setting) -> Mapping[str, Any]:
@@ -182,88 +187,56 @@ def _random(setting: Setting, *shape: int) -> torch.Tensor:
     return torch.randn(shape, device=setting.device, dtype=setting.dtype)
 
 
-def _steps(setting: Setting, count: int) -> torch.Tensor:
-    return torch.full((count,), 500, device=setting.device)
+def _steps(setting: Setting, count: int, noise: float = 500) -> torch.Tensor:
+    dtype = setting.dtype if isinstance(noise, float) else torch.long
+    return torch.full((count,), noise, device=setting.device, dtype=dtype)
 
 
-def _sd3(model: Any, setting: Setting) -> Mapping[str, Any]:
-    batch = 2 * setting.batch
-    return {
-        "hidden_states": _random(setting, batch, 16, 64, 64),
-        "encoder_hidden_states": _random(setting, batch, 333, 4096),
-        "pooled_projections": _random(setting, batch, 2048),
-        "timestep": _steps(setting, batch),
-        "return_dict": False,
-    }
+def _latents(
+    sizes: Sequence[int],
+    text: Sequence[int] = (),
+    *,
+    batch: int = 1,
+    noise: float = 500,
+    pooled: int = 0,
+    name: str = "hidden_states",
+    more: Inputs = lambda model, setting: {},
+) -> Inputs:
+    """Latents of `sizes`, words by channels of `text`, and the step of the `noise`: a number of
+    the stated type, unless it counts. There are `batch` times as many as the setting has.
+    """
+
+    def inputs(model: Any, setting: Setting) -> Mapping[str, Any]:
+        count = batch * setting.batch
+        return {
+            name: _random(setting, count, *sizes),
+            **({"encoder_hidden_states": _random(setting, count, *text)} if text else {}),
+            **({"pooled_projections": _random(setting, count, pooled)} if pooled else {}),
+            "timestep": _steps(setting, count, noise),
+            **more(model, setting),
+            "return_dict": False,
+        }
+
+    return inputs
 
 
-def _flux(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {
-        "hidden_states": _random(setting, setting.batch, 1024, 64),
-        "encoder_hidden_states": _random(setting, setting.batch, 512, 4096),
-        "pooled_projections": _random(setting, setting.batch, 768),
-        "timestep": torch.full((setting.batch,), 0.5, device=setting.device, dtype=setting.dtype),
-        "img_ids": torch.zeros(1024, 3, device=setting.device),
-        "txt_ids": torch.zeros(512, 3, device=setting.device),
-        "return_dict": False,
-    }
+def _positions(model: Any, setting: Setting) -> Mapping[str, Any]:
+    """The positions of the parts of an image and of words in Flux."""
+    counts = {"img_ids": 1024, "txt_ids": 512}
+    return {name: torch.zeros(n, 3, device=setting.device) for name, n in counts.items()}
 
 
-def _pixart(model: Any, setting: Setting) -> Mapping[str, Any]:
-    batch = 2 * setting.batch
-    return {
-        "hidden_states": _random(setting, batch, 4, 64, 64),
-        "encoder_hidden_states": _random(setting, batch, 120, 4096),
-        "timestep": _steps(setting, batch),
-        "added_cond_kwargs": {"resolution": None, "aspect_ratio": None},
-        "return_dict": False,
-    }
+def _resolutions(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {"added_cond_kwargs": {"resolution": None, "aspect_ratio": None}}
 
 
-def _dit(model: Any, setting: Setting) -> Mapping[str, Any]:
-    batch = 4 * setting.batch
-    return {
-        "hidden_states": _random(setting, batch, 4, 32, 32),
-        "timestep": _steps(setting, batch),
-        "class_labels": torch.zeros(batch, device=setting.device, dtype=torch.long),
-        "return_dict": False,
-    }
-
-
-def _sana(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {
-        "hidden_states": _random(setting, setting.batch, 32, 32, 32),
-        "encoder_hidden_states": _random(setting, setting.batch, 300, 2304),
-        "timestep": _steps(setting, setting.batch),
-        "return_dict": False,
-    }
-
-
-def _auraflow(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {
-        "hidden_states": _random(setting, setting.batch, 4, 64, 64),
-        "encoder_hidden_states": _random(setting, setting.batch, 256, 2048),
-        "timestep": torch.full((setting.batch,), 0.5, device=setting.device, dtype=setting.dtype),
-        "return_dict": False,
-    }
-
-
-def _unet(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {
-        "sample": _random(setting, setting.batch, 4, 64, 64),
-        "encoder_hidden_states": _random(setting, setting.batch, 77, 768),
-        "timestep": _steps(setting, setting.batch),
-        "return_dict": False,
-    }
+def _labels(model: Any, setting: Setting) -> Mapping[str, Any]:
+    labels = torch.zeros(4 * setting.batch, device=setting.device, dtype=torch.long)
+    return {"class_labels": labels}
 
 
 def _video(latents: Sequence[int], words: int, model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {
-        "hidden_states": _random(setting, 1, *latents),
-        "encoder_hidden_states": _random(setting, 1, words, 4096),
-        "timestep": _steps(setting, 1),
-        "return_dict": False,
-    }
+    return _latents(latents, (words, 4096))(model, replace(setting, batch=1))
 
 
 def _ltx(model: Any, setting: Setting) -> Mapping[str, Any]:
@@ -312,7 +285,8 @@ def sd3(layers: int) -> Member:
     """The transformer of Stable Diffusion 3 for 512 x 512 pixels; the medium model has 24
     layers.
     """
-    return _diffusion("sd3", "SD3Transformer2DModel", _sd3, {"num_layers": layers}, **SD3)
+    inputs = _latents((16, 64, 64), (333, 4096), batch=2, pooled=2048)
+    return _diffusion("sd3", "SD3Transformer2DModel", inputs, {"num_layers": layers}, **SD3)
 
 
 FLEET: tuple[Member, ...] = (
@@ -363,13 +337,14 @@ FLEET: tuple[Member, ...] = (
     _decoder("qwen3_moe", num_experts=32, num_experts_per_tok=4),
     _decoder("deepseek_v3", n_routed_experts=16, n_group=4, topk_group=2, first_k_dense_replace=1),
     _decoder("mamba", use_associative_scan=True),
-    _decoder("mamba2"),
+    replace(_decoder("mamba2"), inputs=_few_tokens),
+    replace(_decoder("nemotron_h"), inputs=_few_tokens),
     *map(_decoder, ("afmoe", "cwm", "doge", "ernie4_5_moe", "granite_swa", "jais2", "nanochat")),
     *map(_decoder, ("modernbert-decoder", "vaultgemma", "xglm")),
     _decoder("biogpt", max_position_embeddings=2048),
     _decoder("gpt_bigcode", n_positions=2048, n_layer=2),
     _decoder("gpt_neo", num_layers=2),
-    *map(_decoder, ("falcon_h1", "laguna", "ministral3", "nemotron_h", "qwen3_5_text")),
+    *map(_decoder, ("falcon_h1", "laguna", "ministral3", "qwen3_5_text")),
     _encoder("bert"),
     _encoder("roberta"),
     _encoder("modernbert"),
@@ -427,11 +402,16 @@ FLEET: tuple[Member, ...] = (
         decoder_num_hidden_layers=2,
     ),
     sd3(6),
-    _diffusion("flux", "FluxTransformer2DModel", _flux, {"num_layers": 2, "num_single_layers": 2}),
+    _diffusion(
+        "flux",
+        "FluxTransformer2DModel",
+        _latents((1024, 64), (512, 4096), noise=0.5, pooled=768, more=_positions),
+        {"num_layers": 2, "num_single_layers": 2},
+    ),
     _diffusion(
         "pixart",
         "PixArtTransformer2DModel",
-        _pixart,
+        _latents((4, 64, 64), (120, 4096), batch=2, more=_resolutions),
         {"num_layers": 4},
         sample_size=64,
         cross_attention_dim=1152,
@@ -442,17 +422,22 @@ FLEET: tuple[Member, ...] = (
     _diffusion(
         "dit",
         "DiTTransformer2DModel",
-        _dit,
+        _latents((4, 32, 32), batch=4, more=_labels),
         {"num_layers": 4},
         sample_size=32,
         in_channels=4,
         out_channels=8,
     ),
-    _diffusion("sana", "SanaTransformer2DModel", _sana, {"num_layers": 3}),
+    _diffusion(
+        "sana",
+        "SanaTransformer2DModel",
+        _latents((32, 32, 32), (300, 2304)),
+        {"num_layers": 3},
+    ),
     _diffusion(
         "auraflow",
         "AuraFlowTransformer2DModel",
-        _auraflow,
+        _latents((4, 64, 64), (256, 2048), noise=0.5),
         {"num_mmdit_layers": 2, "num_single_dit_layers": 2},
     ),
     _diffusion(
@@ -487,5 +472,12 @@ FLEET: tuple[Member, ...] = (
         text_len_t5=256,
     ),
     _diffusion("ltx", "LTXVideoTransformer3DModel", _ltx, {"num_layers": 2}),
-    _diffusion("unet", "UNet2DConditionModel", _unet, {}, sample_size=64, cross_attention_dim=768),
+    _diffusion(
+        "unet",
+        "UNet2DConditionModel",
+        _latents((4, 64, 64), (77, 768), name="sample"),
+        {},
+        sample_size=64,
+        cross_attention_dim=768,
+    ),
 )

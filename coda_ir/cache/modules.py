@@ -12,14 +12,7 @@ from threading import RLock
 from types import CodeType, ModuleType
 from typing import Any
 
-from coda_ir.cache.folder import (
-    MODULES,
-    cache_directory,
-    mark_used,
-    prune_to_limit,
-    size_limit,
-    write_whole,
-)
+from coda_ir.cache import folder
 
 _LOADING = RLock()
 """No thread finds a module that another one is still executing."""
@@ -37,7 +30,7 @@ def load_source(source: str, stem: str) -> ModuleType:
     with _LOADING:
         if full_name in sys.modules:
             return sys.modules[full_name]
-        path = cache_directory() / MODULES / f"{name}.py"
+        path = folder.cache_directory() / folder.MODULES / f"{name}.py"
         spec = ModuleSpec(full_name, _Loader(full_name, str(path), source), origin=str(path))
         spec.has_location = True
         return _import(spec)
@@ -71,7 +64,7 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the bytecode of the file if Python has it. Damaged bytecode is not used."""
-        if not size_limit():
+        if not folder.size_limit():
             return self.source_to_code(self._data, self.path)
         try:
             _write_unless_equal(Path(self.path), self._data)
@@ -88,10 +81,10 @@ def _write_unless_equal(path: Path, data: bytes) -> None:
     Raises OSError where it cannot be.
     """
     if path.is_file() and path.read_bytes() == data:
-        mark_used(path)
+        folder.mark_used(path)
     else:
-        write_whole(path, data)
-        prune_to_limit()
+        folder.write_whole(path, data)
+        folder.prune_to_limit()
 
 
 def _import(spec: ModuleSpec) -> ModuleType:

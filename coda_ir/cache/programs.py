@@ -15,18 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from coda_ir.cache import folder
 from coda_ir.cache.artifact import Artifact
-from coda_ir.cache.folder import (
-    DamagedEntryError,
-    mark_used,
-    program_path,
-    prune_to_limit,
-    reading_entry,
-    seal,
-    size_limit,
-    unseal,
-    write_whole,
-)
 from coda_ir.cache.origin import Origin
 from coda_ir.cache.toolchain import toolchain
 
@@ -57,13 +47,13 @@ class Entry:
     def to_bytes(self) -> bytes:
         body = {"artifact": self.artifact.to_data(), "files": dict(self.files)}
         lines = f"{json.dumps(vars(self.header))}\n{json.dumps(body)}\n".encode()
-        return seal(MAGIC, lines)
+        return folder.seal(MAGIC, lines)
 
     @staticmethod
     def from_bytes(data: bytes) -> Entry:
         """Read what `to_bytes` returns. Raises DamagedEntryError for anything else."""
-        lines = unseal(MAGIC, data).splitlines()
-        with reading_entry():
+        lines = folder.unseal(MAGIC, data).splitlines()
+        with folder.reading_entry():
             header, body = map(json.loads, lines)
             artifact = Artifact.from_data(body["artifact"])
             return Entry(Header(**header), artifact, dict(body["files"]))
@@ -83,7 +73,7 @@ class Request:
     def key(self) -> str | None:
         """The key, 64 hexadecimal digits; None if the program must not be looked up."""
         versions = toolchain()
-        if versions is None or not size_limit():
+        if versions is None or not folder.size_limit():
             return None
         parts = {
             "format": FORMAT,
@@ -106,15 +96,15 @@ def fetch(
     key = request.key()
     if key is None:
         return make()
-    path, notes = program_path(key), list[str]()
+    path, notes = folder.program_path(key), list[str]()
     try:
         found = _unstored.get(path) or load(key)
-    except DamagedEntryError as error:
+    except folder.DamagedEntryError as error:
         found, notes = None, [f"a damaged entry is replaced: {error.message}"]
     except OSError as error:
         found, notes = None, [f"an entry cannot be read: {error.strerror}"]
     if found is not None and request.origin.adopt(found.files):
-        mark_used(path)
+        folder.mark_used(path)
         return found.artifact
     made = make()
     return _store(key, request, made, *notes) if is_final() else made
@@ -126,11 +116,11 @@ def load(key: str) -> Entry | None:
     Raises DamagedEntryError for one that is damaged, and OSError where it cannot be read.
     """
     try:
-        entry = Entry.from_bytes(program_path(key).read_bytes())
+        entry = Entry.from_bytes(folder.program_path(key).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     if entry.header.key != key:
-        raise DamagedEntryError(f"it is the entry {entry.header.key}")
+        raise folder.DamagedEntryError(f"it is the entry {entry.header.key}")
     return entry
 
 
@@ -153,13 +143,13 @@ MOST_UNSTORED = 64
 
 def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artifact:
     """Write an entry if possible; return the artifact, with remarks about the cache."""
-    versions, path = toolchain(), program_path(key)
+    versions, path = toolchain(), folder.program_path(key)
     assert versions is not None, "there is no key without versions"
     header = Header(key, artifact.signature.name, request.architecture, versions, time.time())
     entry = Entry(header, artifact, dict(request.origin.files))
     try:
-        write_whole(path, entry.to_bytes())
-        prune_to_limit()
+        folder.write_whole(path, entry.to_bytes())
+        folder.prune_to_limit()
     except OSError as error:
         reason = error.strerror or str(error)
         notes = (*notes, f"the program is not stored in {path.parent}: {reason}")

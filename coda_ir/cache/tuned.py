@@ -14,18 +14,8 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from coda_ir.cache import folder
 from coda_ir.cache.decision import Decision
-from coda_ir.cache.folder import (
-    DamagedEntryError,
-    mark_used,
-    prune_to_limit,
-    reading_entry,
-    seal,
-    size_limit,
-    tuning_path,
-    unseal,
-    write_whole,
-)
 from coda_ir.cache.toolchain import toolchain
 
 FORMAT = 1
@@ -49,13 +39,13 @@ class TunedEntry:
     def to_bytes(self) -> bytes:
         data = asdict(self) | {"decision": self.decision.to_data()}
         line = f"{json.dumps(data)}\n".encode()
-        return seal(MAGIC, line)
+        return folder.seal(MAGIC, line)
 
     @staticmethod
     def from_bytes(data: bytes) -> TunedEntry:
         """Read what `to_bytes` returns. Raises DamagedEntryError for anything else."""
-        line = unseal(MAGIC, data)
-        with reading_entry():
+        line = folder.unseal(MAGIC, data)
+        with folder.reading_entry():
             fields = json.loads(line)
             decision = Decision.from_data(fields.pop("decision"))
             return TunedEntry(**fields, decision=decision)
@@ -85,14 +75,14 @@ MOST_KEPT = 256
 
 def load(key: str) -> TunedEntry | None:
     """Return the entry; None if there is none that can be read."""
-    path = tuning_path(key)
-    if not size_limit():
+    path = folder.tuning_path(key)
+    if not folder.size_limit():
         return _kept.get(path)
     try:
         entry = read(path)
-    except (DamagedEntryError, OSError):
+    except (folder.DamagedEntryError, OSError):
         return _kept.get(path)
-    mark_used(path)
+    folder.mark_used(path)
     return entry if entry.key == key else _kept.get(path)
 
 
@@ -105,18 +95,18 @@ def read(path: Path) -> TunedEntry:
 
 def store(key: str, gemm: str, bucket: int, device: str, decision: Decision) -> str | None:
     """Store a decision; return the reason if it could not be written."""
-    versions, path = toolchain(), tuning_path(key)
+    versions, path = toolchain(), folder.tuning_path(key)
     entry = TunedEntry(key, gemm, device, bucket, versions or {}, time.time(), decision)
     _kept[path] = entry
     while len(_kept) > MOST_KEPT:
         del _kept[next(iter(_kept))]
     if versions is None:
         return "sources of CODA IR were edited since this process read them"
-    if not size_limit():
+    if not folder.size_limit():
         return "the cache is switched off"
     try:
-        write_whole(path, entry.to_bytes())
-        prune_to_limit()
+        folder.write_whole(path, entry.to_bytes())
+        folder.prune_to_limit()
     except OSError as error:
         return f"{path.parent}: {error.strerror or error}"
     return None

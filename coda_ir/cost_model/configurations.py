@@ -20,6 +20,7 @@ from coda_ir.dialects.gemm import (
     is_power_of_two,
 )
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, group_sizes
+from coda_ir.dialects.gemm.warp_specialized import tile_obstacle
 
 Tile = tuple[int, int, int]
 
@@ -155,6 +156,8 @@ def configurations(
                 is_special |= _holds_products(cuts)
             loop = SPECIALIZED if is_special else "pointer" if tile[0] > 1 else ONE_ROW
             schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
+            if is_special and space.tile is None and tile_obstacle(cuts, schedule) is not None:
+                continue
             try:
                 found = Configuration.of(cuts, schedule, workload)
             except ValueError:

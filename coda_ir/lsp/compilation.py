@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 
-from xdsl.dialects.builtin import FusedLoc, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -21,7 +21,7 @@ from coda_ir.pipeline import (
     parse_pipeline,
 )
 from coda_ir.registry import get_all_passes
-from coda_ir.remarks import Remark, collect_remarks, fused_parts, source_position
+from coda_ir.remarks import Remark, collect_remarks, leaf_locations, source_position
 from coda_ir.symbolic_shapes import SymbolicSize
 from coda_ir.traffic import total_traffic, traffic_by_operator
 
@@ -171,8 +171,5 @@ def _kernels(module: ModuleOp) -> list[Kernel]:
 
 def _positions(location: LocationAttr) -> Iterator[Place]:
     """Yield all places in a location."""
-    if isinstance(location, FusedLoc):
-        for inner in fused_parts(location):
-            yield from _positions(inner)
-    elif (position := source_position(location)) is not None:
-        yield position
+    positions = map(source_position, leaf_locations(location))
+    yield from (position for position in positions if position is not None)

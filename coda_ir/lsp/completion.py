@@ -16,17 +16,11 @@ from lsprotocol.types import (
     SignatureInformation,
 )
 
+from coda_ir.frontends.coda_text import program
 from coda_ir.frontends.coda_text.arguments import REQUIRED, Formal, Signature
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS, FUNCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
-from coda_ir.frontends.coda_text.program import (
-    PREFIX,
-    EpilogueDefinition,
-    FunctionDefinition,
-    Scope,
-    files_of_library,
-)
 from coda_ir.frontends.coda_text.remedies import fill
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 from coda_ir.lsp.check import Check
@@ -165,7 +159,7 @@ class _Completion:
 
     def _definitions(self) -> Iterator[CompletionItem]:
         for name, meaning in self.check.scope.meanings.items():
-            if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
+            if isinstance(meaning, program.FunctionDefinition | program.EpilogueDefinition):
                 item = self._call(meaning.signature, CompletionItemKind.Function)
                 item.sort_text = f"3{name}"
                 yield item
@@ -221,12 +215,12 @@ class _Completion:
 
     def _files(self) -> Iterator[CompletionItem]:
         """Yield the other .coda files and folders in the folder that is written so far."""
-        if self.cursor.prefix.startswith(PREFIX):
-            for name in files_of_library():
+        if self.cursor.prefix.startswith(program.PREFIX):
+            for name in program.files_of_library():
                 yield self._item(name, CompletionItemKind.File)
             return
         if not os.path.dirname(self.cursor.prefix):
-            yield self._item(PREFIX, CompletionItemKind.Folder)
+            yield self._item(program.PREFIX, CompletionItemKind.Folder)
         folder = Path(self.check.path).parent / os.path.dirname(self.cursor.prefix)
         entries = sorted(folder.iterdir()) if folder.is_dir() else []
         for entry in entries:
@@ -249,10 +243,10 @@ class _Completion:
         return CompletionItem(label, kind=kind, detail=detail)
 
 
-def signature_of(scope: Scope, callee: str) -> Signature | None:
+def signature_of(scope: program.Scope, callee: str) -> Signature | None:
     """Return the signature of a function, an epilogue or an operator."""
     meaning = scope.meanings.get(callee)
-    if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
+    if isinstance(meaning, program.FunctionDefinition | program.EpilogueDefinition):
         return meaning.signature
     return SIGNATURES.get(callee) if meaning is None else None
 
@@ -272,7 +266,7 @@ def _describe(formal: Formal) -> str:
     return text if formal.default in (REQUIRED, None) else f"{text} = {formal.default}"
 
 
-def signature_help(scope: Scope, call: OpenCall) -> SignatureHelp | None:
+def signature_help(scope: program.Scope, call: OpenCall) -> SignatureHelp | None:
     """Return the parameters of the call around the cursor, and which one is being written."""
     signature = signature_of(scope, call.callee)
     if signature is None:

@@ -4,11 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from coda_ir.frontends.coda_text.program import (
-    EpilogueDefinition,
-    FunctionDefinition,
-    import_path,
-)
+from coda_ir.frontends.coda_text import program
 from coda_ir.frontends.coda_text.syntax import Import, Port, Span
 from coda_ir.frontends.coda_text.values import (
     PartialValue,
@@ -108,13 +104,13 @@ def _typed(value: Value | None) -> str:
 def _definition(check: Check, compilation: Compilation | None, symbol: Symbol) -> Iterator[str]:
     """Yield the header of a function or epilogue, and how it runs."""
     meaning = check.scope.meanings.get(symbol.name)
-    if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
+    if isinstance(meaning, program.FunctionDefinition | program.EpilogueDefinition):
         yield _code(header(check, meaning))
     if compilation is not None and symbol.name in compilation.functions:
         yield from _runs(check, compilation.functions[symbol.name])
 
 
-def header(check: Check, meaning: FunctionDefinition | EpilogueDefinition) -> str:
+def header(check: Check, meaning: program.FunctionDefinition | program.EpilogueDefinition) -> str:
     """Return the source of a definition up to its body."""
     name = meaning.tree.name.span
     kept: list[str] = []
@@ -124,7 +120,7 @@ def header(check: Check, meaning: FunctionDefinition | EpilogueDefinition) -> st
         kept.append(before if brace else line)
         if brace or (not comment and not code.strip()):
             break
-    word = "fn" if isinstance(meaning, FunctionDefinition) else "epilogue"
+    word = "fn" if isinstance(meaning, program.FunctionDefinition) else "epilogue"
     text = "\n".join(kept)[name.column - 1 :].strip()
     return f"{word} {text}"
 
@@ -142,10 +138,13 @@ def _runs(check: Check, function: FunctionKernels) -> Iterator[str]:
     )
 
 
-def _epilogue_of(check: Check, symbol: Symbol) -> EpilogueDefinition | None:
+def _epilogue_of(check: Check, symbol: Symbol) -> program.EpilogueDefinition | None:
     """Return the epilogue that a name is local to."""
     for definition in check.scope.meanings.values():
-        if isinstance(definition, EpilogueDefinition) and definition.scope.file == symbol.file:
+        if (
+            isinstance(definition, program.EpilogueDefinition)
+            and definition.scope.file == symbol.file
+        ):
             tree = definition.tree
             if tree.name.span.line <= symbol.line <= tree.body.span.end_line:
                 return definition
@@ -173,7 +172,7 @@ def _described_port(port: Port, kinds: dict[str, str]) -> str:
 
 
 def _import(check: Check, node: Import) -> str:
-    path = import_path(check.path, str(node.path.value))
+    path = program.import_path(check.path, str(node.path.value))
     names = [
         name for name, origin in check.scope.origins.items() if origin.rsplit(":", 2)[0] == path
     ]

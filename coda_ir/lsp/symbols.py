@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
-from coda_ir.frontends.coda_text import syntax
-from coda_ir.frontends.coda_text.program import (
-    RESERVED,
-    EpilogueDefinition,
-    FunctionDefinition,
-    Meaning,
-    Scope,
-)
+from coda_ir.frontends.coda_text import program, syntax
 
 NEGATION = "-x"
 """The name of the prefix sign, which `-` between two operands is not."""
@@ -70,7 +63,7 @@ class SymbolTable:
     imports: list[syntax.Import] = field(default_factory=list[syntax.Import])
 
     @staticmethod
-    def of(scope: Scope) -> SymbolTable:
+    def of(scope: program.Scope) -> SymbolTable:
         """Build the table of everything that the parser understood of a file."""
         table = SymbolTable()
         _Resolver(scope, table).file()
@@ -110,7 +103,7 @@ def _covering(items: dict[tuple[int, int], _Item], line: int, column: int) -> _I
 class _Resolver:
     """Fills a table by walking the tree of a file."""
 
-    def __init__(self, scope: Scope, table: SymbolTable):
+    def __init__(self, scope: program.Scope, table: SymbolTable):
         self.scope = scope
         self.table = table
         self.local: dict[str, Symbol] = {}
@@ -155,7 +148,7 @@ class _Resolver:
         self._expression(node)
 
     def _is_known(self, name: str) -> bool:
-        return name in self.local or name in self.scope.meanings or name in RESERVED
+        return name in self.local or name in self.scope.meanings or name in program.RESERVED
 
     def _epilogue(self, node: syntax.Epilogue) -> None:
         for port in node.ports:
@@ -235,31 +228,31 @@ class _Resolver:
                 self._record(parameters[argument.keyword.text], argument.keyword.span)
 
 
-def top_level_symbol(scope: Scope, name: str) -> Symbol | None:
+def top_level_symbol(scope: program.Scope, name: str) -> Symbol | None:
     """Return the symbol of a name at the top level of a file, wherever it was imported from."""
     if name not in scope.meanings:
         return None
     file, line, column = scope.origins[name].rsplit(":", 2)
     kind: SymbolKind = "const"
     match scope.meanings[name]:
-        case FunctionDefinition():
+        case program.FunctionDefinition():
             kind = "function"
-        case EpilogueDefinition():
+        case program.EpilogueDefinition():
             kind = "epilogue"
         case _:
             pass
     return Symbol(name, kind, file, int(line), int(column))
 
 
-def parameter_symbols(meaning: Meaning) -> dict[str, Symbol]:
+def parameter_symbols(meaning: program.Meaning) -> dict[str, Symbol]:
     """Return the parameters of a function, or the ports of an epilogue, by name."""
     match meaning:
-        case FunctionDefinition():
+        case program.FunctionDefinition():
             kinds: dict[SymbolKind, list[syntax.Identifier]] = {"parameter": [], "weight": []}
             for parameter in meaning.tree.parameters:
                 kinds["weight" if parameter.qualifier else "parameter"].append(parameter.name)
             kinds["parameter"] += [option.name for option in meaning.tree.options]
-        case EpilogueDefinition():
+        case program.EpilogueDefinition():
             kinds = {"port": [port.name for port in meaning.tree.ports]}
         case _:
             return {}

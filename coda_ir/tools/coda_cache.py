@@ -9,17 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from coda_ir.cache.folder import (
-    CachedFile,
-    DamagedEntryError,
-    cache_directory,
-    cached_files,
-    format_size,
-    parse_size,
-    prune,
-    remove,
-    size_limit,
-)
+from coda_ir.cache import folder
 from coda_ir.cache.programs import Header, read_header
 from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.tuned import TunedEntry, read
@@ -95,7 +85,7 @@ def _add_pruning_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _size(text: str) -> int:
     try:
-        return parse_size(text)
+        return folder.parse_size(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a size; write bytes, or a size such as 500MB or 2GiB"
@@ -110,12 +100,12 @@ def _age(text: str) -> float:
 
 
 def _print_path(_: argparse.Namespace) -> None:
-    print(cache_directory())
+    print(folder.cache_directory())
 
 
-def _programs() -> list[tuple[CachedFile, Header | None]]:
+def _programs() -> list[tuple[folder.CachedFile, Header | None]]:
     """Return the programs, the last used first, with their headers if readable."""
-    files = [file for file in reversed(cached_files()) if file.is_program]
+    files = [file for file in reversed(folder.cached_files()) if file.is_program]
     return [(file, read_header(file.path)) for file in files]
 
 
@@ -130,7 +120,7 @@ def _list(options: argparse.Namespace) -> None:
     rows = [("KEY", "FUNCTION", "TARGET", "SIZE", "USED", "VERSIONS")]
     for file, header in programs:
         age = _format_age(now - file.used)
-        key, size = file.path.stem[:12], format_size(file.size)
+        key, size = file.path.stem[:12], folder.format_size(file.size)
         if header is None:
             rows.append((key, "?", "?", size, age, "damaged"))
         else:
@@ -145,14 +135,14 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
-def _results() -> list[tuple[CachedFile, TunedEntry | None]]:
+def _results() -> list[tuple[folder.CachedFile, TunedEntry | None]]:
     """Return the results of tuning, the last used first; None for a damaged one."""
-    found: list[tuple[CachedFile, TunedEntry | None]] = []
-    for file in reversed(cached_files()):
+    found: list[tuple[folder.CachedFile, TunedEntry | None]] = []
+    for file in reversed(folder.cached_files()):
         if file.is_tuning:
             try:
                 found.append((file, read(file.path)))
-            except DamagedEntryError:
+            except folder.DamagedEntryError:
                 found.append((file, None))
     return found
 
@@ -193,36 +183,36 @@ def _format_age(seconds: float) -> str:
 
 
 def _stats(_: argparse.Namespace) -> None:
-    files, programs = cached_files(), _programs()
+    files, programs = folder.cached_files(), _programs()
     modules = [file for file in files if file.path.suffix == ".py"]
-    total, limit = sum(file.size for file in files), size_limit()
+    total, limit = sum(file.size for file in files), folder.size_limit()
     outdated = sum(header is None or _is_outdated(header) for _, header in programs)
-    print(f"folder     {cache_directory()}")
+    print(f"folder     {folder.cache_directory()}")
     print(f"programs   {_total([file for file, _ in programs])}, {outdated} of other versions")
     print(f"modules    {_total(modules)}")
     print(f"tuned      {_total([file for file in files if file.is_tuning])}")
-    share = f"{total / limit:.0%} of {format_size(limit)}" if limit else "the cache is off"
-    print(f"together   {format_size(total)}: {share}")
+    share = f"{total / limit:.0%} of {folder.format_size(limit)}" if limit else "the cache is off"
+    print(f"together   {folder.format_size(total)}: {share}")
 
 
-def _total(files: Sequence[CachedFile]) -> str:
-    return f"{len(files)} ({format_size(sum(file.size for file in files))})"
+def _total(files: Sequence[folder.CachedFile]) -> str:
+    return f"{len(files)} ({folder.format_size(sum(file.size for file in files))})"
 
 
 def _prune(options: argparse.Namespace) -> None:
     chosen = options.max_size is not None or options.max_age is not None or options.outdated
-    largest = options.max_size if chosen else size_limit()
+    largest = options.max_size if chosen else folder.size_limit()
     removed = removed_bytes = 0
     if options.outdated:
         old = [file for file, header in _programs() if header is None or _is_outdated(header)]
         old += [file for file, entry in _results() if not _is_current(entry)]
-        gone = remove(old)
+        gone = folder.remove(old)
         removed, removed_bytes = len(gone), sum(file.size for file in gone)
-    done = prune(max_bytes=largest, max_age=options.max_age, everything=options.all)
+    done = folder.prune(max_bytes=largest, max_age=options.max_age, everything=options.all)
     removed, removed_bytes = removed + done.removed, removed_bytes + done.removed_bytes
     print(
-        f"removed {counted(removed, 'file')} ({format_size(removed_bytes)}), "
-        f"{done.left} are left ({format_size(done.left_bytes)})"
+        f"removed {counted(removed, 'file')} ({folder.format_size(removed_bytes)}), "
+        f"{done.left} are left ({folder.format_size(done.left_bytes)})"
     )
 
 

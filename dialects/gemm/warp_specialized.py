@@ -82,9 +82,8 @@ def staging(cuts: ColumnCuts, schedule: ScheduleAttr) -> Staging | str:
     return found
 
 
-def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Return the reason why a GEMM cannot run warp-specialized, regardless of memory."""
-    op = cuts.op
+def tile_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Return the reason why the groups of warps of `schedule` have no tiles of this shape."""
     bm, bn, bk = schedule.tile
     legal_rows = _ROWS[schedule.mainloop]
     if bm not in legal_rows or schedule.warps.data != WARPS:
@@ -95,6 +94,15 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of {depth}"
     if schedule.accumulators > MOST_ACCUMULATORS:
         return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
+    return None
+
+
+def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Return the reason why a GEMM cannot run warp-specialized, regardless of memory."""
+    op = cuts.op
+    obstacle = tile_obstacle(cuts, schedule)
+    if obstacle is not None:
+        return obstacle
     if op.groups is not None and schedule.groups > 1:
         return "its rows are in groups, and groups of warps have tiles of their own"
     if op.order is not None:

@@ -30,7 +30,7 @@ class Mistake(Exception):
 
 
 class ArgumentMistake(Exception):
-    """A call whose arguments do not match the signature, and the place of the mismatch."""
+    """A mistake at a place, such as an argument of a call that does not match the signature."""
 
     def __init__(self, message: str, remedy: str, span: Span):
         self.message = message

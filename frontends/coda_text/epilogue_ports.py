@@ -1,13 +1,14 @@
 """The declaration of an epilogue: which ports and results it has, and which shapes fit them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
 from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr, region_type
 from coda_ir.dialects.gemm.tables import has_no_gap
-from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.arguments import ArgumentMistake, Mistake
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
 from coda_ir.frontends.coda_text.syntax import Identifier, Port, PortKind as KindSyntax, Span
@@ -103,6 +104,7 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
     tree = definition.tree
     accumulators: list[Identifier] = []
     operands: list[OperandPort] = []
+    results: list[EpilogueResult] = []
     constants = {n: v for n, v in definition.scope.meanings.items() if isinstance(v, int)}
     # Two ports of one name are found when the body declares them.
     seen = {port.name.text for port in tree.ports}
@@ -113,9 +115,9 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
     for port in tree.ports:
         if port.kind is None and not operands:
             accumulators.append(port.name)
-        else:
-            operand = _operand(port, constants, len(accumulators) == 2, error)
-            operands += [] if operand is None else [operand]
+            continue
+        with _reported_to(error):
+            operands.append(_operand(port, constants, is_pair=len(accumulators) == 2))
     if len(accumulators) > 2:
         error(
             accumulators[2].span,
@@ -124,162 +126,117 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
         )
     if not tree.results:
         error(tree.name.span, f"'{definition.name}' has no results", "write -> (y: tile)")
-    is_pair = len(accumulators) == 2
-    found = [_result(port, operands, constants, is_pair, error) for port in tree.results]
-    results = tuple(result for result in found if result is not None)
-    return Interface(tuple(accumulators[:2]), tuple(operands), results)
+    for port in tree.results:
+        with _reported_to(error):
+            results.append(_result(port, operands, constants, is_pair=len(accumulators) == 2))
+    return Interface(tuple(accumulators[:2]), tuple(operands), tuple(results))
 
 
-def _operand(
-    port: Port, constants: Mapping[str, int], is_pair: bool, error: Report
-) -> OperandPort | None:
-    kind = _operand_kind(port, is_pair, error)
-    if kind is None or port.kind is None or port.kind.argument is None:
-        return None if kind is None else OperandPort(port.name, kind)
-    argument = port.kind.argument
+@contextmanager
+def _reported_to(error: Report) -> Generator[None]:
+    try:
+        yield
+    except ArgumentMistake as mistake:
+        error(mistake.span, mistake.message, mistake.remedy)
+
+
+def _operand(port: Port, constants: Mapping[str, int], *, is_pair: bool) -> OperandPort:
+    """The operand that a port declares. Raises ArgumentMistake, as all that follows."""
+    known = f"kinds of ports are {', '.join(OPERAND_KINDS)}"
+    if port.kind is None:
+        message = f"the port '{port.name.text}' has no kind"
+        raise ArgumentMistake(message, f"accumulators come first; {known}", port.name.span)
+    name, argument = port.kind.name, port.kind.argument
+    if name.text not in OPERAND_KINDS:
+        remedy = kind_remedy("port", name.text, OPERAND_KINDS, known)
+        raise ArgumentMistake(f"unknown kind of port '{name.text}'", remedy, name.span)
+    kind = PortKind(name.text)
+    if kind.is_half and not is_pair:
+        message = f"{kind.value} is a port of pairs, but the epilogue has one accumulator"
+        raise ArgumentMistake(message, "epilogues of pairs take two accumulators", port.kind.span)
+    if argument is None:
+        return OperandPort(port.name, kind)
     if kind.is_group:
-        group = _group_columns(port.kind, constants, error)
-        return None if group is None else OperandPort(port.name, kind, group=group)
+        return OperandPort(port.name, kind, group=_group_columns(port.kind, constants))
     if argument.text not in UNSTATED:
         remedy = f"leave it out: {port.name.text}: {kind.value}"
         if argument.text not in FLOAT_TYPES:
             remedy = element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}")
-        error(
-            argument.span,
-            f"{kind.value}<{argument.text}>: expected an element type other than "
-            f"{', '.join(FLOAT_TYPES)}",
-            remedy,
-        )
-        return None
+        expected = f"expected an element type other than {', '.join(FLOAT_TYPES)}"
+        message = f"{kind.value}<{argument.text}>: {expected}"
+        raise ArgumentMistake(message, remedy, argument.span)
     return OperandPort(port.name, kind, argument.text)
 
 
-def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
-    kinds = OPERAND_KINDS
-    if port.kind is None:
-        error(
-            port.name.span,
-            f"the port '{port.name.text}' has no kind",
-            f"accumulators come first; kinds of ports are {', '.join(kinds)}",
-        )
-        return None
-    name = port.kind.name
-    if name.text not in kinds:
-        remedy = kind_remedy("port", name.text, kinds, f"kinds of ports are {', '.join(kinds)}")
-        error(name.span, f"unknown kind of port '{name.text}'", remedy)
-        return None
-    kind = PortKind(name.text)
-    if kind.is_half and not is_pair:
-        error(
-            port.kind.span,
-            f"{kind.value} is a port of pairs, but the epilogue has one accumulator",
-            "epilogues of pairs take two accumulators",
-        )
-        return None
-    return kind
-
-
 def _result(
-    port: Port,
-    operands: list[OperandPort],
-    constants: Mapping[str, int],
-    is_pair: bool,
-    error: Report,
-) -> EpilogueResult | None:
-    kinds = RESULT_KINDS
+    port: Port, operands: list[OperandPort], constants: Mapping[str, int], *, is_pair: bool
+) -> EpilogueResult:
+    known = f"kinds of results are {', '.join(RESULT_KINDS)}"
     if port.kind is None:
-        remedy = f"kinds of results are {', '.join(kinds)}"
-        error(port.name.span, f"the result '{port.name.text}' has no kind", remedy)
-        return None
+        message = f"the result '{port.name.text}' has no kind"
+        raise ArgumentMistake(message, known, port.name.span)
     name = port.kind.name
     match name.text:
         case "tile" | "half":
-            return _stored_result(port, port.kind, is_pair, error)
+            return _stored_result(port, port.kind, is_pair)
         case "partial_row" | "partial_col":
-            return _partial_result(port, port.kind, error)
+            partial = ResultPortAttr.of(ResultKind(name.text), combiner=_combiner(port.kind))
+            return EpilogueResult(port, partial, "f32")
         case "select":
-            return _select_result(port, port.kind, operands, error)
+            return EpilogueResult(port, _selected(port.kind, operands), "f32")
         case "group":
-            return _group_result(port, port.kind, constants, error)
+            columns = _group_columns(port.kind, constants)
+            return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
         case _:
-            remedy = kind_remedy(
-                "port", name.text, kinds, f"kinds of results are {', '.join(kinds)}"
-            )
-            error(name.span, f"unknown kind of result '{name.text}'", remedy)
-            return None
+            remedy = kind_remedy("port", name.text, RESULT_KINDS, known)
+            raise ArgumentMistake(f"unknown kind of result '{name.text}'", remedy, name.span)
 
 
-def _stored_result(
-    port: Port, kind: KindSyntax, is_pair: bool, error: Report
-) -> EpilogueResult | None:
+def _stored_result(port: Port, kind: KindSyntax, is_pair: bool) -> EpilogueResult:
     name, argument = kind.name.text, kind.argument
     if argument is not None and argument.text not in ELEMENT_TYPES:
-        error(
-            argument.span,
-            f"{name}<{argument.text}>: expected the element type to store",
-            element_remedy(argument.text, ELEMENT_TYPES, f"one of {', '.join(ELEMENT_TYPES)}"),
-        )
-        return None
+        message = f"{name}<{argument.text}>: expected the element type to store"
+        known = f"one of {', '.join(ELEMENT_TYPES)}"
+        remedy = element_remedy(argument.text, ELEMENT_TYPES, known)
+        raise ArgumentMistake(message, remedy, argument.span)
     if name == "half" and not is_pair:
-        error(
-            kind.span,
-            "half is a result of pairs, but the epilogue has one accumulator",
-            "write tile, or take two accumulators",
-        )
-        return None
-    attribute = ResultPortAttr.tile() if name == "tile" else ResultPortAttr.half()
-    return EpilogueResult(port, attribute, argument and argument.text)
+        message = "half is a result of pairs, but the epilogue has one accumulator"
+        raise ArgumentMistake(message, "write tile, or take two accumulators", kind.span)
+    return EpilogueResult(port, ResultPortAttr.of(ResultKind(name)), argument and argument.text)
 
 
-def _partial_result(port: Port, kind: KindSyntax, error: Report) -> EpilogueResult | None:
-    name, argument = kind.name.text, kind.argument
+def _combiner(kind: KindSyntax) -> Combiner:
     combiners = [combiner.value for combiner in Combiner]
-    if argument is None or argument.text not in combiners:
-        given = "" if argument is None else f"<{argument.text}>"
-        span = kind.span if argument is None else argument.span
-        remedy = f"one of {', '.join(combiners)}"
-        if argument is not None:
-            remedy = kind_remedy("combiner", argument.text, combiners, remedy)
-        error(span, f"{name}{given}: expected a combiner", remedy)
-        return None
-    combiner = Combiner(argument.text)
-    make = ResultPortAttr.partial_row if name == "partial_row" else ResultPortAttr.partial_col
-    return EpilogueResult(port, make(combiner), "f32")
+    remedy, argument = f"one of {', '.join(combiners)}", kind.argument
+    if argument is None:
+        raise ArgumentMistake(f"{kind.name.text}: expected a combiner", remedy, kind.span)
+    if argument.text not in combiners:
+        message = f"{kind.name.text}<{argument.text}>: expected a combiner"
+        remedy = kind_remedy("combiner", argument.text, combiners, remedy)
+        raise ArgumentMistake(message, remedy, argument.span)
+    return Combiner(argument.text)
 
 
-def _select_result(
-    port: Port, kind: KindSyntax, operands: list[OperandPort], error: Report
-) -> EpilogueResult | None:
+def _selected(kind: KindSyntax, operands: list[OperandPort]) -> ResultPortAttr:
+    columns = {o.name.text: n for n, o in enumerate(operands) if o.kind == PortKind.COL}
     argument = kind.argument
-    columns = [operand.name.text for operand in operands if operand.kind == PortKind.COL]
     if argument is None or argument.text not in columns:
         span = kind.span if argument is None else argument.span
         known = f"one of {', '.join(columns)}" if columns else "declare one, as in target: col"
-        error(span, "select: expected the col port that holds the column to select", known)
-        return None
-    index = [operand.name.text for operand in operands].index(argument.text)
-    return EpilogueResult(port, ResultPortAttr.select(index), "f32")
+        message = "select: expected the col port that holds the column to select"
+        raise ArgumentMistake(message, known, span)
+    return ResultPortAttr.select(columns[argument.text])
 
 
-def _group_result(
-    port: Port, kind: KindSyntax, constants: Mapping[str, int], error: Report
-) -> EpilogueResult | None:
-    columns = _group_columns(kind, constants, error)
-    if not columns:
-        return None
-    return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
-
-
-def _group_columns(kind: KindSyntax, constants: Mapping[str, int], error: Report) -> int | None:
+def _group_columns(kind: KindSyntax, constants: Mapping[str, int]) -> int:
     """The number of columns in angle brackets."""
     text = "" if kind.argument is None else kind.argument.text
     columns = constants.get(text) or (int(text) if text[:1].isdecimal() else 0)
     if columns >= 1:
         return columns
     span = kind.span if kind.argument is None else kind.argument.span
-    remedy = "a number or a const, as in scale: group<128>"
-    error(span, f"{kind.name.text}: expected how many columns have one element", remedy)
-    return None
+    message = f"{kind.name.text}: expected how many columns have one element"
+    raise ArgumentMistake(message, "a number or a const, as in scale: group<128>", span)
 
 
 def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> None:

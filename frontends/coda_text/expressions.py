@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DictionaryAttr, FileLineColLoc, IntAttr, Strin
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.dialects.coda.weights import WEIGHT
-from coda_ir.frontends.coda_text import syntax
+from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import BodyEvaluator
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
@@ -18,11 +18,6 @@ from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.evaluator import Values, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
-from coda_ir.frontends.coda_text.program import (
-    EpilogueDefinition,
-    FunctionDefinition,
-    Scope,
-)
 from coda_ir.frontends.coda_text.remedies import function_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import Selection, selected
@@ -101,14 +96,16 @@ class ExpressionLowering(BodyEvaluator):
     unused_remedy = "assign it to a name, return it, or remove it"
     unknown_remedy = "names are defined before they are used"
 
-    def __init__(self, scope: Scope, reporter: Reporter, output: Output, site: CallSite | None):
+    def __init__(
+        self, scope: program.Scope, reporter: Reporter, output: Output, site: CallSite | None
+    ):
         super().__init__(scope, reporter, SIGNATURES)
         self.output = output
         self.site = site
         self.span = syntax.Span(1, 1, 1, 1)
 
     @abstractmethod
-    def call_function(self, callee: FunctionDefinition, node: syntax.Call) -> Value:
+    def call_function(self, callee: program.FunctionDefinition, node: syntax.Call) -> Value:
         """The results of a call of a user's function, which is inlined."""
 
     def error(self, span: syntax.Span, message: str, remedy: str) -> Poison:
@@ -162,9 +159,9 @@ class ExpressionLowering(BodyEvaluator):
     def call(self, node: syntax.Call) -> Value:
         name = node.callee.text
         meaning = self.scope.meanings.get(name)
-        if isinstance(meaning, FunctionDefinition):
+        if isinstance(meaning, program.FunctionDefinition):
             return self.call_function(meaning, node)
-        if isinstance(meaning, EpilogueDefinition):
+        if isinstance(meaning, program.EpilogueDefinition):
             return self._call_epilogue(meaning, node)
         if name in OPERATORS:
             return self._call_operator(node)
@@ -190,7 +187,7 @@ class ExpressionLowering(BodyEvaluator):
         return self.error(node.callee.span, f"unknown function '{name}'", remedy)
 
     def may_inline(
-        self, callee: FunctionDefinition | EpilogueDefinition, node: syntax.Call
+        self, callee: program.FunctionDefinition | program.EpilogueDefinition, node: syntax.Call
     ) -> bool:
         """Take the work of a call from what is left for the program; False after an error."""
         self.reporter.inlining_left -= callee.size
@@ -203,7 +200,7 @@ class ExpressionLowering(BodyEvaluator):
         )
         return False
 
-    def _call_epilogue(self, meaning: EpilogueDefinition, node: syntax.Call) -> Value:
+    def _call_epilogue(self, meaning: program.EpilogueDefinition, node: syntax.Call) -> Value:
         if not self.may_inline(meaning, node):
             return POISON
 

@@ -14,7 +14,7 @@ from xdsl.ir import Block, OpResult, Region
 
 from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic
 from coda_ir.error_codes import language_code
-from coda_ir.frontends.coda_text import syntax
+from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
 from coda_ir.frontends.coda_text.call_graph import callees, checking_order, roots
@@ -28,12 +28,6 @@ from coda_ir.frontends.coda_text.expressions import (
     result_attributes,
 )
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.program import (
-    RESERVED,
-    FunctionDefinition,
-    Scope,
-    option_value,
-)
 from coda_ir.frontends.coda_text.remedies import element_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter, source_range
 from coda_ir.frontends.coda_text.values import (
@@ -61,10 +55,10 @@ INLINED_SIZE_PER_SOURCE_SIZE = 20
 
 
 def lower_program(
-    scope: Scope,
-    scopes: list[Scope],
+    scope: program.Scope,
+    scopes: list[program.Scope],
     reporter: Reporter,
-    lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering] | None = None,
+    lowering: Callable[[program.FunctionDefinition, Reporter], FunctionLowering] | None = None,
 ) -> ModuleOp:
     """Return the module of the main file. Every function of every file is checked.
 
@@ -77,10 +71,10 @@ def lower_program(
 
 
 def lower_functions(
-    scopes: list[Scope],
+    scopes: list[program.Scope],
     reporter: Reporter,
-    lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering],
-) -> dict[FunctionDefinition, FuncOp]:
+    lowering: Callable[[program.FunctionDefinition, Reporter], FunctionLowering],
+) -> dict[program.FunctionDefinition, FuncOp]:
     """Check everything that `scopes` define; return the correct functions, lowered."""
     for each in scopes:
         for epilogue in each.epilogues:
@@ -94,7 +88,7 @@ def lower_functions(
         for _, callee in callees(function):
             callee.is_called = True
     emitted = {function for each in scopes for function in roots(each)}
-    lowered: dict[FunctionDefinition, FuncOp] = {}
+    lowered: dict[program.FunctionDefinition, FuncOp] = {}
     for function in checking_order(every, reporter):
         errors = reporter.count
         func = _lowered(function, lowering(function, reporter), reporter)
@@ -105,7 +99,7 @@ def lower_functions(
 
 
 def _lowered(
-    function: FunctionDefinition, lowering: FunctionLowering, reporter: Reporter
+    function: program.FunctionDefinition, lowering: FunctionLowering, reporter: Reporter
 ) -> FuncOp | None:
     try:
         return lowering.function()
@@ -124,7 +118,7 @@ class FunctionLowering(ExpressionLowering):
 
     def __init__(
         self,
-        definition: FunctionDefinition,
+        definition: program.FunctionDefinition,
         reporter: Reporter,
         output: Output,
         site: CallSite | None,
@@ -134,7 +128,9 @@ class FunctionLowering(ExpressionLowering):
         self.span = definition.tree.name.span
 
     @staticmethod
-    def of_definition(definition: FunctionDefinition, reporter: Reporter) -> FunctionLowering:
+    def of_definition(
+        definition: program.FunctionDefinition, reporter: Reporter
+    ) -> FunctionLowering:
         return FunctionLowering(definition, reporter, Output(Block()), None)
 
     # A function by itself.
@@ -214,7 +210,7 @@ class FunctionLowering(ExpressionLowering):
     def _is_symbol(self, name: str) -> bool:
         """Return whether a name in the type of a parameter is neither a const nor an option."""
         is_option = name in self.definition.options
-        return not is_option and name not in self.scope.meanings and name not in RESERVED
+        return not is_option and name not in self.scope.meanings and name not in program.RESERVED
 
     def _extent(self, node: syntax.Expression) -> Dim | None:
         size = self.size(node)
@@ -370,7 +366,7 @@ class FunctionLowering(ExpressionLowering):
 
     # Calls of functions.
 
-    def call_function(self, callee: FunctionDefinition, node: syntax.Call) -> Value:
+    def call_function(self, callee: program.FunctionDefinition, node: syntax.Call) -> Value:
         bound = self.bound_arguments(callee.signature, node)
         values = None if bound is None else self.argument_values(bound)
         if bound is None or values is None or callee.failed:
@@ -399,7 +395,7 @@ class FunctionLowering(ExpressionLowering):
             name = option.name.text
             value = self.definition.options[name]
             if name in values:
-                value = option_value(self.definition, name, values[name])
+                value = program.option_value(self.definition, name, values[name])
             self._bind_option(option, value)
             self.variables[name].used = True
         for parameter in self.definition.tree.parameters:

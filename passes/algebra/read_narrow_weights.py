@@ -68,7 +68,7 @@ class ReadNarrowWeightsPass(FunctionPass):
                 continue
             if _are_widened(op):
                 operands = f"{name_of(op.x)} and {name_of(op.weight)}"
-                rewriter.passed(op, f"multiplies {operands} as 16 bits")
+                rewriter.passed(op, f"multiplies {operands} in 16 bits")
                 _read_both(op, rewriter)
                 continue
             found = _find_part(op)

@@ -21,9 +21,9 @@ class FuseEmbeddingPass(FunctionPass):
 
     An embedding that one kernel reads is no tensor: the kernel adds positions, scales the rows or
     adds up the squares of a norm as it loads them from the table. Where others read the rows too,
-    the first kernel that does stores them, or one that does nothing else. Legal iff the table is a
-    whole tensor of a known size, of numbers that kernels compute with, and ids are a tensor. An id
-    that is no row of the table ends the program with an error, as in PyTorch.
+    the first kernel that does stores them, or one that does nothing else. Legal iff the table
+    is no view, its size is known, kernels compute with its element type, and the ids have a
+    dimension. An id that is no row of the table ends the program with an error, as in PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -39,8 +39,8 @@ def _why_not(op: coda.EmbeddingOp) -> Refusal | None:
     if may_be_looked_up(op) and is_scalar(element_type_of(op.table)):
         return None
     return Refusal(
-        "the table is a whole tensor of a known size, of numbers that kernels compute with, and "
-        "ids are a tensor",
+        "the table is no view, its size is known, kernels compute with its element type, and the "
+        "ids have a dimension",
         f"runs as PyTorch's embedding of {name_of(op.table)}",
     )
 

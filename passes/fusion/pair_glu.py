@@ -151,7 +151,9 @@ def pair_neighbours(rewriter: FunctionRewriter) -> None:
         if isinstance(site, Refusal):
             rewriter.missed(first, site)
         elif isinstance(site.op, FusedOp):
-            rewriter.passed(first, "reads columns of the pairs of the GEMM that computes them")
+            rewriter.passed(
+                first, "fused into the GEMM, whose epilogue reads neighbouring columns as pairs"
+            )
             pair_columns(site.op, site.segment, PairingAttr.adjacent_columns(), rewriter.order)
             for part, number in parts.items():
                 _replace(part, number, rewriter)

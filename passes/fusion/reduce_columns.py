@@ -81,7 +81,7 @@ def _rewrite(op: coda.ReduceOp, columns: _Columns, rewriter: FunctionRewriter) -
     if site is None or site.is_half or not isinstance(site.op, MapOp):
         rewriter.order.insert_before(kernel := new_map(op.location, [tensor]), op)
         site = Site(kernel, 0, 0, is_half=False)
-    rewriter.passed(op, "found in the columns of what is transposed")
+    rewriter.passed(op, "reduced over columns, without the transpose")
     rewriter.order.sink(op, site.op)
 
     def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:

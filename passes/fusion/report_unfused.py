@@ -150,7 +150,8 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
         return _by_design(op, reason, rewriter)
     match op:
         case MapOp():
-            return None if _is_left_of_reported(op, rewriter) else _why_pointwise(op, order)
+            is_explained = not op.results or _is_left_of_reported(op, rewriter)
+            return None if is_explained else _why_pointwise(op, order)
         case coda.RopeOp():
             verdict = check_rotation(op, order)
             return verdict if isinstance(verdict, Refusal) else None

@@ -259,8 +259,8 @@ def _no_derivative(obstacle: Obstacle) -> NoDerivativeError:
 
 
 _AFTER_FUSION = (
-    "differentiate before coda-to-gemm; instead of an epilogue of your own, write operators, of "
-    "which it makes epilogues in the backward, too, or give the function a backward of your own"
+    "differentiate before coda-to-gemm; in place of an epilogue of your own, write operators, "
+    "which are fused in the backward as well, or give the function a backward of your own"
 )
 
 

@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.order import BlockOrder
 from coda_ir.storage import read_by
 
 MOST_PARTIALS = 64 * 128
@@ -61,6 +62,21 @@ def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
             return refusal
     users = [user for user in readers_of(op) if isinstance(user, FusedOp | MapOp)]
     return users or Refusal("a kernel reads a result of the finalize", "nothing reads it")
+
+
+def storing_map(op: FinalizeOp, order: BlockOrder) -> MapOp | None:
+    """Return the pointwise kernel that can combine the partials, and store the results before all
+    others that read them, such as the caller; None if there is none.
+    """
+    first = min(readers_of(op), key=order.position, default=None)
+    if not isinstance(first, MapOp) or _check_form(op) or _check_partials(op):
+        return None
+    uses = [use for output in op.outputs for use in output.uses]
+    if any(_check_use(op, use) for use in uses if use.operation is first):
+        return None
+    stored = [use.operation.operands[use.index] for use in uses if use.operation is not first]
+    is_by_row = all(shape_of(value) == (*first.row_shape, 1) for value in stored)
+    return first if is_by_row else None
 
 
 def _check_form(op: FinalizeOp) -> Refusal | None:
@@ -112,7 +128,10 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     None if it is one.
     """
     user, value = use.operation, use.operation.operands[use.index]
-    condition = "every use is a col port of a scheduled gemm.fused, or of a gemm.map"
+    condition = (
+        "every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of "
+        "one that has a single row"
+    )
     is_kernel = isinstance(user, MapOp) or (isinstance(user, FusedOp) and user.schedule is not None)
     if not is_kernel:
         return Refusal(condition, f"{_description(user)} reads {name_of(value)}")
@@ -139,7 +158,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     if partials * user.schedule.block_m.data > MOST_PARTIALS:
         return Refusal(
             f"a tile has at most {MOST_PARTIALS} partials of its rows",
-            f"it has {partials} of each of {user.schedule.block_m.data}",
+            f"it has {partials} of each of its {user.schedule.block_m.data} rows",
             "use wider tiles for the GEMM that computes them",
         )
     return None
@@ -157,7 +176,7 @@ def _check_ports(
         if port.kind not in kinds:
             return Refusal(condition, f"{name_of(value)} is a {port.kind.value} port")
         if any(result.port.index == IntAttr(index) for result in segment.results):
-            return Refusal(condition, f"{name_of(value)} says where a result is stored")
+            return Refusal(condition, f"{name_of(value)} selects the column of a result")
     return None
 
 
@@ -168,7 +187,7 @@ def _check_map(user: MapOp, partials: int) -> Refusal | None:
     if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
         return Refusal(
             "the columns of a gemm.map are known",
-            "it runs over all elements, of which rows are not known to it",
+            "it runs over all elements, and does not know their rows",
             "give the last dimension as a number or a const",
         )
     if partials > MOST_OF_A_ROW:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import layer
 import pytest
-from harness import Budget
+from harness import Budget, Queued, do_bench
 
 SMALL = ["--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
 
@@ -26,6 +26,17 @@ def test_results_are_as_exact_as_eager(tmp_path: Path):
     assert set(times["backward, D = 32"]) == {"8 cuBLAS GEMMs", "coda", "eager"}
     assert set(written["host_us"]["D = 32"]) == {"coda", "eager"}
     assert set(times["forward + backward, D = 32"]) == {"12 cuBLAS GEMMs", "coda", "eager"}
+
+
+def test_calls_in_a_queue_of_their_own():
+    """The time of one of them, where the last one is waited for."""
+    done: list[str] = []
+    clock = iter(range(1000))
+    candidate = Queued(lambda: done.append("call"), lambda _: done.append("wait"), count=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.perf_counter", lambda: 0.012 * next(clock))
+        assert do_bench(candidate, warmup=0, rep=1) == pytest.approx(4.0)
+    assert done == ["call", "call", "call", "wait"]
 
 
 def test_no_part_begins_that_would_not_fit(

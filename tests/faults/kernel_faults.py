@@ -388,10 +388,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "storage: a view of a view has memory of its own",
         "coda_ir.storage:storage_root",
-        Text(
-            "            value = value.owner.operands[0]\n",
-            "            return value.owner.operands[0]\n",
-        ),
+        Text("while (shared := ", "if (shared := "),
     ),
     KernelFault(
         "arguments: the last one that has strides is taken for dense",

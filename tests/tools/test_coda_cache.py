@@ -12,7 +12,7 @@ import pytest
 from support.compile_cache import PROGRAM, VERSIONS, set_versions, use_cache
 
 import coda_ir
-from coda_ir.tools import coda_cache
+from coda_ir.cache import folder
 from coda_ir.tools.coda_cache import main
 
 
@@ -32,7 +32,7 @@ def compile_programs(*names: str) -> None:
 
 
 def programs() -> list[Path]:
-    return sorted(coda_cache.cache_directory().glob("programs/*"))
+    return sorted(folder.cache_directory().glob("programs/*"))
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -163,7 +163,7 @@ def test_a_defect(cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     def fail() -> Path:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(coda_cache, "cache_directory", fail)
+    monkeypatch.setattr(folder, "cache_directory", fail)
     assert main(["path"]) == 3
     said = capsys.readouterr().err
     assert said == "coda-cache: error[E1901]: internal error: ZeroDivisionError: by nothing\n"

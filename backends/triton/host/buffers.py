@@ -8,7 +8,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from coda_ir.storage import is_view, overwritten, placement, read_by, storage_root
+from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.torch import CallOp
+from coda_ir.remarks import format_location
+from coda_ir.storage import (
+    is_donated,
+    is_view,
+    overwritten,
+    placement,
+    read_by,
+    stale_reads,
+    storage_root,
+)
 
 SHARED_PREFIX = "b"
 """Buffers of the plan whose name starts so may be shared; the others are reserved names."""
@@ -27,6 +38,7 @@ class HostBuffers:
         self._variables: dict[SSAValue, list[str]] = {}
         self._dying = defaultdict[int, list[SSAValue]](list)
         """Values with variables by the position of their last use."""
+        _check_changes(func)
         for position, op in enumerate(func.body.block.ops):
             self._position[op] = position
             for value in (*op.results, *read_by(op)):
@@ -94,3 +106,26 @@ class HostBuffers:
             if buffer is None or not self._takers[buffer]:
                 dead += self._variables[value]
         return dead
+
+
+def _check_changes(func: FuncOp) -> None:
+    """Raise CodaError for a call in place that changes what is read later, or what the caller
+    keeps.
+    """
+    remedy = "remove in_place: accumulate-in-place sets it where it may"
+    for op, call in stale_reads(func.body.block.ops):
+        raise CodaError(
+            f"{format_location(call.location)}: {call.callee.data} changes its operand in place, "
+            f"and {op.name} reads it afterwards",
+            remedy,
+        )
+    for call in func.body.block.ops:
+        if not isinstance(call, CallOp) or call.in_place is None:
+            continue
+        root = storage_root(call.inputs[0])
+        if isinstance(root, BlockArgument) and not is_donated(root):
+            raise CodaError(
+                f"{format_location(call.location)}: {call.callee.data} changes an argument in "
+                "place that is not coda.donated",
+                remedy,
+            )

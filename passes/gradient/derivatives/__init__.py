@@ -64,7 +64,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     **dict.fromkeys((coda.CompareOp, *_LOGICAL), "its result is a truth value"),
     **dict.fromkeys((coda.PositionsOp, coda.ExtentOp), "its result is an integer"),
     coda.ScaledLinearOp: "float8 is too narrow for gradients, and so are its scales",
-    coda.LowBitLinearOp: "its weight is packed for a product along K, which dy has not: "
+    coda.LowBitLinearOp: "its weight is packed for sums over K, and the gradient sums over N: "
     "dequantize the weight in training",
     **dict.fromkeys((coda.OneHotOp, coda.GroupOrderOp), "its results are integers"),
     coda.SelectiveScanGradOp: _SECOND,

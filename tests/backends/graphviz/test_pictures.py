@@ -218,6 +218,8 @@ class TestModules:
             draw_module(parse(self.TEXT), entry="h")
         with pytest.raises(CodaError, match="unknown view 'x'\n  help: use one of ir, fusion"):
             draw_module(parse(self.TEXT), "x")
+        with pytest.raises(CodaError, match="arg0 has type f32, expected a tensor"):
+            draw_module(parse("func.func @f(%x: f32) -> f32 { func.return %x : f32 }"))
 
 
 class TestSvg:

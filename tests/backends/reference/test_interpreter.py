@@ -67,6 +67,12 @@ def test_arguments_that_do_not_fit(
         run_module(parse_mlir(SUM), tensors)
 
 
+def test_a_function_of_numbers():
+    function = "func.func @f(%x: f32) -> f32 { func.return %x : f32 }"
+    with pytest.raises(CodaError, match="arg0 has type f32, expected a tensor"):
+        run_module(parse_mlir(function), [torch.ones(())])
+
+
 def test_an_unknown_operator_is_named_with_its_place():
     module = parse_mlir("""
         func.func @f(%x : tensor<4xf32>) -> tensor<4xf32> {

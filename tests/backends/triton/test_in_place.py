@@ -9,6 +9,7 @@ from coda_ir.api import parse
 from coda_ir.backends.reference import run_module
 from coda_ir.backends.triton import emit_module
 from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
@@ -187,3 +188,41 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %seen: tensor<f32> {cod
     x, seen = torch.ones(3, 8), torch.tensor(7.0)
     _, following = run(text, x, seen)
     assert following.data_ptr() == seen.data_ptr() and seen.item() == 14
+
+
+CHANGED = 'torch.call "aten.add.Tensor"(%t, %u) {arguments = "{0}, {1}", in_place}'
+TABLE = "tensor<4x8xf32>"
+
+
+@pytest.mark.parametrize(
+    ("donated", "before", "read", "message"),
+    [
+        ("", "", "%y", "changes an argument in place that is not coda.donated"),
+        ("{coda.donated}", "", "%t", "in place, and gemm.map reads it afterwards"),
+        (
+            "{coda.donated}",
+            f"%s = coda.shift %t {{by = 1 : i64}} : ({TABLE}) -> {TABLE}",
+            "%s",
+            "in place, and gemm.map reads it afterwards",
+        ),
+        (
+            "{coda.donated}",
+            f"%e = coda.embedding %i, %t : (tensor<4xi64>, {TABLE}) -> {TABLE}",
+            "%e",
+            "in place, and gemm.map reads it afterwards",
+        ),
+    ],
+)
+def test_a_call_in_place_before_a_read_is_refused(
+    donated: str, before: str, read: str, message: str
+):
+    module = parse(f"""
+func.func @f(%t: {TABLE} {donated}, %u: {TABLE}, %i: tensor<4xi64>) -> ({TABLE}, {TABLE}) {{
+  {before}
+  %y = {CHANGED} : ({TABLE}, {TABLE}) -> {TABLE}
+  %z = coda.silu {read} : ({TABLE}) -> {TABLE}
+  func.return %y, %z : {TABLE}, {TABLE}
+}}""")
+    CodaToGemmPass().apply(make_context(), module)
+    with pytest.raises(CodaError, match=message):
+        emit_module(module)

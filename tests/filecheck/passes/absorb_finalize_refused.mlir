@@ -5,7 +5,7 @@
 
 // The caller reads the sums, too: a kernel has to store them.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused, or of a gemm.map
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of one that has a single row
 // CHECK-LABEL: func.func @returned(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -36,7 +36,7 @@ func.func @returned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf
 
 // A pointwise kernel reads them over a number of columns that nobody knows.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it runs over all elements, of which rows are not known to it; failed condition: the columns of a gemm.map are known
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it runs over all elements, and does not know their rows; failed condition: the columns of a gemm.map are known
 // CHECK-LABEL: func.func @map(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -94,7 +94,7 @@ func.func @many_of_a_map(%x: tensor<?x8xf32>, %w: tensor<32784x8xf32>, %a: tenso
 
 // One row, whose sum scales all rows of another kernel.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is a scalar port; failed condition: every use is a col port of a scheduled gemm.fused, or of a gemm.map
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is a scalar port; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of one that has a single row
 // CHECK-LABEL: func.func @scalar(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<1x1xf32>
@@ -157,7 +157,7 @@ func.func @narrow(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x8xi32>
 
 // They are multiplied: a GEMM of one column.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is multiplied; failed condition: every use is a col port of a scheduled gemm.fused, or of a gemm.map
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is multiplied; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of one that has a single row
 // CHECK-LABEL: func.func @multiplied(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -181,6 +181,43 @@ func.func @multiplied(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x1x
       gemm.yield %acc : f32
     }
   func.return %y : tensor<?x8xf32>
+}
+
+// -----
+
+// A GEMM multiplies them before the pointwise kernel could store them.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of one that has a single row
+// CHECK-LABEL: func.func @stored_too_late(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @stored_too_late(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<16x1xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %s : tensor<?x1xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<16x1xf32>) tile(%z : tensor<?x16xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32, %a: f32):
+      %0 = arith.addf %acc, %a : f32
+      gemm.yield %0 : f32
+    }
+  %u = gemm.map tile(%y : tensor<?x16xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.mulf %a, %b : f32
+      gemm.yield %0 : f32
+    }
+  func.return %u, %s : tensor<?x16xf32>, tensor<?x1xf32>
 }
 
 // -----
@@ -211,7 +248,7 @@ func.func @argument(%p: tensor<?x?xf32>, %z: tensor<?x16xf32>, %v: tensor<8x16xf
 
 // Tiles of 16 columns make more partials than a tile of so many rows should read.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 65 of each of 128; failed condition: a tile has at most 8192 partials of its rows
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 65 of each of its 128 rows; failed condition: a tile has at most 8192 partials of its rows
 // CHECK-LABEL: func.func @many(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>

@@ -301,3 +301,26 @@ func.func @wide(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> tensor<?x512xf32>
 // CHECK-NEXT:   %y = coda.mul %z, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x512xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Nothing is said of a kernel whose results nothing reads.
+
+func.func @unused(%x: tensor<3x64xf32>) -> tensor<3x64xf32> {
+  %p = coda.softmax %x : (tensor<3x64xf32>) -> tensor<3x64xf32>
+  func.return %x : tensor<3x64xf32>
+}
+
+// CHECK:      func.func @unused(
+// CHECK-NEXT:   gemm.map tile(%x : tensor<3x64xf32>)
+// CHECK-NEXT:       -> () {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce max %x_1 over 64 : f32
+// CHECK-NEXT:       %1 = arith.subf %x_1, %0 : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 64 : f32
+// CHECK-NEXT:       %4 = arith.divf %2, %3 : f32
+// CHECK-NEXT:       gemm.yield
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %x : tensor<3x64xf32>
+// CHECK-NEXT: }

@@ -27,7 +27,7 @@ func.func @residual(%x: tensor<?x8xf32>, %wa: tensor<16x8xf32>, %dz: tensor<?x16
 // CHECK-NEXT:   func.return %z, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: %dr adds to the gradient and is not that of a linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: %dr adds to the gradient, and comes from no linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
 
 // -----
 
@@ -55,7 +55,7 @@ func.func @other_map(%x: tensor<?x8xf32>, %wa: tensor<16x8xf32>, %wb: tensor<16x
 // CHECK-NEXT:   func.return %z, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: %dh adds to the gradient and is not that of a linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: %dh adds to the gradient, and comes from no linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
 
 // -----
 

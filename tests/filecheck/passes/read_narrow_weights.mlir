@@ -125,7 +125,7 @@ func.func @widened(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xf3
   func.return %y : tensor<?x16xf32>
 }
 
-// REMARK: remark[passed] read-narrow-weights: coda.linear: multiplies %a and %v as 16 bits
+// REMARK: remark[passed] read-narrow-weights: coda.linear: multiplies %a and %v in 16 bits
 
 // CHECK:      func.func @widened(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xf32>) -> tensor<?x16xf32> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
 // CHECK-NEXT:   %y = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>

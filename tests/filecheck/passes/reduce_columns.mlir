@@ -18,7 +18,7 @@ func.func @loaded(%x: tensor<2x3x8xbf16>, %s: tensor<2x3x1xf32>) -> (tensor<2x3x
   func.return %q, %largest : tensor<2x3x8xf8E4M3FN>, tensor<8x1xf32>
 }
 
-// REMARK: remark[passed] reduce-columns: coda.reduce: found in the columns of what is transposed
+// REMARK: remark[passed] reduce-columns: coda.reduce: reduced over columns, without the transpose
 // CHECK:      func.func @loaded(
 // CHECK-NEXT:   %q, %partial = gemm.map tile(%x : tensor<2x3x8xbf16>) col(%s : tensor<2x3x1xf32>)
 // CHECK-NEXT:       -> (tile : tensor<2x3x8xf8E4M3FN>, partial_col<max> : tensor<?x8xf32>) {
