@@ -25,6 +25,7 @@ from coda_ir.backends.triton.ports import (
 from coda_ir.backends.triton.result_places import (
     Groups,
     in_copies,
+    in_first_tile,
     in_run,
     is_in_range,
     owner_of_column,
@@ -45,6 +46,7 @@ from coda_ir.dialects.gemm import (
     is_wide_partial,
 )
 from coda_ir.dialects.gemm.places import PlaceAttr
+from coda_ir.dialects.gemm.tiling import stores_rows
 from coda_ir.storage import place_of
 
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
@@ -318,6 +320,12 @@ class SegmentEmitter(SegmentColumns):
                     self._store_partial_col(index, pointer, columns, value)
             case ResultKind.SELECT:
                 self._store_select(index, pointer, values[0])
+            case ResultKind.GROUP if stores_rows(self.segment, index):
+                if not self.columns.offset:
+                    address, mask = in_first_tile(pointer, self.tile)
+                    self._store(
+                        address, rounded(yields[0], element_type_of(output), self.helpers), mask
+                    )
             case ResultKind.GROUP:
                 (result,), columns = self.segment.yielded(index), port.group_columns
                 is_of_tile = self._is_tile(columns) and self.extents[result] == (True, False)

@@ -188,6 +188,11 @@ class MainLoop(ABC):
         ids = self.op.gather or self.op.gather_weights
         return int(self.ragged is not None and ids is not None)
 
+    @property
+    def registers(self) -> int | None:
+        """The most registers of a thread; None leaves them to ptxas."""
+        return None
+
     @abstractmethod
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         """Return where the rows of an input are, and the columns of a weight for each

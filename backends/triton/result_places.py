@@ -42,6 +42,11 @@ class Groups(NamedTuple):
         return f"{rows} & ({number} < {columns.extent // self.elements})[None, :]"
 
 
+def in_first_tile(pointer: str, tile: str) -> tuple[str, str]:
+    """Return the address and the mask of an element for each row, in the first of its tiles."""
+    return f"{pointer} + {ROWS.name}[:, None]", f"{ROWS.mask}[:, None] & ({tile} == 0)"
+
+
 def place_of_row(rows: tuple[int, int, int], row: str) -> str:
     """The row of a concatenation that `row` of one of its parts is, for `PlaceAttr.rows`."""
     offset, width, period = rows

@@ -26,21 +26,15 @@ _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')
 
 
 def read_module(
-    text: str,
-    filename: str,
-    context: Context | None = None,
-    *,
-    verify: bool = True,
-    implicit_module: bool = True,
+    text: str, filename: str, context: Context | None = None, *, verify: bool = True
 ) -> ModuleOp:
     """Read the module that `text` describes, verified unless `verify` is False.
 
     `filename` names the text in messages. `context` has the dialects, by default those of
-    `make_context`. Without `implicit_module`, the text has to be one `builtin.module`. Raises
-    DiagnosticError, with a place in `text`, for whatever is wrong with it.
+    `make_context`. Raises DiagnosticError, with a place in `text`, for whatever is wrong with it.
     """
     reader = _Reader(text, filename, context or make_context())
-    module = reader.read(implicit_module=implicit_module)
+    module = reader.read()
     if verify:
         reader.verify(module)
     return module
@@ -55,12 +49,12 @@ class _Reader:
         self.context = context
         self.parser: ModuleParser | None = None
 
-    def read(self, *, implicit_module: bool) -> ModuleOp:
+    def read(self) -> ModuleOp:
         """Read the module without verifying it."""
         self._check_depth(self.text)
         try:
             self.parser = ModuleParser(self.context, self.text, self.filename)
-            return self.parser.parse_module(implicit_module)
+            return self.parser.parse_module()
         except ParseError as error:
             raise self._syntax_error(error) from error
         except MemoryError:

@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import fitting_parts
+from coda_ir.dialects.gemm.verify_groups import ALL_COLUMNS, columns_alike
 
 FEWEST_LANES, FEWEST_AHEAD = 16, 32
 """Columns of the narrowest parts that move through shared memory, and of the narrowest that are
@@ -355,8 +356,21 @@ def group_sizes(segment: Segment) -> Sequence[int]:
     stores an element, ascending.
     """
     sizes = {op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
-    stored = {r.port.group_columns for r in segment.results if r.port.kind.data == ResultKind.GROUP}
-    return sorted(sizes | stored)
+    for index, (port, _) in enumerate(segment.results):
+        if port.kind.data == ResultKind.GROUP and not stores_rows(segment, index):
+            sizes.add(port.group_columns)
+    return sorted(sizes)
+
+
+def stores_rows(segment: Segment, index: int) -> bool:
+    """Return whether a group result has an element for each row, which needs no column: any tile of
+    the row can store it.
+    """
+    columns = segment.columns if segment.weights else (segment.domain or (1,))[-1]
+    if segment.results[index].port.group_columns != columns:
+        return False
+    (value,) = segment.yielded(index)
+    return columns_alike(segment, columns)[value] == ALL_COLUMNS
 
 
 def _check_groups(columns: ColumnRange, segment: Segment, sizes: Sequence[int]) -> None:

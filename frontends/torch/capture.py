@@ -157,12 +157,17 @@ KEPT_OPERATORS = frozenset(
         "pad",
         "split",
         "cross_entropy_loss",
+        "binary_cross_entropy",
+        "celu",
+        "special_log_ndtr",
         "detach",
         "index_copy",
         "index_fill",
     }
 )
-"""Operators of ATen that stay whole; their decompositions would have to be found again."""
+"""Operators of ATen that stay whole: their decompositions would have to be found again, or have
+derivatives of NaN where theirs are finite.
+"""
 
 
 def capture(
@@ -302,10 +307,46 @@ def _outputs(program: ExportedProgram) -> list[Any]:
 
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """Return PyTorch's decompositions of operators that the importer does not know."""
+    """Return decompositions of operators that the importer does not know: PyTorch's, or ours where
+    the derivative of PyTorch's is NaN although the operator has one.
+    """
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
-    return {
+    known: Any = torch.ops.aten
+    ours = {
+        known.sinc.default: _sinc,
+        known.std.correction: _std,
+        known.std_mean.correction: _std_mean,
+    }
+    kept = {
         overload: rule
         for overload, rule in table.items()
         if overload.namespace != "aten" or overload.overloadpacket.__name__ not in KEPT_OPERATORS
     }
+    return kept | ours
+
+
+def _sinc(x: torch.Tensor) -> torch.Tensor:
+    """Decompose sin(πx) / πx, which is 1 at 0, where its derivative is 0."""
+    is_zero = x == 0
+    angle = torch.pi * torch.where(is_zero, 1, x)
+    return torch.where(is_zero, 1, angle.sin() / angle)
+
+
+def _std(x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+    """Decompose a standard deviation, whose derivative is 0 for equal elements."""
+    return _root(torch.var(_widened(x), *args, **options)).to(x.real.dtype)
+
+
+def _std_mean(x: torch.Tensor, *args: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Decompose a standard deviation and a mean like `_std`."""
+    variance, mean = torch.var_mean(_widened(x), *args, **options)
+    return _root(variance).to(x.real.dtype), mean.to(x.dtype)
+
+
+def _root(variance: torch.Tensor) -> torch.Tensor:
+    is_zero = variance == 0
+    return torch.where(is_zero, 0, torch.where(is_zero, 1, variance).sqrt())
+
+
+def _widened(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -120,6 +120,10 @@ def _has_inductor(chosen: Options, inputs: list[Any]) -> bool:
 
 def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) -> Callable[..., Any]:
     """Compile a graph. Raises LeftToInductor if another compiler is better for it."""
+    if any(tensor.is_nested for tensor in tensors_in(example_inputs)):
+        name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
+        logger.warning("%s reads nested tensors and runs through %s", described_graph(graph), name)
+        return _lookup_backend(name)(graph, example_inputs)
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     widen_losses(graph)

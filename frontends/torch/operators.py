@@ -192,12 +192,13 @@ def _type_of_default_eps(dtype: torch.dtype) -> torch.dtype:
 
 
 def embedding(graph: GraphImporter, node: Node) -> Value | None:
-    """Import an embedding with its padding row; gradients scaled by frequency are left to
-    PyTorch.
+    """Import an embedding with its padding row; one whose gradients are scaled by frequency, or
+    sparse, is left to PyTorch.
     """
     table, ids = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
     padding = argument(node, 2, "padding_idx", -1)
-    if not isinstance(padding, int) or argument(node, 3, "scale_grad_by_freq", False):
+    has_rule = argument(node, 3, "scale_grad_by_freq", False) or argument(node, 4, "sparse", False)
+    if not isinstance(padding, int) or has_rule:
         return None
     padding_idx = padding if padding >= 0 else None
     return graph.insert(coda.EmbeddingOp(ids, table, padding_idx=padding_idx)).result

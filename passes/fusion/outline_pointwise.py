@@ -86,9 +86,10 @@ def _is_number_to_return(op: Operation) -> bool:
     new value of a counter.
     """
     value = op.results[0]
-    is_returned = bool(value.uses) and all(isinstance(u.operation, ReturnOp) for u in value.uses)
-    is_first = all(isinstance(v, BlockArgument) for v in leaf_operands(op, shape_of(value)))
-    return not shape_of(value) and is_returned and is_first
+    if shape_of(value) or not value.uses:
+        return False
+    is_returned = all(isinstance(use.operation, ReturnOp) for use in value.uses)
+    return is_returned and all(isinstance(v, BlockArgument) for v in leaf_operands(op, ()))
 
 
 def _join_numbers(op: Operation, site: Site | None, rewriter: FunctionRewriter) -> Site:

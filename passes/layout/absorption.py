@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.order import BlockOrder
 from coda_ir.storage import read_by
 
 MOST_PARTIALS = 64 * 128
@@ -61,6 +62,21 @@ def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
             return refusal
     users = [user for user in readers_of(op) if isinstance(user, FusedOp | MapOp)]
     return users or Refusal("a kernel reads a result of the finalize", "nothing reads it")
+
+
+def storing_map(op: FinalizeOp, order: BlockOrder) -> MapOp | None:
+    """Return the pointwise kernel that can combine the partials, and store the results before all
+    others that read them, such as the caller; None if there is none.
+    """
+    first = min(readers_of(op), key=order.position, default=None)
+    if not isinstance(first, MapOp) or _check_form(op) or _check_partials(op):
+        return None
+    uses = [use for output in op.outputs for use in output.uses]
+    if any(_check_use(op, use) for use in uses if use.operation is first):
+        return None
+    stored = [use.operation.operands[use.index] for use in uses if use.operation is not first]
+    is_by_row = all(shape_of(value) == (*first.row_shape, 1) for value in stored)
+    return first if is_by_row else None
 
 
 def _check_form(op: FinalizeOp) -> Refusal | None:

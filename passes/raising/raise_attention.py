@@ -35,6 +35,8 @@ class RaiseAttentionPass(FunctionPass):
     ->
         %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
 
+    A factor of each row, by which Llama 4 multiplies the heads of queries, multiplies the columns.
+
     Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
     masks that are added or select scores, the scores of sinks, and a softmax.
 
@@ -83,7 +85,10 @@ def _called(
         mask.see(call.mask)
     elif call.mask is not None:
         mask.add(call.mask)
-    q, k, v = (_heads(value, rewriter) for value in (call.q, call.k, call.v))
+    q, k, v = (
+        _heads(value, rewriter) or _scaled_heads(value, op, rewriter)
+        for value in (call.q, call.k, call.v)
+    )
     if q is None or k is None or v is None:
         return NOT_HEADS
     return _Attention(q, k, v, mask, call.scale)
@@ -98,7 +103,9 @@ def _spelled(
     q, v = (finder.unmerged(value) for value in (found.q, found.v))
     k = finder.unmerged(found.transposed_k)
     heads = (
-        _heads(q, rewriter) or _laid_out(q, HEADS_FIRST, op, rewriter),
+        _heads(q, rewriter)
+        or _scaled_heads(q, op, rewriter)
+        or _laid_out(q, HEADS_FIRST, op, rewriter),
         _transposed_heads(k, v, finder, rewriter) or _laid_out(k, (0, 3, 1, 2), op, rewriter),
         _heads(v, rewriter) or _laid_out(v, HEADS_FIRST, op, rewriter),
     )
@@ -110,6 +117,28 @@ def _spelled(
 
 def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
     return heads_of(unrepeated(value, rewriter.shapes), rewriter.shapes)
+
+
+def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
+    """Multiply columns instead of their heads (B x heads x T x D) by a factor of each row
+    (B x 1 x T x 1), such as that of queries far from the start.
+    """
+    product = defined_by(unrepeated(value, rewriter.shapes), coda.MulOp)
+    if product is None:
+        return None
+    for scaled, factor in (product.operands, reversed(product.operands)):
+        heads, dims = _heads(scaled, rewriter), rewriter.shapes.dims(factor)
+        if heads is None or not heads.is_before_rows or len(heads.rows) != 2:
+            continue
+        if len(dims) != 4 or dims[1] != 1 or dims[3] != 1:
+            continue
+        if dims[0] not in (1, heads.rows[0]) or dims[2] not in (1, heads.rows[1]):
+            continue
+        insert, (batch, _, rows, _) = rewriter.before(op), shape_of(factor)
+        rows = insert.reshape(factor, (batch, rows, 1), (dims[0], dims[2], 1))
+        columns = insert.insert(coda.MulOp(heads.own_columns(insert), rows), value.name_hint)
+        return replace(heads.together(heads.width), x=columns)
+    return None
 
 
 def _transposed_heads(

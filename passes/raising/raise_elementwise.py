@@ -204,16 +204,26 @@ def _softplus(call: ElementwiseCall) -> Operation | None:
 
 
 def _elu(call: ElementwiseCall) -> Operation | None:
-    """Raise elu(x, alpha) · scale, as in SELU; the scale of the input must be 1."""
+    """Raise scale · elu(x), as in SELU, whose exponential is that of x times a positive number."""
     x, *numbers = call.arguments
-    alpha, scale, input_scale = (*numbers, *(1, 1, 1)[len(numbers) :])
+    alpha, scale, within = (*numbers, *(1, 1, 1)[len(numbers) :])
     if not isinstance(x, SSAValue) or isinstance(alpha, SSAValue) or isinstance(scale, SSAValue):
         return None
-    if input_scale != 1 or call.options:
+    if isinstance(within, SSAValue) or within <= 0 or call.options:
         return None
-    if scale == 1:
+    if scale == 1 == within:
         return coda.EluOp(x, float(alpha))
-    return _scaled(call, x, 1, lambda wide: coda.EluOp(wide, float(alpha)), scale)
+    share = float(alpha * within)
+    return _scaled(call, x, within, lambda wide: coda.EluOp(wide, share), scale / within)
+
+
+def _celu(call: ElementwiseCall) -> Operation | None:
+    """Raise celu(x, alpha), the continuous ELU: alpha · elu(x / alpha)."""
+    x, *numbers = call.arguments
+    (alpha,) = numbers or (1.0,)
+    if isinstance(alpha, SSAValue) or alpha <= 0:
+        return None
+    return _elu(call.with_arguments([x, alpha, 1, 1 / alpha]))
 
 
 def _scaled(
@@ -301,6 +311,7 @@ _MAKERS: dict[str, Maker] = {
     "scalar_tensor.default": _constant,
     "softplus.default": _softplus,
     "elu.default": _elu,
+    "celu.default": _celu,
     "pow.Tensor_Scalar": _pow,
     "_to_copy.default": _cast,
     **dict.fromkeys(_PRODUCTS, _outer_product),

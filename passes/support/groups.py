@@ -343,5 +343,14 @@ def _is_on_chip(value: SSAValue, code: GroupCode) -> bool:
     """Return whether the epilogue of a GEMM computes `value` and could compute the sums of the
     code; not if that needs the statistics of whole rows of `value`, as after a norm.
     """
-    sums = [leaf.owner for leaf in code.leaves if isinstance(leaf.owner, GroupReduction)]
-    return isinstance(value.owner, FusedOp) and not any(op.x is value for op in sums)
+    if not isinstance(value.owner, FusedOp):
+        return False
+    # A norm in operators reduces another result of the GEMM: the squares.
+    pending = list(code.leaves)
+    for leaf in pending:
+        op = leaf.owner
+        if isinstance(op, GroupReduction) and op.x.owner is value.owner:
+            return False
+        if isinstance(op, Operation) and is_pointwise(op) and not code.is_tile(leaf):
+            pending += [operand for operand in op.operands if operand not in pending]
+    return True

@@ -45,9 +45,11 @@ class BlockOrder:
         del self._position[old]
         old.erase()
 
-    def substitute(self, old: Operation, new: Operation) -> None:
-        """Replace `old` by `new`, whose results take over its names and uses."""
-        for before, after in zip(old.results, new.results, strict=True):
+    def substitute(self, old: Operation, new: Operation, others: Sequence[SSAValue] = ()) -> None:
+        """Replace `old` by `new`, whose results take over its names and uses, and those of
+        `others`.
+        """
+        for before, after in zip([*old.results, *others], new.results, strict=True):
             after.name_hint = before.name_hint
             before.replace_all_uses_with(after)
         self.replace(old, new)

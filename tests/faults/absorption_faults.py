@@ -27,6 +27,16 @@ ABSORPTION_FAULTS = (
         f"{ABSORPTION}_check_form",
         Text("region_type(type) != type", "region_type(type) == type"),
     ),
+    Fault(
+        "absorbed finalize: the caller reads the first result for each of them",
+        "coda_ir.passes.layout.absorb_finalize:_add_code",
+        Text("op.outputs.index(output)", "0"),
+    ),
+    KernelFault(
+        "a number of each row: no tile stores it",
+        f"{T}result_places:in_first_tile",
+        Text("({tile} == 0)", "({tile} < 0)"),
+    ),
     KernelFault(
         "partials: rows lie as if they had one each",
         f"{T}prelude:_HELPERS[row_partials]",

@@ -177,6 +177,19 @@ func.func @f(%x: tensor<?x40xf32>, %w: tensor<72x40xf32>)
 }}
 """
 
+NUMBERS_OF_ROWS = """
+func.func @f(%x: tensor<?x600xf32>, %s: tensor<?x1xf32>) -> (tensor<?x600xf32>, tensor<?x1xf32>) {
+  %y, %r = gemm.map tile(%x : tensor<?x600xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x600xf32>, group<600> : tensor<?x1xf32>) {
+  ^epilogue(%a : f32, %b : f32):
+    %0 = arith.mulf %b, %b : f32
+    %1 = arith.mulf %a, %0 : f32
+    gemm.yield %1, %0 : f32, f32
+  }
+  func.return %y, %r : tensor<?x600xf32>, tensor<?x1xf32>
+}
+"""
+
 JOINED_WEIGHTS = f"""
 func.func @f(%x: tensor<?x24xf32>, %w: tensor<40x24xf32>, %v: tensor<70x24xf32>,
              %t: tensor<?xi64>) -> (tensor<?x110xf32>, tensor<?x?xf32>, tensor<?xf32>) {{
@@ -460,6 +473,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         ),
         "partial columns": KernelCase(PARTIAL_COLUMNS, "", {"?": 35}),
         "groups": KernelCase(GROUPS, "", {"?": 35}),
+        "numbers of rows": KernelCase(NUMBERS_OF_ROWS, "", {"?": 7}),
         "moved rows": KernelCase(
             programs.moved_rows("f32", 40, 42, SMALL, rows="gather scatter", groups=3), "", rows
         ),

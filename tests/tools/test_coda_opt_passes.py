@@ -135,7 +135,6 @@ class TestPrintIR:
             (["--print-ir-after=dce", "--print-ir-after=cse"], ["After cse", "After dce"]),
             (["--print-ir-before-all"], ["Before cse", "Before dce"]),
             (["--print-ir-after-all"], ["After cse", "After dce"]),
-            (["--print-between-passes"], ["After cse", "After dce"]),
             (["--print-ir-after-change"], ["After cse"]),
             (["--print-ir-after=dce", "--print-ir-after-change"], []),
             (["--print-ir-after-failure"], []),
@@ -238,7 +237,7 @@ class TestReports:
 
     def test_timing_of_a_run_that_fails(self, silu: str, tmp_path: Path, capsys: Capture):
         reproducer = f"--crash-reproducer={tmp_path / 'r.mlir'}"
-        assert main([silu, "-p", "fail", "--time-passes", reproducer]) == 3
+        assert main([silu, "-p", "fail", "--timing", reproducer]) == 3
         assert re.search(r"%\)    fail$", capsys.readouterr().err, re.MULTILINE)
 
     def test_statistics(self, silu: str, capsys: Capture):

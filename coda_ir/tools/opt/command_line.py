@@ -56,6 +56,8 @@ OTHER_OPTIONS = {
     "--tune": "tuning is an option of the pass schedule (docs/tuning.md)",
     "--numerics": "numerics is an option of a pass: -p coda-to-gemm{numerics=eager-exact}",
     "--time": "did you mean --timing?",
+    "--time-passes": "did you mean --timing?",
+    "--print-between-passes": "did you mean --print-ir-after-all?",
     "--tile": "tiles are options of the pass schedule: -p coda-to-gemm,schedule{tile=128x128x64}",
 }
 """Options that other tools have, or that are options of a pass here."""

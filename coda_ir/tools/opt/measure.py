@@ -19,8 +19,6 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print what each pass did (operators, rewrites), to stderr",
     )
-    # What xDSL calls it.
-    group.add_argument("--time-passes", dest="timing", action="store_true", help=argparse.SUPPRESS)
 
 
 def instrumentations(session: Session) -> Iterable[PassInstrumentation]:

@@ -45,13 +45,6 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="write DIR/NN_PASS.mlir instead, a file per pass (all, unless some are named)",
     )
-    # What xDSL calls it.
-    group.add_argument(
-        "--print-between-passes",
-        dest="print_ir_after_all",
-        action="store_true",
-        help=argparse.SUPPRESS,
-    )
 
 
 def _names(text: str) -> list[str]:

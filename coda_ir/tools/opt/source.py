@@ -67,11 +67,6 @@ def _register_leniency(parser: argparse.ArgumentParser) -> None:
         help="accept operators and attributes of unknown dialects",
     )
     group.add_argument(
-        "--no-implicit-module",
-        action="store_true",
-        help="do not wrap the input in a builtin.module",
-    )
-    group.add_argument(
         "--disable-verify",
         action="store_true",
         help="verify neither the operators of the input nor those that the passes leave",
@@ -151,13 +146,7 @@ def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> 
 
 def _read_mlir(text: str, chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
     try:
-        return read_module(
-            text,
-            chunk.name,
-            context,
-            verify=not options.disable_verify,
-            implicit_module=not options.no_implicit_module,
-        )
+        return read_module(text, chunk.name, context, verify=not options.disable_verify)
     except DiagnosticError as error:
         if options.frontend or not _CODA_DEFINITION.search(text):
             raise

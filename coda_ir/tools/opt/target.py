@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import IO
@@ -38,15 +39,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--print-op-generic", action="store_true", help="print operators in the generic form"
     )
     group.add_argument(
-        "--print-no-properties",
-        action="store_true",
-        help="print properties as if they were attributes",
-    )
-    group.add_argument(
         "--print-debuginfo", action="store_true", help="print the locations of operators"
-    )
-    group.add_argument(
-        "--syntax-highlight", action="store_true", help="print IR in colours, for a terminal"
     )
 
 
@@ -71,13 +64,10 @@ def mlir_target(options: argparse.Namespace, target: MLIRTarget | None = None) -
     `target`.
     """
     target = target or MLIRTarget()
-    return MLIRTarget(
+    return replace(
+        target,
         print_generic_format=target.print_generic_format or options.print_op_generic,
-        print_properties_as_attributes=(
-            target.print_properties_as_attributes or options.print_no_properties
-        ),
         print_debuginfo=target.print_debuginfo or options.print_debuginfo,
-        syntax_highlight=target.syntax_highlight or options.syntax_highlight,
     )
 
 

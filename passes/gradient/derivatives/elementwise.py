@@ -63,9 +63,12 @@ def _remainder(op: elementwise.RemainderOp, adjoint: Adjoint) -> None:
 
 
 def _atan2(op: elementwise.Atan2Op, adjoint: Adjoint) -> None:
-    """da = dy · b / (a² + b²) and db = −dy · a / (a² + b²)."""
-    squares = [adjoint.mul(operand, operand) for operand in (op.lhs, op.rhs)]
-    share = adjoint.div(adjoint.dy, adjoint.add(*squares))
+    """da = dy · b / (a² + b²) and db = −dy · a / (a² + b²), which PyTorch makes 0 at a = b = 0."""
+    square = adjoint.add(*(adjoint.mul(operand, operand) for operand in (op.lhs, op.rhs)))
+    zero = adjoint.constant(0.0, square)
+    share = adjoint.div(adjoint.dy, square)
+    is_origin = adjoint.insert(coda.CompareOp(square, zero, "eq"))
+    share = adjoint.insert(coda.WhereOp(is_origin, zero, share))
     adjoint.give(op.lhs, adjoint.mul(share, op.rhs))
     if adjoint.wants(op.rhs):
         adjoint.give(op.rhs, adjoint.neg(adjoint.mul(share, op.lhs)))

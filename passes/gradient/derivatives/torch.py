@@ -25,6 +25,8 @@ _DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
 _COPY = "aten.copy.default"
 """The second operand with the shape and the type of the first one."""
 
+_EMBEDDING = "aten.embedding.default"
+
 _SHAPE_ONLY = re.compile(r"aten\.(\w+_like|new_(empty|full|ones|zeros)|bernoulli)\.\w+")
 """Calls that take the shape and type of a tensor, or chances: nothing to differentiate."""
 
@@ -93,6 +95,8 @@ def refusal_of_call(op: CallOp) -> str | None:
         return "PyTorch does not differentiate its primitives"
     if op.callee.data.startswith("aten.as_strided_scatter"):
         return "PyTorch's derivative of what it replaces is wrong"
+    if op.callee.data == _EMBEDDING and op.template.evaluate(op.inputs, {}, {})[0][4:] == [True]:
+        return "the gradient of its table is sparse"
     return None
 
 

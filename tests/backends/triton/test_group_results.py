@@ -96,6 +96,23 @@ def test_scales_of_a_pointwise_kernel(target: Target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_scales_of_rows_in_several_tiles(target: Target):
+    """The pointwise kernel behind the GEMM stores what it scales each row by: for the caller, and
+    for another GEMM.
+    """
+    text = """fn f(x: f32[M, 32], w: f32[1100, 32], v: f32[24, 1100]) {
+        y = linear(x, w)
+        scale = max(abs(y)) / 127
+        q = cast(y / scale, i8, rounding="nearest_even", saturate=true)
+        return q, scale, y, linear(cast(q, f32), v) * scale
+    }"""
+    x, w, v = draw(9, 32), draw(1100, 32), draw(24, 1100)
+    q, scale, y, z = run(text, target, x, w, v)
+    assert_quantized(q, scale, y, 1100)
+    torch.testing.assert_close(z, F.linear(q * scale, v), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_zeros_and_nan(target: Target):
     """A scale of 0 makes 0 of 0, NaN is the scale of its group and no other, infinity is one."""
     text = f"""const G = 32{QUANTIZED}

@@ -282,3 +282,54 @@ func.func @of_map(%x: tensor<?x600xbf16>, %v: tensor<16x600xbf16>) -> tensor<?x1
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The caller reads the scale of each row, too: the pointwise kernel stores it, in the first tile.
+
+func.func @stored(%x: tensor<?x8xf32>, %w: tensor<1024x8xf32>) -> (tensor<?x1024xf32>, tensor<?x1xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<1024x8xf32>)
+      -> (tile : tensor<?x1024xf32>, partial_row<max> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      %0 = math.absf %acc : f32
+      gemm.yield %acc, %0 : f32, f32
+    }
+  %inverse, %s = gemm.finalize row (max %partial : tensor<?x?xf32>)
+      -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    %1 = arith.constant 1.270000e+02 : f32
+    %2 = arith.divf %1, %0 : f32
+    %3 = arith.divf %0, %1 : f32
+    gemm.yield %2, %3 : f32, f32
+  }
+  %y = gemm.map tile(%z : tensor<?x1024xf32>) col(%inverse : tensor<?x1xf32>)
+      -> (tile : tensor<?x1024xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.mulf %a, %b : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %s : tensor<?x1024xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @stored(%x: tensor<?x8xf32>, %w: tensor<1024x8xf32>) -> (tensor<?x1024xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%w : tensor<1024x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x1024xf32>, partial_row<max> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = math.absf %acc : f32
+// CHECK-NEXT:       gemm.yield %acc, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y, %s = gemm.map tile(%z : tensor<?x1024xf32>) partial_max(%partial : tensor<?x?xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x1024xf32>, group<1024> : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %partial_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 1.270000e+02 : f32
+// CHECK-NEXT:       %inverse = arith.divf %0, %partial_1 : f32
+// CHECK-NEXT:       %s_1 = arith.divf %partial_1, %0 : f32
+// CHECK-NEXT:       %1 = arith.mulf %a, %inverse : f32
+// CHECK-NEXT:       gemm.yield %1, %s_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %s : tensor<?x1024xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -185,6 +185,43 @@ func.func @multiplied(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x1x
 
 // -----
 
+// A GEMM multiplies them before the pointwise kernel could store them.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of one that has a single row
+// CHECK-LABEL: func.func @stored_too_late(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @stored_too_late(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<16x1xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %s : tensor<?x1xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<16x1xf32>) tile(%z : tensor<?x16xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32, %a: f32):
+      %0 = arith.addf %acc, %a : f32
+      gemm.yield %0 : f32
+    }
+  %u = gemm.map tile(%y : tensor<?x16xf32>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.mulf %a, %b : f32
+      gemm.yield %0 : f32
+    }
+  func.return %u, %s : tensor<?x16xf32>, tensor<?x1xf32>
+}
+
+// -----
+
 // Nobody knows how many partials there are.
 
 // REMARK: remark[missed] absorb-finalize: gemm.finalize: the number of partials in %p is unknown; failed condition: the number of partials is known: a scheduled gemm.fused makes them, or a gemm.map over a known number of columns

@@ -659,3 +659,51 @@ func.func @rotated_rows(%dq: tensor<?x512xbf16>, %cos: tensor<?x4xf32>, %sin: te
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y, %top : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A norm in operators of what another one, of a GEMM's rows, gives: one kernel, although the GEMM
+// could give sums of its tiles. It has none of the second norm.
+
+func.func @second_norm(%x: tensor<?x8xf32>, %r: tensor<?x256xf32>, %w: tensor<256x8xf32>) -> tensor<?x256xf32> {
+  %y, %squares = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<256x8xf32>)
+      -> (tile : tensor<?x256xf32>, tile : tensor<?x256xf32>) {
+    ^bb0(%acc: f32):
+      %0 = arith.mulf %acc, %acc : f32
+      gemm.yield %acc, %0 : f32, f32
+    }
+  %sum = coda.reduce %squares {kind = "sum"} : (tensor<?x256xf32>) -> tensor<?x1xf32>
+  %rstd = coda.rsqrt %sum : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %n = coda.mul %y, %rstd : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
+  %h = coda.add %r, %n : (tensor<?x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  %hh = coda.mul %h, %h : (tensor<?x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  %total = coda.reduce %hh {kind = "sum"} : (tensor<?x256xf32>) -> tensor<?x1xf32>
+  %scale = coda.rsqrt %total : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %z = coda.mul %h, %scale : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
+  func.return %z : tensor<?x256xf32>
+}
+
+// CHECK:      func.func @second_norm(%x: tensor<?x8xf32>, %r: tensor<?x256xf32>, %w: tensor<256x8xf32>) -> tensor<?x256xf32> {
+// CHECK-NEXT:   %y, %squares = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<256x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x256xf32>, tile : tensor<?x256xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %acc, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %sum = coda.reduce %squares {kind = "sum"} : (tensor<?x256xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %rstd = coda.rsqrt %sum : (tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %z = gemm.map tile(%y : tensor<?x256xf32>, %r : tensor<?x256xf32>) col(%rstd : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x256xf32>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32, %r_1: f32, %rstd_1: f32):
+// CHECK-NEXT:       %n = arith.mulf %y_1, %rstd_1 : f32
+// CHECK-NEXT:       %h = arith.addf %r_1, %n : f32
+// CHECK-NEXT:       %hh = arith.mulf %h, %h : f32
+// CHECK-NEXT:       %total = gemm.group_reduce add %hh over 256 : f32
+// CHECK-NEXT:       %0 = math.rsqrt %total : f32
+// CHECK-NEXT:       %z_1 = arith.mulf %h, %0 : f32
+// CHECK-NEXT:       gemm.yield %z_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z : tensor<?x256xf32>
+// CHECK-NEXT: }

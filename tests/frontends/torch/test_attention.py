@@ -1,6 +1,7 @@
 """Kernels of attention that PyTorch has chosen, results that nobody uses, and shared operands."""
 
 import copy
+from itertools import product
 
 import pytest
 import torch
@@ -78,10 +79,10 @@ def test_positions_are_verified(positions: list[int]):
 class Shared(nn.Module):
     """Attention of which a tensor is several operands: keys and values, and maybe queries."""
 
-    def __init__(self, *, queries: bool, columns: bool):
+    def __init__(self, *, queries: bool, columns: bool, scaled: bool):
         super().__init__()
         self.q = None if queries else nn.Linear(16, 16)
-        self.kv, self.columns = nn.Linear(16, 16), columns
+        self.kv, self.columns, self.scaled = nn.Linear(16, 16), columns, scaled
 
     def heads(self, x: torch.Tensor) -> torch.Tensor:
         """Heads that are columns of a tensor, or that lie one behind another."""
@@ -92,16 +93,21 @@ class Shared(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         kv = self.heads(self.kv(x))
         q = kv if self.q is None else self.heads(self.q(x))
+        if self.scaled:  # as in Llama 4
+            q = q * torch.arange(1, 6, device=x.device)[None, None, :, None].to(q.dtype).log1p()
         y = F.scaled_dot_product_attention(q, kv, kv, is_causal=True)
         return y.transpose(1, 2).reshape(x.shape) if self.columns else y.reshape(x.shape)
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("queries", [False, True])
-@pytest.mark.parametrize("columns", [False, True])
-def test_operands_that_are_one_tensor(queries: bool, columns: bool):
+@pytest.mark.parametrize(
+    ("queries", "columns", "scaled"),
+    [*product([False, True], [False, True], [False]), (False, True, True), (True, True, True)],
+)
+def test_operands_that_are_one_tensor(queries: bool, columns: bool, scaled: bool):
     """The gradients of the operands add up."""
-    model, x = Shared(queries=queries, columns=columns), torch.randn(2, 5, 16)
+    model = Shared(queries=queries, columns=columns, scaled=scaled)
+    x = torch.randn(2, 5, 16)
     named = {op.name for op in export(model, (x,)).module.walk()}
     assert ("coda.attention" in named) == columns
     fast, exact = compiled(model), copy.deepcopy(model).double()

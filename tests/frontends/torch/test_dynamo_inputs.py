@@ -153,6 +153,14 @@ def test_two_devices(caplog: pytest.LogCaptureFixture):
         compiled(TwoDevices(moves=False))(torch.randn(3, 8))
 
 
+def test_nested_tensors(caplog: pytest.LogCaptureFixture):
+    nested: Any = torch.nested
+    parts = [torch.randn(rows, 16) for rows in (3, 5)]
+    block, x = Block(), nested.nested_tensor(parts, layout=torch.jagged)
+    torch.testing.assert_close(compiled(block)(x).values(), block(torch.cat(parts)))
+    assert "reads nested tensors and runs through eager" in caplog.text
+
+
 def test_lambda_that_cannot_be_traced():
     layer = linear()
     opaque: Any = torch.compiler.disable(lambda x: x * float(x.sum()))  # pyright: ignore

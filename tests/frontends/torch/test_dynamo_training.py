@@ -442,6 +442,16 @@ def test_embeddings_with_gradients_of_their_own(options: dict[str, Any]):
     check(compiled(model), model, torch.tensor([[2, 3, 2], [0, 3, 3]]))
 
 
+def test_sparse_gradients_of_embeddings():
+    model = nn.Sequential(nn.Embedding(5, 16, sparse=True), nn.Linear(16, 8))
+    ids = torch.tensor([[2, 3, 2], [0, 3, 3]])
+    tables: list[torch.Tensor | None] = [
+        gradients(function, model, ids)[0] for function in (compiled(model), model)
+    ]
+    assert all(table is not None and table.is_sparse for table in tables)
+    torch.testing.assert_close(*tables)
+
+
 def test_memory_budget(derived: list[TrainableFunction]):
     model, x = Block(), torch.randn(8, 16, requires_grad=True)
     check(compiled(model, memory_budget=600), model, x)

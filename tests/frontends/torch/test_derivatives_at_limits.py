@@ -1,0 +1,65 @@
+"""Gradients where the formulas of a derivative divide 0 by 0, or lose an overflow."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.torch_compile import compiled
+from torch import Tensor, nn
+
+from coda_ir.api import compile
+from coda_ir.frontends.torch import export
+
+special: Any = torch.special
+
+FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
+    "binary_cross_entropy": (
+        lambda x: F.binary_cross_entropy(x.sigmoid(), (x.detach() > -1).to(x)),
+        [-200.0, -2.0, 0.5, 200.0],
+    ),
+    "celu": (lambda x: F.celu(x, 2.0), [-3.0, 0.0, 2.0, 300.0]),
+    "std": (lambda x: x.std(-1), [0.5, 0.5, 0.5, 0.5]),
+    "norm with std": (
+        lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 0.5) * x,
+        [2.0, 2.0, 2.0, 2.0],
+    ),
+    "std_mean": (
+        lambda x: torch.stack(torch.std_mean(x, -1, correction=0)),
+        [0.25, 0.25, 0.25, 0.25],
+    ),
+    "sinc": (torch.sinc, [0.0, 0.5, -1.0, 2.0]),
+    "atan2": (lambda x: torch.atan2(x, x * 2), [0.0, 0.5, -1.0, 2.0]),
+    "log_ndtr": (special.log_ndtr, [-30.0, 0.5, 2.0, 40.0]),
+}
+
+
+class Added(nn.Module):
+    """`function` of an input, to which a linear map of another one adds 0."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.function, self.map = function, nn.Linear(4, 4, bias=False)
+        nn.init.zeros_(self.map.weight)
+
+    def forward(self, x: Tensor, offset: Tensor) -> Tensor:
+        return self.function(offset + self.map(x))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("frontend", ["torch.compile", "export"])
+def test_gradient(name: str, frontend: str):
+    function, elements = FUNCTIONS[name]
+    model, x = Added(function), torch.randn(1, 4)
+    offset = torch.tensor([elements], requires_grad=True)
+    wanted = offset.detach().double().requires_grad_()
+    (expected,) = torch.autograd.grad(function(wanted).sum(), wanted)
+    if frontend == "torch.compile":
+        result = compiled(model)(x, offset)
+    else:
+        module = export(model, (x, offset)).module
+        program = compile(module, target="reference", device="cpu", training=True)
+        result = program(x, offset, *(p.detach() for p in model.parameters()))
+    (gradient,) = torch.autograd.grad(result.sum(), offset)
+    torch.testing.assert_close(gradient, expected.float(), rtol=2e-4, atol=1e-6)
