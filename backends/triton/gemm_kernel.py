@@ -91,9 +91,12 @@ class _GemmEmitter(GemmEmitter):
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data + self.main_loop.stages_of_ids,
         )
+        registers = self.main_loop.registers
         return replace(
             kernel,
             runs_without_rows=self.op.is_transposed,
+            registers=registers,
+            host_helpers=kernel.host_helpers | ({"planned"} if registers else set()),
             imports=kernel.imports | self.main_loop.IMPORTS,
             shared_tiles=self._shared_tiles(),
         )

@@ -65,6 +65,8 @@ class EmittedKernel:
     """Functions of `runtime/device.py` that the source calls."""
     num_warps: int = 4
     num_stages: int = 2
+    registers: int | None = None
+    """The most of a thread; None for as few as let many programs run at a time."""
     description: str = ""
     """One line for listings: what is fused, and the tile shape."""
     asserts: bool = False
@@ -100,6 +102,8 @@ class EmittedKernel:
             lines.append("    sanitize_overflow=False,")
         if not self.fp_fusion:
             lines.append("    enable_fp_fusion=False,")
+        if self.registers is not None:
+            lines.append(f"    **planned(registers={self.registers}),")
         if self.is_dependent:
             lines.append("    **OVERLAPPING,")
         return [*lines, ")"]

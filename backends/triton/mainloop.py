@@ -188,6 +188,11 @@ class MainLoop(ABC):
         ids = self.op.gather or self.op.gather_weights
         return int(self.ragged is not None and ids is not None)
 
+    @property
+    def registers(self) -> int | None:
+        """The most registers of a thread; None leaves them to ptxas."""
+        return None
+
     @abstractmethod
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         """Return where the rows of an input are, and the columns of a weight for each
@@ -199,6 +204,10 @@ class MainLoop(ABC):
         """Return the last arguments of the device function: the storage of operands, and
         the tile.
         """
+
+
+FEW_ROWS = 16
+"""Rows of a tile that may lie past the end for the most part."""
 
 
 @dataclass
@@ -254,8 +263,16 @@ class PointerMainLoop(MainLoop):
             of_weight = str(segment.weight_columns(tile.columns.weights[0]))
         depth = self.depths[term] if self.ragged is None else "end_row"
         extents = {"K": depth, "A_STEP": of_x, "B_STEP": of_weight}
-        known = ["IS_KNOWN=False", *self._gathered_depths()] if is_transposed else []
+        known = ["IS_KNOWN=False", *self._gathered_depths()] if is_transposed else self._rows()
         return [*(f"{name}={x}" for name, x in extents.items()), "BLOCK_K=BLOCK_K", *known]
+
+    def _rows(self) -> list[str]:
+        """Return the argument for the rows to load. All programs repeat the same row of x past the
+        end of few rows, and wait for one another: on an H100, of 1, 8 and 16 rows times 4096 x 4096
+        it takes 20.9, 16.4 and 15.0 us, without it 14.7, 14.8 and 14.9.
+        """
+        is_short = self.schedule.block_m.data <= FEW_ROWS and self.FUNCTION == "multiply"
+        return ["a_inside=row_mask[:, None]"] if is_short else []
 
     def _gathered_depths(self) -> list[str]:
         """Return the arguments for the rows that are summed over, of x and of the weights."""

@@ -12,6 +12,9 @@ from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Layout
 
+WORD_REGISTERS = 96
+"""Of a thread that multiplies the words of 32 columns; twice as many for 64."""
+
 
 class QuantizedMainLoop(PointerMainLoop):
     """Loads weights of 8 or 4 bits through pointers, and dequantizes them in registers."""
@@ -32,6 +35,16 @@ class QuantizedMainLoop(PointerMainLoop):
         is_near = all(prod(shape_of(weight)) < 2**31 for weight in weights)
         is_wide = isinstance(element_type_of(self.op.x), Float32Type)
         return self.scheme.has_words_along_k and is_near and not is_wide
+
+    @property
+    def registers(self) -> int | None:
+        """Enough to load the words of the next step before those of this one are multiplied: for as
+        many programs as the threads of a processor allow, ptxas would load them afterwards.
+        """
+        if not self._has_words:
+            return None
+        _, columns, _ = self.schedule.tile
+        return WORD_REGISTERS * (2 if columns > 32 else 1)
 
     @property
     def scheme(self) -> QuantizedAttr:

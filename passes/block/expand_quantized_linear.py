@@ -67,7 +67,7 @@ class _Quantizer:
         of_x = self._scale(self._largest(x))
         weight = self._padded(self._padded(op.weight, 1, depth), 0, columns)
         weight = self.insert.cast(weight, f32)
-        of_weight = self._scale(self._largest_of_blocks(weight, depth, columns))
+        of_weight = self._scales_of_blocks(op.weight, weight, depth, columns)
         n, k = shape_of(weight)
         each = self.insert.insert(
             coda.BroadcastOp(
@@ -105,15 +105,29 @@ class _Quantizer:
     def _maximum(self, magnitudes: SSAValue) -> SSAValue:
         return self.insert.insert(coda.ReduceOp(magnitudes, "max"))
 
-    def _largest_of_blocks(self, weight: SSAValue, depth: int, columns: int) -> SSAValue:
-        """Return the largest magnitude of each `columns` x `depth` block (N / columns x K /
-        depth).
+    def _scales_of_blocks(
+        self, weight: SSAValue, wide: SSAValue, depth: int, columns: int
+    ) -> SSAValue:
+        """Return the scale of each `columns` x `depth` block of a weight (N / columns x K / depth),
+        given the weight in float32 with whole blocks.
+
+        Where the weight is a transpose, neighbours in memory are combined first: the kernel that
+        computes them can do that.
         """
-        n, k = (size // part for size, part in zip(shape_of(weight), (columns, depth), strict=True))
-        rows = self._reshaped(self._largest(self._in_blocks(weight, depth)), (n * columns, k))
-        turned = self.insert.insert(coda.TransposeOp(rows, (1, 0)))
-        largest = self._maximum(self._reshaped(turned, (k, n, columns)))
-        return self.insert.insert(coda.TransposeOp(self._reshaped(largest, (k, n)), (1, 0)))
+        n, k = shape_of(wide)
+        stored = _transposed(weight)
+        if stored is not None and shape_of(weight) == (n, k):
+            elements = self.insert.cast(self._in_blocks(stored, columns), f32)
+            rows = self._reshaped(self._largest(elements), (k, n // columns))
+            blocks = self._in_blocks(self._turned(rows), depth)
+            scale = self._scale(self._maximum(blocks))
+            return self._reshaped(scale, (n // columns, k // depth))
+        rows = self._reshaped(self._largest(self._in_blocks(wide, depth)), (n, k // depth))
+        largest = self._maximum(self._in_blocks(self._turned(rows), columns))
+        return self._scale(self._turned(self._reshaped(largest, (k // depth, n // columns))))
+
+    def _turned(self, matrix: SSAValue) -> SSAValue:
+        return self.insert.insert(coda.TransposeOp(matrix, (1, 0)))
 
     def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
         """Reshape (... x K) to (... x K / depth x depth)."""
@@ -143,3 +157,16 @@ class _Quantizer:
         if shape_of(weight)[0] == rows:
             return weight
         return self.insert.insert(coda.SliceOp(weight, 0, 0, rows))
+
+
+def _transposed(weight: SSAValue) -> SSAValue | None:
+    """Return the tensor (... x N) whose columns are the rows of a weight N x K; None if it is no
+    transpose, or if its rows are not known.
+    """
+    if not isinstance(weight.owner, coda.TransposeOp):
+        return None
+    matrix = weight.owner.x
+    view = matrix.owner
+    if isinstance(view, coda.ReshapeOp) and shape_of(view.x)[-1] == shape_of(matrix)[-1]:
+        matrix = view.x
+    return None if DYNAMIC_INDEX in shape_of(matrix) else matrix

@@ -127,6 +127,7 @@ def _request(
         "options": {
             "num_warps": kernel.num_warps,
             "num_stages": kernel.num_stages,
+            "maxnreg": kernel.registers,
             **({"debug": True, "sanitize_overflow": False} if kernel.asserts else {}),
         },
         "level": level,

@@ -50,3 +50,13 @@ def overlapping():
 
 
 OVERLAPPING = overlapping()
+
+
+@functools.cache
+def planned(registers):
+    """Options of a launch for which ptxas plans with so many registers in a thread: it loads ahead
+    where it would save them, for more programs at a time. Nothing on other GPUs.
+    """
+    if INTERPRET.value or torch.version.hip is not None:
+        return {}
+    return {"maxnreg": registers}

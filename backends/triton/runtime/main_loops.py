@@ -19,11 +19,12 @@ def load_depth(
     AXIS: tl.constexpr,
     IS_KNOWN: tl.constexpr,
     ids=None,
+    inside=None,
 ):
     """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K.
 
     IS_KNOWN: K is a constant of the kernel; otherwise it is any number of rows, those that `ids`
-    name where they are given.
+    name where they are given. Of a known K, rows that are not `inside` are zeros.
     """
     depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
     if not IS_KNOWN:
@@ -32,7 +33,9 @@ def load_depth(
     else:
         offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
         if K % BLOCK_K == 0:
-            return tl.load(pointers + offsets)
+            return tl.load(pointers + offsets, mask=inside, other=None if inside is None else 0.0)
+        elif inside is not None:
+            return tl.load(pointers + offsets, mask=inside & (depth < K), other=0.0)
         else:
             return tl.load(pointers + offsets, mask=depth < K, other=0.0)
 
@@ -55,16 +58,18 @@ def multiply(
     a_scales=None,
     b_scales=None,
     SCALED: tl.constexpr = 0,
+    a_inside=None,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from pointers to rows of a, columns of b.
 
     There is a b for each acc: two for pairs of columns. A_STEP is the distance of two elements of a
     row, B_STEP of a column. Each step of BLOCK_K is rounded to the type of acc. Where K are rows,
-    `a_ids` and `b_ids` may say which. With SCALED, so many elements of K have a scale for each row
-    and each column, and the pointers are to the first ones.
+    `a_ids` and `b_ids` may say which; else rows of a not `a_inside` are zeros. With SCALED,
+    so many elements of K have a scale for each row and each column, and the pointers are to the
+    first ones.
     """
     for k in range(first, last, BLOCK_K):
-        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids)
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids, a_inside)
         sums = ()
         for i in tl.static_range(len(accs)):
             b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN, b_ids)

@@ -169,6 +169,20 @@ def in_order_of_products(x):
 
 
 @triton.jit
+def sums_of_words(accs, totals):
+    """Each of accs + the sum of the parts of K in totals, which has equal columns; in the order of
+    `multiply_words_row`."""
+    COLUMNS: tl.constexpr = accs[0].shape[1]
+    found = ()
+    for i in tl.static_range(len(accs)):
+        one = tl.arange(0, totals[i].shape[2])[None, :] == 0
+        total = tl.sum(tl.where(one, tl.sum(totals[i], 0), 0.0), 1)
+        total = tl.reshape(tl.trans(tl.reshape(total, (4, COLUMNS // 4))), (COLUMNS,))
+        found = found + (accs[i] + total[None, :],)
+    return found
+
+
+@triton.jit
 def multiply_words_row(
     accs,
     a_row,
@@ -198,8 +212,9 @@ def multiply_words_row(
     Tensor cores multiply the transposed b by a as a column. The order of K and of the columns is
     the one in which a thread has the operands of a product in the words that it loads: with a warp
     for each part of K, in steps of 128, and 32 columns. Products are of b + 16, and 16 + the zero
-    point times the sum of a is taken off them. The columns of b are given by number, with the
-    distance of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four.
+    point times the sum of a is taken off them; that is NaN for an infinite a, for which the sums
+    are computed again without tensor cores. The columns of b are given by number, with the distance
+    of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four.
     """
     TYPE: tl.constexpr = a_row.dtype.element_ty
     PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
@@ -234,6 +249,8 @@ def multiply_words_row(
     scales, zeros = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
     end = tl.minimum(last, K) // 8
     words = load_words(b_places, first // 8, word, end, B_STEP)
+    # 0, or NaN as soon as an element of a is infinite.
+    probe = tl.zeros((PARTS, 1), SUM_TYPE)
     for k in range(first, last, BLOCK_K):
         # Load the words of the next step before waiting for those of this one.
         depth = k + part[:, None] * PART + element[None, :]
@@ -242,6 +259,7 @@ def multiply_words_row(
         group = tl.minimum((k + BLOCK_K + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
         following = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
         a_sum = tl.sum(wide(a), 1)[:, None]
+        probe += a_sum * 0.0
         # The places of a word, and of an element in it.
         a = tl.reshape(a, (PARTS, 1, WORDS // 4, 4, 2, 2, 2))
         a = tl.permute(a, (0, 2, 5, 3, 6, 4, 1) if IS_KN else (0, 3, 5, 2, 6, 4, 1))
@@ -263,12 +281,33 @@ def multiply_words_row(
         totals = sums
         scales, zeros = following
         words = following_words
-    found = ()
-    for i in tl.static_range(len(accs)):
-        one = tl.arange(0, SAME)[None, :] == 0
-        total = tl.sum(tl.where(one, tl.sum(totals[i], 0), 0.0), 1)
-        total = tl.reshape(tl.trans(tl.reshape(total, (4, COLUMNS // 4))), (COLUMNS,))
-        found = found + (accs[i] + total[None, :],)
+    if tl.max(tl.max((probe != probe).to(tl.int32), 1), 0) > 0:
+        places = ()
+        for i in tl.static_range(len(accs)):
+            places = places + (b_columns[i] + b_numbers[i][None, :] * N_STEP,)
+        found = multiply_quantized_row(
+            accs,
+            a_row,
+            places,
+            first,
+            last,
+            K,
+            A_STEP,
+            B_STEP,
+            16,  # elements along K of a step that needs few registers
+            b_scales,
+            b_zeros,
+            b_shifts,
+            DEPTH,
+            SCALE_STEP,
+            ZERO_STEP,
+            OFFSET,
+            ALONG_K,
+            PACKED,
+            POSITIONS,
+        )
+    else:
+        found = sums_of_words(accs, totals)
     return found
 
 
@@ -327,7 +366,11 @@ def multiply_quantized_row(
                 shifts = shift_of(part, POSITIONS)[None, None, :, None]
                 x = wide(tl.load(a_places + part, mask=is_inside[:, :, None], other=0.0))
                 elements = wide((b.to(tl.int32)[:, :, None, :] >> shifts) & 15)
-                product = tl.sum(x[:, :, :, None] * elements, 2) - zeros * tl.sum(x, 2)[:, :, None]
+                if b_zeros is None:
+                    elements -= OFFSET
+                else:
+                    elements -= zeros[:, :, None, :]
+                product = tl.sum(x[:, :, :, None] * elements, 2)
             else:
                 # x is loaded for each column, as b is, so that both are in the same threads.
                 places = tl.broadcast_to(a_places, (GROUPS, WORDS, COLUMNS))

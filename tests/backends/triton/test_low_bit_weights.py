@@ -9,7 +9,13 @@ import torch
 import torch.nn.functional as F
 from support.compiled_kernels import compiled
 from support.device import DEVICE, on_device
-from support.kernel_harness import check_against_reference, gemms_of, parse_module
+from support.kernel_harness import (
+    check_against_reference,
+    function_of,
+    gemms_of,
+    parse_module,
+    random_arguments,
+)
 from torch import nn
 
 import coda_ir
@@ -151,6 +157,18 @@ def test_one_row_of_words(packing: str, x: str, tmp_path: Path):
     """Words in any order, and inputs in float32, which tensor cores do not multiply."""
     weight = Weight("i32", packing, "ui8", offset=1, kn=True)
     check_against_reference(product(one_row("32x64", 2), weight, x=x), [2], tmp_path)
+
+
+@pytest.mark.any_device
+@pytest.mark.parametrize("name", ["gptq", "compressed-tensors", "torchao", "awq"])
+@pytest.mark.parametrize("how", [portable("16x16x32"), one_row("32x128", 2)], ids=["tile", "row"])
+def test_infinite_inputs(name: str, how: str, tmp_path: Path):
+    """They give infinity with the sign of the element, and NaN where that is 0."""
+    text = product(how, WEIGHTS[name], depth=128)
+    generator = torch.Generator().manual_seed(0)
+    x, *others = random_arguments(function_of(parse_module(text)), [3], generator)
+    x[0, 5], x[1, 40] = float("inf"), float("-inf")
+    check_against_reference(text, [3], tmp_path, arguments=[x, *others])
 
 
 @pytest.mark.any_device

@@ -130,3 +130,57 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 // CHECK-NEXT:   %y = coda.cast %26 : (tensor<?x200xf32>) -> tensor<?x200xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x200xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The gradient of a weight in blocks: neighbours in memory of x are combined first.
+
+func.func @columns(%dy: tensor<2x128x256xbf16>, %x: tensor<2x128x384xbf16>) -> tensor<256x384xbf16> {
+  %0 = coda.reshape %dy : (tensor<2x128x256xbf16>) -> tensor<256x256xbf16>
+  %1 = coda.transpose %0 {perm = [1 : i64, 0 : i64]} : (tensor<256x256xbf16>) -> tensor<256x256xbf16>
+  %2 = coda.reshape %x : (tensor<2x128x384xbf16>) -> tensor<256x384xbf16>
+  %3 = coda.transpose %2 {perm = [1 : i64, 0 : i64]} : (tensor<256x384xbf16>) -> tensor<384x256xbf16>
+  %y = coda.quantized_linear %1, %3 {blocks = #coda.blocks<128, 128>} : (tensor<256x256xbf16>, tensor<384x256xbf16>) -> tensor<256x384xbf16>
+  func.return %y : tensor<256x384xbf16>
+}
+
+// CHECK:      func.func @columns(%dy: tensor<2x128x256xbf16>, %x: tensor<2x128x384xbf16>) -> tensor<256x384xbf16> {
+// CHECK-NEXT:   %0 = coda.reshape %dy : (tensor<2x128x256xbf16>) -> tensor<256x256xbf16>
+// CHECK-NEXT:   %1 = coda.transpose %0 {perm = [1 : i64, 0 : i64]} : (tensor<256x256xbf16>) -> tensor<256x256xbf16>
+// CHECK-NEXT:   %2 = coda.reshape %x : (tensor<2x128x384xbf16>) -> tensor<256x384xbf16>
+// CHECK-NEXT:   %3 = coda.transpose %2 {perm = [1 : i64, 0 : i64]} : (tensor<256x384xbf16>) -> tensor<384x256xbf16>
+// CHECK-NEXT:   %4 = coda.reshape %1 : (tensor<256x256xbf16>) -> tensor<256x2x128xbf16>
+// CHECK-NEXT:   %5 = coda.cast %4 : (tensor<256x2x128xbf16>) -> tensor<256x2x128xf32>
+// CHECK-NEXT:   %6 = coda.abs %5 : (tensor<256x2x128xf32>) -> tensor<256x2x128xf32>
+// CHECK-NEXT:   %7 = coda.reduce %6 {kind = "max"} : (tensor<256x2x128xf32>) -> tensor<256x2x1xf32>
+// CHECK-NEXT:   %8 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
+// CHECK-NEXT:   %9 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
+// CHECK-NEXT:   %10 = coda.div %7, %8 : (tensor<256x2x1xf32>, tensor<f32>) -> tensor<256x2x1xf32>
+// CHECK-NEXT:   %scale = coda.maximum %10, %9 : (tensor<256x2x1xf32>, tensor<f32>) -> tensor<256x2x1xf32>
+// CHECK-NEXT:   %11 = coda.cast %3 : (tensor<384x256xbf16>) -> tensor<384x256xf32>
+// CHECK-NEXT:   %x_1 = coda.reshape %x : (tensor<2x128x384xbf16>) -> tensor<2x128x3x128xbf16>
+// CHECK-NEXT:   %x_2 = coda.cast %x_1 : (tensor<2x128x3x128xbf16>) -> tensor<2x128x3x128xf32>
+// CHECK-NEXT:   %12 = coda.abs %x_2 : (tensor<2x128x3x128xf32>) -> tensor<2x128x3x128xf32>
+// CHECK-NEXT:   %13 = coda.reduce %12 {kind = "max"} : (tensor<2x128x3x128xf32>) -> tensor<2x128x3x1xf32>
+// CHECK-NEXT:   %14 = coda.reshape %13 : (tensor<2x128x3x1xf32>) -> tensor<256x3xf32>
+// CHECK-NEXT:   %15 = coda.transpose %14 {perm = [1 : i64, 0 : i64]} : (tensor<256x3xf32>) -> tensor<3x256xf32>
+// CHECK-NEXT:   %16 = coda.reshape %15 : (tensor<3x256xf32>) -> tensor<3x2x128xf32>
+// CHECK-NEXT:   %17 = coda.reduce %16 {kind = "max"} : (tensor<3x2x128xf32>) -> tensor<3x2x1xf32>
+// CHECK-NEXT:   %18 = coda.div %17, %8 : (tensor<3x2x1xf32>, tensor<f32>) -> tensor<3x2x1xf32>
+// CHECK-NEXT:   %scale_1 = coda.maximum %18, %9 : (tensor<3x2x1xf32>, tensor<f32>) -> tensor<3x2x1xf32>
+// CHECK-NEXT:   %scale_2 = coda.reshape %scale_1 : (tensor<3x2x1xf32>) -> tensor<3x2xf32>
+// CHECK-NEXT:   %scale_3 = coda.reshape %scale_1 : (tensor<3x2x1xf32>) -> tensor<3x1x2xf32>
+// CHECK-NEXT:   %19 = coda.broadcast %scale_3 : (tensor<3x1x2xf32>) -> tensor<3x128x2xf32>
+// CHECK-NEXT:   %20 = coda.reshape %11 : (tensor<384x256xf32>) -> tensor<384x2x128xf32>
+// CHECK-NEXT:   %21 = coda.reshape %19 : (tensor<3x128x2xf32>) -> tensor<384x2x1xf32>
+// CHECK-NEXT:   %22 = coda.div %20, %21 : (tensor<384x2x128xf32>, tensor<384x2x1xf32>) -> tensor<384x2x128xf32>
+// CHECK-NEXT:   %quantized = coda.cast %22 : (tensor<384x2x128xf32>) -> tensor<384x2x128xf8E4M3FN>
+// CHECK-NEXT:   %23 = coda.div %5, %scale : (tensor<256x2x128xf32>, tensor<256x2x1xf32>) -> tensor<256x2x128xf32>
+// CHECK-NEXT:   %quantized_1 = coda.cast %23 : (tensor<256x2x128xf32>) -> tensor<256x2x128xf8E4M3FN>
+// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<256x2x128xf8E4M3FN>) -> tensor<256x256xf8E4M3FN>
+// CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<384x2x128xf8E4M3FN>) -> tensor<384x256xf8E4M3FN>
+// CHECK-NEXT:   %scale_4 = coda.reshape %scale : (tensor<256x2x1xf32>) -> tensor<256x2xf32>
+// CHECK-NEXT:   %24 = coda.scaled_linear %quantized_2, %quantized_3, %scale_4, %scale_2 {blocks = #coda.blocks<128, 128>} : (tensor<256x256xf8E4M3FN>, tensor<384x256xf8E4M3FN>, tensor<256x2xf32>, tensor<3x2xf32>) -> tensor<256x384xf32>
+// CHECK-NEXT:   %y = coda.cast %24 : (tensor<256x384xf32>) -> tensor<256x384xbf16>
+// CHECK-NEXT:   func.return %y : tensor<256x384xbf16>
+// CHECK-NEXT: }
