@@ -37,8 +37,8 @@ class AbsorbFinalizePass(FunctionPass):
           ^bb0(%acc, %r): yield acc * r                  }
         }
 
-    Where others read a result as well, such as the caller, the first pointwise kernel that reads it
-    stores it for them, in a result `group<N>` over all N columns of a row.
+    Where others read a result in float32 as well, such as the caller, the first pointwise kernel
+    that reads it stores it for them, in a result `group<N>` over all N columns of a row.
 
     This saves a launch, but every tile reads the partials. Legal after `schedule` and before
     `plan-buffers`, iff every use of the finalize is a `col` port of a scheduled GEMM, or of a

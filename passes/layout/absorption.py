@@ -75,8 +75,9 @@ def storing_map(op: FinalizeOp, order: BlockOrder) -> MapOp | None:
     if any(_check_use(op, use) for use in uses if use.operation is first):
         return None
     stored = [use.operation.operands[use.index] for use in uses if use.operation is not first]
-    is_by_row = all(shape_of(value) == (*first.row_shape, 1) for value in stored)
-    return first if is_by_row else None
+    # A group's result is f32: it would not be rounded like a stored mean of 16 bits.
+    type = (*first.row_shape, 1), f32
+    return first if all((shape_of(x), element_type_of(x)) == type for x in stored) else None
 
 
 def _check_form(op: FinalizeOp) -> Refusal | None:

@@ -399,3 +399,34 @@ func.func @planned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf3
     }
   func.return %y, %z : tensor<?x8xf32>, tensor<?x16xf32>
 }
+
+// -----
+
+// The caller reads a mean of 16 bits, but the result that a pointwise kernel could store is f32.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %mean; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port
+// CHECK-LABEL: func.func @narrow(
+// CHECK: %mean = gemm.finalize row
+// CHECK: gemm.map tile(%z : tensor<?x1024xbf16>) col(%mean : tensor<?x1xbf16>)
+func.func @narrow(%x: tensor<?x8xbf16>, %w: tensor<1024x8xbf16>) -> (tensor<?x1024xbf16>, tensor<?x1xbf16>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<1024x8xbf16>)
+      -> (tile : tensor<?x1024xbf16>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %mean = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xbf16>) {
+  ^bb0(%0: f32):
+    %1 = arith.constant 1.024000e+03 : f32
+    %2 = arith.divf %0, %1 : f32
+    gemm.yield %2 : f32
+  }
+  %y = gemm.map tile(%z : tensor<?x1024xbf16>) col(%mean : tensor<?x1xbf16>)
+      -> (tile : tensor<?x1024xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.subf %a, %b : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %mean : tensor<?x1024xbf16>, tensor<?x1xbf16>
+}
