@@ -12,6 +12,9 @@ from support.one_compiler import use_one_compiler
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# A pool of processes that compile would import PyTorch for the few kernels that Inductor has here.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
 # TorchDynamo would collect garbage after each graph.
 os.environ.setdefault("TORCH_DYNAMO_RUN_GC_AFTER_COMPILE", "0")
 

@@ -39,11 +39,12 @@ class ToolsInProcess(ShTest):
     """Goldens in the internal shell of lit, which starts processes as `ToolProcess`."""
 
     def __init__(self) -> None:
+        """Import the tools before lit forks its processes, which then share them."""
         ShTest.__init__(self, execute_external=False)
+        preload()
 
     def execute(self, test: Any, lit_config: Any) -> Any:
         if runner.subprocess is subprocess:
-            preload()
             runner.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": ToolProcess})
         return ShTest.execute(self, test, lit_config)
 

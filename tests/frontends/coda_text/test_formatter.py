@@ -1,5 +1,6 @@
 """The formatter: canonical output, comments, idempotence, meaning."""
 
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -16,10 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def tree(text: str) -> File:
-    reporter = Reporter()
-    result = parse(text, "a.coda", reporter).tree
-    reporter.raise_if_errors()
-    return result
+    return tree_and_comments(text)[0]
 
 
 def check(text: str, expected: str) -> None:
@@ -315,6 +313,7 @@ names = st.sampled_from(["x", "weights", "a" * 30, "b1"])
 numbers = st.sampled_from(["1", "0.5", "1e-5", "4_096"])
 
 
+@cache
 def expressions() -> st.SearchStrategy[list[str]]:
     """Expressions as lists of tokens."""
     atoms = st.one_of(names, numbers, st.just('"text"')).map(lambda token: [token])
@@ -357,14 +356,16 @@ def programs(draw: st.DrawFn) -> str:
     return "".join([*lines, "return x }", draw(st.sampled_from(["", "# last", "\n\n"]))])
 
 
-def comment_texts(text: str) -> list[str]:
-    return [str(token) for token in parse(text, "a.coda", Reporter()).comments]
+def tree_and_comments(text: str) -> tuple[File, list[str]]:
+    reporter = Reporter()
+    parsed = parse(text, "a.coda", reporter)
+    reporter.raise_if_errors()
+    return parsed.tree, [str(token) for token in parsed.comments]
 
 
 @settings(max_examples=60, deadline=None)
 @given(programs())
 def test_formatting_keeps_meaning_and_comments_and_is_idempotent(program: str):
     formatted = format_text(program)
-    assert tree(formatted) == tree(program)
-    assert comment_texts(formatted) == comment_texts(program)
+    assert tree_and_comments(formatted) == tree_and_comments(program)
     assert format_text(formatted) == formatted
