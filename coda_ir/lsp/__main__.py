@@ -12,7 +12,9 @@ MISSING = 'coda-lsp: error: the language server needs pygls\n  help: pip install
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Serve until the editor ends the connection; the exit code is 2 if pygls is missing."""
+    """Serve until the editor ends the connection; the exit code is 2 if pygls is missing, and 1 if
+    the port cannot be used.
+    """
     options = _parser().parse_args(args)
     if find_spec("pygls") is None:
         print(MISSING, file=sys.stderr)
@@ -23,8 +25,12 @@ def main(args: Sequence[str] | None = None) -> int:
     server = make_server()
     if options.tcp is None:
         server.start_io()
-    else:
+        return 0
+    try:
         server.start_tcp(options.host, options.tcp)
+    except OSError as error:
+        print(f"coda-lsp: error: {options.host}:{options.tcp}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -32,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="coda-lsp", description=__doc__)
     transport = parser.add_mutually_exclusive_group()
     transport.add_argument("--stdio", action="store_true", help="standard streams (default)")
-    transport.add_argument("--tcp", type=int, metavar="PORT", help="listen on a port")
+    transport.add_argument("--tcp", type=_port, metavar="PORT", help="listen on a port")
     parser.add_argument("--host", default="127.0.0.1", help="the address of --tcp")
     parser.add_argument(
         "--log-level",
@@ -42,6 +48,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"coda-lsp {coda_ir.__version__}")
     return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port, expected 0 to 65535")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,8 @@ def random_inputs(
     """Draw tensors of the stated types for every argument of `func`, by name.
 
     The same for the same sizes and seed; see `random_arguments`. Symbols that `sizes` lacks are
-    16. Raises CodaError for a size of a symbol that the function does not have.
+    16. Raises CodaError for a size of a symbol that the function does not have, and for sizes whose
+    tensors do not fit into memory.
     """
     signature = signature_of(func)
     symbols = symbols_of(func)
@@ -70,7 +71,14 @@ def random_inputs(
                 f"its symbols are {', '.join(symbols) or 'none'}",
             )
     chosen = dict.fromkeys(symbols, DEFAULT_SIZE) | dict(sizes or {})
-    tensors = random_arguments(func, chosen, seed=seed)
+    try:
+        tensors = random_arguments(func, chosen, seed=seed)
+    except RuntimeError as error:  # of PyTorch's allocator
+        stated = ", ".join(f"{symbol} = {size}" for symbol, size in chosen.items())
+        raise CodaError(
+            f"the size of the arguments of {signature.name} exceeds the memory: {stated}",
+            "choose smaller sizes, as in --dim M=128",
+        ) from error
     names = [spec.name for spec in signature.arguments]
     return {name: tensor.to(device) for name, tensor in zip(names, tensors, strict=True)}
 
@@ -97,7 +105,7 @@ def random_arguments(
     tensors: list[torch.Tensor] = []
     for index, parameter in enumerate(func.args):
         shape = [size_of(dim, extents) for dim in shapes.dims(parameter)]
-        generator = torch.Generator().manual_seed(seed * 1009 + index)
+        generator = torch.Generator().manual_seed((seed * 1009 + index) % 2**63)
         with torch.device("cpu"):  # whatever PyTorch's default device is
             tensor = draw.parameter(func, parameter, shape, generator)
         stated = stated_dtype(parameter.type)

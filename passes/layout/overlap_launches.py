@@ -28,7 +28,7 @@ class OverlapLaunchesPass(FunctionPass):
         if self.target not in able:
             raise CodaError(
                 f"overlap-launches: target {self.target} has no programmatic dependent launch",
-                f"use {', '.join(able)}",
+                f"use one of {', '.join(able)}",
             )
         for op in rewriter.ops:
             is_attention = OneQueryAttention.of(op, rewriter.shapes) is not None

@@ -272,6 +272,7 @@ class TestRun:
         "arguments, message",
         [
             (["--dim", "N=3"], "silu has no dimension 'N'"),
+            (["--dim", f"M={10**14}"], "the size of the arguments of silu exceeds the memory"),
             (["--entry", "gelu"], "no function 'gelu'"),
             (["--device", "tpu"], "unknown device 'tpu'"),
             (["--device", "cuda:99"], "device 'cuda:99' does not exist"),

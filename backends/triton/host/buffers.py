@@ -125,7 +125,7 @@ def _check_changes(func: FuncOp) -> None:
         root = storage_root(call.inputs[0])
         if isinstance(root, BlockArgument) and not is_donated(root):
             raise CodaError(
-                f"{format_location(call.location)}: {call.callee.data} changes an argument in "
-                "place that is not coda.donated",
+                f"{format_location(call.location)}: {call.callee.data} changes its operand in "
+                "place, an argument that is not coda.donated",
                 remedy,
             )

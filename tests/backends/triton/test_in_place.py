@@ -197,7 +197,7 @@ TABLE = "tensor<4x8xf32>"
 @pytest.mark.parametrize(
     ("donated", "before", "read", "message"),
     [
-        ("", "", "%y", "changes an argument in place that is not coda.donated"),
+        ("", "", "%y", "changes its operand in place, an argument that is not coda.donated"),
         ("{coda.donated}", "", "%t", "in place, and gemm.map reads it afterwards"),
         (
             "{coda.donated}",
