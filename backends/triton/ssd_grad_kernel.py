@@ -20,7 +20,7 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indent
 from coda_ir.backends.triton.kernel_text import rounded
 from coda_ir.backends.triton.scan_text import output
 from coda_ir.backends.triton.ssd_kernel import sums_kernel
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, ROWS, SSDText
+from coda_ir.backends.triton.ssd_text import ROWS, SSDText
 from coda_ir.dialects.coda import SSDGradOp, SSDLike
 from coda_ir.dialects.coda.shapes import element_type_of
 
@@ -86,7 +86,7 @@ def held_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
         *_outputs(0, "sums", "states", "held"),
     ]
     return text.emitted(
-        name, arguments, lines, "what decays get from rows that read", BLOCKS * op.heads
+        name, arguments, lines, "what decays get from rows that read", text.blocks * op.heads
     )
 
 
@@ -120,7 +120,7 @@ def x_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         f"inner = tl.zeros(({ROWS},), tl.float32)",
         f"own = tl.zeros(({ROWS},), tl.float32)",
         "gap = -whole",
-        f"for number in range(bound({BLOCKS} - block)):",
+        f"for number in range(bound({text.blocks} - block)):",
         *indented(body),
         "d_x *= dt[:, None]",
         text.store_columns("d_x", op.d_x),
@@ -135,7 +135,7 @@ def x_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         text.result("d_x", op.d_x, 2),
         *_outputs(3, "own", "inner", "taken"),
     ]
-    return text.emitted(name, arguments, lines, "gradients of x", BLOCKS * op.heads)
+    return text.emitted(name, arguments, lines, "gradients of x", text.blocks * op.heads)
 
 
 def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
@@ -170,7 +170,7 @@ def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         arguments,
         _over_heads(text, "d_c", head),
         "gradients of c",
-        _programs(op),
+        _programs(text),
         WARPS,
         STAGES,
     )
@@ -192,7 +192,7 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         *text.rows("", "block"),
         text.tile("x", ""),
         "gap = -whole",
-        f"for number in range(bound({BLOCKS} - block)):",
+        f"for number in range(bound({text.blocks} - block)):",
         *indented(body),
         *_adjoints_after(text),
         f"of_states = {text.product('x', 'tl.trans(g)', (ROWS, text.states))}",
@@ -208,7 +208,7 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         arguments,
         _over_heads(text, "d_b", head),
         "gradients of b",
-        _programs(op),
+        _programs(text),
         WARPS,
         STAGES,
     )
@@ -219,7 +219,7 @@ def _block_of_head(text: SSDText) -> list[str]:
     text.helpers.add("bound")
     heads = text.op.heads
     return [
-        *text.place(BLOCKS * heads),
+        *text.place(text.blocks * heads),
         f"head = part % {heads}",
         f"block = part // {heads}",
         *text.tiles(),
@@ -251,7 +251,7 @@ def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
         "head = part",
         *text.tiles(),
         text.rate(),
-        f"row = tl.arange(0, {CHUNK})",
+        f"row = tl.arange(0, {text.chunk})",
         f"dt = {text.times()}",
         *(
             f"{name} = tl.load({name}_ptr + {at}, mask=row < count, other=0.0)"
@@ -277,8 +277,8 @@ def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
     return text.emitted(name, arguments, lines, "gradients of times and rates", op.heads)
 
 
-def _programs(op: SSDLike) -> int:
-    return BLOCKS * (op.heads // heads_of_program(op))
+def _programs(text: SSDText) -> int:
+    return text.blocks * (text.op.heads // heads_of_program(text.op))
 
 
 def _over_heads(text: SSDText, total: str, head: Sequence[str]) -> list[str]:
@@ -289,7 +289,7 @@ def _over_heads(text: SSDText, total: str, head: Sequence[str]) -> list[str]:
     pitch = parts * op.state_count
     at = f"(start * {pitch} + part % {parts} * {op.state_count})"
     return [
-        *text.place(_programs(op)),
+        *text.place(_programs(text)),
         f"block = part // {parts}",
         *text.tiles(),
         f"row = block * {ROWS} + offset",

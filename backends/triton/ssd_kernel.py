@@ -3,9 +3,8 @@
     block_sums     dt of the rows of each head, side by side, and sums of dt · a within blocks
     chunk_states   what each chunk but the last adds to the states: a product over its rows
     carry_states   the states at the end of each chunk, from those of the chunks before
-    ssd            the results: a product with a masked product of c and b within the chunk, and
-                   one with the states at the end of the chunk before
-    scores         products of rows of c and b within each chunk, where several heads share them
+    ssd            the results, block by block: a product with a masked product of c and b within
+                   the block, and one with the states before it
     step           of one position, all of it
 
 Operands of products have the type of x, and products and states are float32. Chunks begin at
@@ -19,7 +18,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.kernel import EmittedKernel, indented
 from coda_ir.backends.triton.kernel_text import rounded
 from coda_ir.backends.triton.scan_text import ends, holds_all, output, over_chunks
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, ROWS, SUMS, SSDText
+from coda_ir.backends.triton.ssd_text import ROWS, SUMS, SSDText
 from coda_ir.dialects.coda import SSDLike, SSDOp
 from coda_ir.dialects.coda.shapes import element_type_of
 
@@ -40,17 +39,17 @@ def block_sums_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel
     row and behind it. The rows of the launch are all chunks.
     """
     text = SSDText(op, pitches)
-    at = f"sums_ptr + (place * {op.heads} + head) * {SUMS * CHUNK}"
+    at = f"sums_ptr + (place * {op.heads} + head) * {SUMS * text.chunk}"
     lines = [
         *text.place(op.heads),
         "head = part",
         text.rate(),
-        f"row = tl.arange(0, {BLOCKS})[:, None] * {ROWS} + tl.arange(0, {ROWS})[None, :]",
+        f"row = tl.arange(0, {text.blocks})[:, None] * {ROWS} + tl.arange(0, {ROWS})[None, :]",
         f"dt = {text.times()}",
         f"tl.store({at} + row, dt)",
-        f"tl.store({at} + {CHUNK} + row, tl.cumsum(dt * rate, 1))",
+        f"tl.store({at} + {text.chunk} + row, tl.cumsum(dt * rate, 1))",
         "rest = tl.cumsum(dt * rate, 1, reverse=True) - dt * rate",
-        f"tl.store({at} + {2 * CHUNK} + row, rest)",
+        f"tl.store({at} + {2 * text.chunk} + row, rest)",
     ]
     arguments = [*map(text.operand, ("dt", "a")), output("sums", 0)]
     summary = f"times of heads, and their sums in blocks of {ROWS} rows"
@@ -77,7 +76,7 @@ def sums_kernel(
     narrow = min(text.columns, COLUMNS)
     parts = text.columns // narrow
     read, written = factors
-    order = "number" if is_reversed else f"{BLOCKS - 1} - number"
+    order = "number" if is_reversed else f"{text.blocks - 1} - number"
     decay = "gap + passed" if is_reversed else "gap + rest"
     scale = f"tl.exp({decay})" if is_reversed else f"tl.exp({decay}) * dt"
     body = [
@@ -97,7 +96,7 @@ def sums_kernel(
         text.sums(),
         f"h = tl.zeros(({text.states}, {narrow}), tl.float32)",
         "gap = 0.0",
-        f"for number in range({BLOCKS}):",
+        f"for number in range({text.blocks}):",
         *indented(body),
         f"tl.store({text.at_states('states_ptr', 'place')}, h, mask={text.mask_of_states()})",
         f"tl.store(decays_ptr + place * {op.heads} + head, gap)",
@@ -108,9 +107,8 @@ def sums_kernel(
         output("decays", 1),
         output("sums", 2),
     ]
-    return text.emitted(
-        name, arguments, lines, f"states of chunks of {CHUNK} rows", op.heads * parts
-    )
+    summary = f"states of chunks of {text.chunk} rows"
+    return text.emitted(name, arguments, lines, summary, op.heads * parts, num_stages=3)
 
 
 def carry_kernel(
@@ -148,89 +146,50 @@ def carry_kernel(
         *(f"tl.store({each.name} + {of_sample}, h, mask=holds)" for each in end),
     ]
     arguments = [*begin, output("states", 0), output("decays", 1), *end]
-    summary = f"states carried over chunks of {CHUNK} rows"
+    summary = f"states carried over chunks of {text.chunk} rows"
     return text.emitted(name, arguments, lines, summary, op.heads * parts)
 
 
-def shares_scores(op: SSDOp) -> bool:
-    """Return whether several heads read the products of the same rows of c and b."""
-    return op.groups < op.heads
-
-
-def scores_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """The products of the rows of c of each block of a chunk with the rows of b of the same block
-    and of those before it. The rows of the launch are all chunks.
+def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of the results. A program passes through a chunk block by block, from the
+    states before it. The rows of the launch are all chunks.
     """
     text = SSDText(op, pitches)
-    lines = [
-        *text.place(op.groups * BLOCKS * BLOCKS),
-        f"head = part // {BLOCKS * BLOCKS} * {text.members}",
-        f"block = part // {BLOCKS} % {BLOCKS}",
-        f"other = part % {BLOCKS}",
-        *text.tiles(),
-        "if other <= block:",
-        *indented(
-            [
-                f"row = block * {ROWS} + offset",
-                f"row_j = other * {ROWS} + offset",
-                text.tile("c", ""),
-                text.tile("b", "_j"),
-                f"scores = {text.product('c', 'tl.trans(b_j)', (ROWS, ROWS))}",
-                f"tl.store({text.at_scores('other')}, scores)",
-            ]
-        ),
-    ]
-    arguments = [*map(text.operand, ("b", "c")), output("scores", 0)]
-    summary = f"products of rows of blocks of {ROWS} rows"
-    return text.emitted(name, arguments, lines, summary, op.groups * BLOCKS * BLOCKS)
-
-
-def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """The results of each chunk of each sample, which are the rows of the launch."""
-    text, is_shared = SSDText(op, pitches), shares_scores(op)
     text.helpers.add("bound")
-    products = [text.tile("b", "_j"), f"{text.product('c', 'tl.trans(b_j)', (ROWS, ROWS))}"]
-    if is_shared:
-        products = [f"tl.load({text.at_scores('(block - number)')})"]
-    *loaded, scores = products
-    shape = (ROWS, text.columns)
     lines = [
-        *text.place(BLOCKS * op.heads),
-        f"head = part % {op.heads}",
-        f"block = part // {op.heads}",
+        *text.place(op.heads),
+        "head = part",
         *text.tiles(),
         text.sums(),
-        *text.rows("", "block"),
-        text.tile("c", ""),
         *text.states_before(),
-        f"reads = {text.product('c', text.narrow('h'), shape)}",
-        f"y = tl.exp({text.before_block()} + passed)[:, None] * reads",
-        "gap = -whole",
-        "for number in range(bound(block + 1)):",
+        f"for number in range(bound(tl.cdiv(count, {ROWS}))):",
         *indented(
             [
-                *text.rows("_j", "(block - number)"),
-                *loaded,
-                text.tile("x", "_j"),
-                *text.decays("", "_j"),
-                f"scores = {scores}",
-                "weights = scores * decays * dt_j[None, :]",
-                f"y = dot({text.narrow('weights')}, x_j, y)",
-                "gap += whole_j",
+                *text.rows("", "number"),
+                text.tile("c", ""),
+                f"reads = {text.product('c', text.narrow('h'), (ROWS, text.columns))}",
+                "y = tl.exp(passed)[:, None] * reads",
+                text.tile("b", ""),
+                f"scores = {text.product('c', 'tl.trans(b)', (ROWS, ROWS))}",
+                *text.decays("", "", "-passed"),
+                "weights = scores * decays * dt[None, :]",
+                text.tile("x", ""),
+                f"y = dot({text.narrow('weights')}, x, y)",
+                text.store_columns("y", op.result),
+                "decayed = x.to(tl.float32) * (tl.exp(rest) * dt)[:, None]",
+                f"h = dot(tl.trans(b), {text.narrow('decayed')}, tl.exp(whole) * h)",
             ]
         ),
-        text.store_columns("y", op.result),
     ]
     arguments = [
-        *map(text.operand, ("x", "c") if is_shared else ("x", "b", "c")),
+        *map(text.operand, ("x", "b", "c")),
         *text.carried("initial"),
         output("sums", 0),
         output("states", 1),
         text.result("y", op.result, 2),
-        *([output("scores", 3)] if is_shared else []),
     ]
-    summary = f"a state space model of heads by chunks of {CHUNK} rows"
-    return text.emitted(name, arguments, lines, summary, BLOCKS * op.heads)
+    summary = f"a state space model of heads by chunks of {text.chunk} rows"
+    return text.emitted(name, arguments, lines, summary, op.heads)
 
 
 def step_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:

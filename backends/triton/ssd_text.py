@@ -17,25 +17,29 @@ from coda_ir.backends.triton.kernel_text import (
     rounded,
 )
 from coda_ir.backends.triton.scan_text import StateSpaceText
-from coda_ir.dialects.coda import SSDLike
+from coda_ir.dialects.coda import SSDGradOp, SSDLike
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
-CHUNK = 256
-"""Rows of a chunk. Its states have the bytes of x in bfloat16 where a head has 128 states."""
+CHUNK = 512
+"""Rows of a chunk, which a program passes through. Its states have half the bytes of x in bfloat16
+where a head has 128 states."""
+
+GRADIENT_CHUNK = 256
+"""Rows of a chunk for gradients, whose kernels multiply each block with all others of the chunk."""
 
 ROWS = 64
 """Rows of a block of a chunk: those of a tile."""
 
-BLOCKS = CHUNK // ROWS
-
 SUMS = 3
 """For each row of a head: dt, and sums of dt · a within its block, up to it and behind it."""
 
-CHUNKS = f"tl.cdiv(T, {CHUNK})"
-"""The chunks of a sample."""
-
 MIN_TILE = 16
 """The least extent of a tile of a product."""
+
+
+def chunk_of(op: SSDLike) -> int:
+    """Return the rows of a chunk in the kernels of `op`."""
+    return GRADIENT_CHUNK if isinstance(op, SSDGradOp) else CHUNK
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,18 @@ class SSDText(StateSpaceText[SSDLike]):
     helpers: set[str] = field(default_factory=lambda: {"dot"})
 
     @property
+    def chunk(self) -> int:
+        """The rows of a chunk."""
+        return chunk_of(self.op)
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of a chunk."""
+        return self.chunk // ROWS
+
+    @property
     def chunks(self) -> str:
-        return CHUNKS
+        return f"tl.cdiv(T, {self.chunk})"
 
     @property
     def columns(self) -> int:
@@ -71,20 +85,21 @@ class SSDText(StateSpaceText[SSDLike]):
         """Return the argument for a result."""
         return pointer_argument(f"{name}_ptr", element_type_of(value), nth_output(index))
 
-    def place(self, programs: int, chunks: str = CHUNKS, first: int = 0) -> list[str]:
-        """Return the statements for the chunk of a program, of `programs` for each, and its `count`
-        rows from `start` on.
+    def place(self, programs: int, chunks: str | None = None, first: int = 0) -> list[str]:
+        """Return the statements for the chunk of a program, of `programs` for each, among all or
+        `chunks` of a sample from `first` on, and its `count` rows from `start` on.
 
         Rows in tiles are numbered within the chunk, by 32 bits: tiles of pointers take registers.
         """
+        chunks = chunks or self.chunks
         number = f"place % {chunks}"
         return [
             f"place = (tl.program_id(0) // {programs}).to(tl.int64)",
             f"part = tl.program_id(0) % {programs}",
             f"sample = place // {chunks}",
             f"chunk = {number} + {first}" if first else f"chunk = {number}",
-            f"start = sample * T + chunk * {CHUNK}",
-            f"count = tl.minimum({CHUNK}, (sample + 1) * T - start).to(tl.int32)",
+            f"start = sample * T + chunk * {self.chunk}",
+            f"count = tl.minimum({self.chunk}, (sample + 1) * T - start).to(tl.int32)",
         ]
 
     def tiles(self) -> list[str]:
@@ -101,8 +116,8 @@ class SSDText(StateSpaceText[SSDLike]):
 
     def sums(self) -> str:
         """Return the statement for where the times and sums of the chunk and the head are."""
-        place = f"((sample * {CHUNKS} + chunk) * {self.op.heads} + head)"
-        return f"sums = sums_ptr + {place} * {SUMS * CHUNK}"
+        place = f"((sample * {self.chunks} + chunk) * {self.op.heads} + head)"
+        return f"sums = sums_ptr + {place} * {SUMS * self.chunk}"
 
     def rows(self, suffix: str, block: str) -> list[str]:
         """Return the statements for rows of a block of the chunk, and their times and decays.
@@ -114,9 +129,9 @@ class SSDText(StateSpaceText[SSDLike]):
         return [
             f"{row} = {block} * {ROWS} + offset",
             f"dt{suffix} = tl.load(sums + {row})",
-            f"passed{suffix} = tl.load(sums + {CHUNK} + {row})",
-            f"rest{suffix} = tl.load(sums + {2 * CHUNK} + {row})",
-            f"whole{suffix} = tl.load(sums + {CHUNK} + {block} * {ROWS} + {ROWS - 1})",
+            f"passed{suffix} = tl.load(sums + {self.chunk} + {row})",
+            f"rest{suffix} = tl.load(sums + {2 * self.chunk} + {row})",
+            f"whole{suffix} = tl.load(sums + {self.chunk} + {block} * {ROWS} + {ROWS - 1})",
         ]
 
     def before_block(self) -> str:
@@ -130,19 +145,24 @@ class SSDText(StateSpaceText[SSDLike]):
         return self._over_blocks(">")
 
     def _over_blocks(self, order: str) -> str:
-        other = f"tl.arange(0, {BLOCKS})"
-        pointer = f"sums + {CHUNK + ROWS - 1} + {other} * {ROWS}"
+        other = f"tl.arange(0, {self.blocks})"
+        pointer = f"sums + {self.chunk + ROWS - 1} + {other} * {ROWS}"
         return f"tl.sum(tl.load({pointer}, mask={other} {order} block, other=0.0), 0)"
 
-    def decays(self, reader: str, writer: str, *, is_transposed: bool = False) -> list[str]:
+    def decays(
+        self, reader: str, writer: str, until: str = "", *, is_transposed: bool = False
+    ) -> list[str]:
         """Return the statements for the decays from rows that write states to rows that read them.
 
-        In the block `number` 0, both are of one block; `gap` is the sum of dt · a over blocks
-        between others. Rows read no later ones. Columns are those that write, or transposed, rows.
+        `until` is the sum of dt · a from a row that writes to the start of the block that reads. By
+        default, both are of one block where `number` is 0, and `gap` is the sum of dt · a over
+        blocks between others. Rows read no later ones. Columns are those that write, or transposed,
+        rows.
         """
         read, written = ("[None, :]", "[:, None]") if is_transposed else ("[:, None]", "[None, :]")
+        until = until or f"tl.where(number == 0, -passed{writer}, gap + rest{writer})"
         return [
-            f"until = tl.where(number == 0, -passed{writer}, gap + rest{writer}){written}",
+            f"until = ({until}){written}",
             f"sees = row{reader}{read} >= row{writer}{written}",
             f"decays = tl.where(sees, passed{reader}{read} + until, {NEGATIVE_INFINITY})",
             "decays = tl.exp(decays)",
@@ -180,13 +200,6 @@ class SSDText(StateSpaceText[SSDLike]):
             column = f"head // {self.members} * {op.state_count} + state"
             mask = f"state < {op.state_count}"
         return f"{name} = {load(f'{start} + {column}', type, mask)}"
-
-    def at_scores(self, other: str) -> str:
-        """Return where the products of the rows of `block` with those of the block `other` are."""
-        group = f"(place * {self.op.groups} + head // {self.members})"
-        place = f"({group} * {BLOCKS} + block) * {BLOCKS} + {other}"
-        tile = f"offset[:, None] * {ROWS} + offset[None, :]"
-        return f"scores_ptr + ({place}) * {ROWS * ROWS} + ({tile})"
 
     def _pitch(self, name: str) -> int:
         value = getattr(self.op, name)

@@ -101,6 +101,9 @@ of 128 and a number for each key and head, on an H100."""
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
 
+_SMALL_MEMORY = 64 * 1024
+"""Bytes of shared memory of gfx942, and of what is compiled for every GPU."""
+
 _MOST_ELEMENTS = 64 * 128
 """Of a sum that four warps have in registers."""
 
@@ -151,7 +154,11 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
     if device.threads == 1:
         return (_INTERPRETED,)
     if not is_tma:
-        return [tile for tile in _PORTABLE if tile.rows * lanes <= _MOST_ELEMENTS]
+        # With a cap, 64 keys have too many registers on gfx942: 32 have no spills.
+        is_capped = isinstance(op, AttentionDkvOp) and op.softcap is not None
+        is_small = is_capped and device.shared_memory <= _SMALL_MEMORY
+        tiles = _PORTABLE[1:] if is_small else _PORTABLE
+        return [tile for tile in tiles if tile.rows * lanes <= _MOST_ELEMENTS]
     kind = _KINDS[type(op)]
     tiles = _HOPPER_SHARED if op.shared_heads > 1 or op.mask is not None else _HOPPER
     if op.mask is not None and isinstance(op, FusedAttentionOp):

@@ -4,6 +4,7 @@ from faults.fault import KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
 SEGMENT = f"{T}gemm_segment:SegmentEmitter."
+RESULTS = f"{T}segment_results:SegmentResults."
 COLUMNS = f"{T}segment_columns:SegmentColumns."
 
 KERNEL_FAULTS = (
@@ -36,14 +37,14 @@ KERNEL_FAULTS = (
         ),
     ),
     KernelFault(
-        "kernel: identity 0 for a maximum", f"{SEGMENT}_reduce", Text("{IDENTITY[combiner]}", "0.0")
+        "kernel: identity 0 for a maximum", f"{RESULTS}_reduce", Text("{IDENTITY[combiner]}", "0.0")
     ),
-    KernelFault("kernel: partial of all lanes", f"{SEGMENT}_reduce", Nth("never", "IsNot")),
+    KernelFault("kernel: partial of all lanes", f"{RESULTS}_reduce", Nth("never", "IsNot")),
     KernelFault(
         "kernel: sum in place of the stated combiner",
-        f"{SEGMENT}_combine",
+        f"{RESULTS}_combine",
         Text(
-            "reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]",
+            "reduction = (_TREES if self.is_ordered else REDUCTIONS)[combiner]",
             'reduction = "tl.sum"',
         ),
     ),
@@ -79,7 +80,7 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: partial stored at the next tile",
-        f"{SEGMENT}_store_partial_row",
+        f"{RESULTS}_store_partial_row",
         Text(
             "place = f'{self.first_partial} + {tile}' if self.first_partial else tile",
             "place = f'{self.first_partial} + {tile} + 1'",
@@ -87,22 +88,22 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: partials of joined weights overwrite each other",
-        f"{SEGMENT}_store_partial_row",
+        f"{RESULTS}_store_partial_row",
         Nth("keep", "IfExp", 3),
     ),
     KernelFault(
         "kernel: a part takes the place of those before",
-        f"{SEGMENT}_combine_parts",
+        f"{RESULTS}_combine_parts",
         Nth("keep", "_hole0_"),
     ),
     KernelFault(
         "kernel: partials of one row in the place of another",
-        f"{SEGMENT}_store_partial_row",
+        f"{RESULTS}_store_partial_row",
         Text("row * {self.segment_partials}", "row * {self.columns.partials}"),
     ),
     KernelFault(
         "kernel: rows past the end count in partials of columns",
-        f"{SEGMENT}_store_partial_col",
+        f"{RESULTS}_store_partial_col",
         Text(
             "self._reduce(index, value, 0, 'row_mask[:, None]')",
             "self._reduce(index, value, 0, None)",
@@ -135,7 +136,7 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: padding of a group is reduced",
-        f"{SEGMENT}_of_group",
+        f"{RESULTS}_of_group",
         Text("{IDENTITY[combiner]}", "1.0"),
     ),
     KernelFault(

@@ -125,9 +125,10 @@ class _HeadChunks(_Chunks):
     """The launches of a state space model of heads."""
 
     def __init__(self, host: HostProgram, op: SSDOp | SSDGradOp):
-        super().__init__(host, op, ssd_text.CHUNK)
+        chunk = ssd_text.chunk_of(op)
+        super().__init__(host, op, chunk)
         self.size = (op.heads, op.state_count, op.head_columns)
-        self.sums = self.scratch("sums", self.all, op.heads, ssd_text.SUMS * ssd_text.CHUNK)
+        self.sums = self.scratch("sums", self.all, op.heads, ssd_text.SUMS * chunk)
         self.launch(ssd_kernel.block_sums_kernel, "block_sums", [self.sums])
 
     def states(self) -> str:
@@ -168,9 +169,6 @@ def _ssd(host: HostProgram, op: Operation) -> None:
         return _step(host, op, ssd_kernel.step_kernel, "ssd_step")
     chunks = _HeadChunks(host, op)
     outputs = [chunks.sums, chunks.states(), host.allocate(op.result)]
-    if ssd_kernel.shares_scores(op):
-        outputs.append(chunks.scratch("scores", chunks.all, op.groups * ssd_text.CHUNK**2))
-        chunks.launch(ssd_kernel.scores_kernel, "scores", outputs[3:])
     return chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
 
 

@@ -7,11 +7,12 @@ from math import gcd, prod
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
+from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import call, definition, indented
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.result_places import place_of_column
+from coda_ir.backends.triton.segment_results import IDENTITY
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name, turned_name
