@@ -120,24 +120,32 @@ def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
 
 
 def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
-    """Multiply columns instead of their heads (B x heads x T x D) by a factor of each row
-    (B x 1 x T x 1), such as that of queries far from the start.
+    """Multiply columns instead of their heads by a factor of each row, such as that of queries far
+    from the start.
+
+    The heads are B x heads x T x D and the factor B x 1 x T x 1, or the heads are moved after the
+    product of B x T x heads x D and B x T x 1 x 1.
     """
-    product = defined_by(unrepeated(value, rewriter.shapes), coda.MulOp)
+    value = unrepeated(value, rewriter.shapes)
+    moved = defined_by(value, coda.TransposeOp)
+    is_moved = moved is None or moved.permutation != HEADS_FIRST
+    product = defined_by(value if moved is None or is_moved else moved.x, coda.MulOp)
     if product is None:
         return None
     for scaled, factor in (product.operands, reversed(product.operands)):
         heads, dims = _heads(scaled, rewriter), rewriter.shapes.dims(factor)
-        if heads is None or not heads.is_before_rows or len(heads.rows) != 2:
+        if heads is None or heads.is_before_rows != is_moved or len(heads.rows) != 2:
             continue
-        if len(dims) != 4 or dims[1] != 1 or dims[3] != 1:
+        if len(dims) != 4 or dims[1 if is_moved else 2] != 1 or dims[3] != 1:
             continue
-        if dims[0] not in (1, heads.rows[0]) or dims[2] not in (1, heads.rows[1]):
+        axes = (0, 2 if is_moved else 1)
+        shape, sizes = shape_of(factor), [dims[axis] for axis in axes]
+        if any(size not in (1, extent) for size, extent in zip(sizes, heads.rows, strict=True)):
             continue
-        insert, (batch, _, rows, _) = rewriter.before(op), shape_of(factor)
-        rows = insert.reshape(factor, (batch, rows, 1), (dims[0], dims[2], 1))
+        insert = rewriter.before(op)
+        rows = insert.reshape(factor, (*(shape[axis] for axis in axes), 1), (*sizes, 1))
         columns = insert.insert(coda.MulOp(heads.own_columns(insert), rows), value.name_hint)
-        return replace(heads.together(heads.width), x=columns)
+        return replace(heads.together(heads.width), x=columns, is_before_rows=True)
     return None
 
 

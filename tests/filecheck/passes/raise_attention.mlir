@@ -304,3 +304,26 @@ func.func @scaled(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k:
 // CHECK-NEXT:    [[Q:%.*]] = coda.mul %q, [[S]]
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention [[Q]], %k, %k {head_dim = 8 : i64, causal = true}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// The same before the heads are moved.
+
+func.func @scaled_rows(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %s: tensor<1x?x1x1xf32> {coda.dims = [1 : i64, "T", 1 : i64, 1 : i64]}) -> tensor<?x?x32xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %ks = coda.reshape %k {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %qp = coda.mul %qs, %s : (tensor<?x?x4x8xf32>, tensor<1x?x1x1xf32>) -> tensor<?x?x4x8xf32>
+  %qm = coda.transpose %qp {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qm, %kh, %kh) {arguments = "{0}, {1}, {2}, None, 0.0, True", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xf32>) -> tensor<?x?x4x8xf32>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x32xf32>
+  func.return %y : tensor<?x?x32xf32>
+}
+
+// CHECK-LABEL: func.func @scaled_rows(
+// CHECK-NEXT:    [[S:%.*]] = coda.reshape %s
+// CHECK-SAME:      -> tensor<1x?x1xf32>
+// CHECK-NEXT:    [[Q:%.*]] = coda.mul %q, [[S]]
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention [[Q]], %k, %k {head_dim = 8 : i64, causal = true}
+// CHECK-NEXT:    func.return [[Y]]

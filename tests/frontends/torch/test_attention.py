@@ -79,7 +79,7 @@ def test_positions_are_verified(positions: list[int]):
 class Shared(nn.Module):
     """Attention of which a tensor is several operands: keys and values, and maybe queries."""
 
-    def __init__(self, *, queries: bool, columns: bool, scaled: bool):
+    def __init__(self, *, queries: bool, columns: bool, scaled: str):
         super().__init__()
         self.q = None if queries else nn.Linear(16, 16)
         self.kv, self.columns, self.scaled = nn.Linear(16, 16), columns, scaled
@@ -93,8 +93,11 @@ class Shared(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         kv = self.heads(self.kv(x))
         q = kv if self.q is None else self.heads(self.q(x))
-        if self.scaled:  # as in Llama 4
-            q = q * torch.arange(1, 6, device=x.device)[None, None, :, None].to(q.dtype).log1p()
+        factor = torch.arange(1, 6)[None, None, :, None].to(q.dtype).log1p()
+        if self.scaled == "heads":
+            q = q * factor
+        elif self.scaled == "rows":
+            q = (q.transpose(1, 2) * factor.transpose(1, 2)).transpose(1, 2)
         y = F.scaled_dot_product_attention(q, kv, kv, is_causal=True)
         return y.transpose(1, 2).reshape(x.shape) if self.columns else y.reshape(x.shape)
 
@@ -102,9 +105,9 @@ class Shared(nn.Module):
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     ("queries", "columns", "scaled"),
-    [*product([False, True], [False, True], [False]), (False, True, True), (True, True, True)],
+    [*product([False, True], [False, True], [""]), (False, True, "heads"), (True, True, "rows")],
 )
-def test_operands_that_are_one_tensor(queries: bool, columns: bool, scaled: bool):
+def test_operands_that_are_one_tensor(queries: bool, columns: bool, scaled: str):
     """The gradients of the operands add up."""
     model = Shared(queries=queries, columns=columns, scaled=scaled)
     x = torch.randn(2, 5, 16)
