@@ -19,6 +19,7 @@ from coda_ir.backends.triton.runtime.attention_tiles import (
     keys_of_queries,
     mask_tile,
     narrowed,
+    part_of,
     scores_of,
 )
 from coda_ir.backends.triton.runtime.device import bound
@@ -102,43 +103,46 @@ def o_of_tile(
         start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
     )
     of_keys = head // SHARED
-    for at in range(bound(first), bound(last), BLOCK_N):
-        k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD)
-        v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, VALUE)
-        scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
-        if mask is not None:
-            scores = masked_scores(
-                scores,
-                mask,
-                batch,
-                head,
-                start,
-                at,
-                queries,
-                keys,
-                HEADS,
-                MASK_DIMS,
-                ADDED,
-                FACTOR,
-                BLOCK_M,
-                BLOCK_N,
-            )
-        # Most blocks are seen by all queries.
-        if (at < whole) | (at >= edge):
-            seen = is_seen(query, (at + column)[None, :], keys, CAUSAL, WINDOW)
-            scores = tl.where(seen, scores, float("-inf"))
-        most = tl.maximum(largest, tl.max(scores, 1))
-        shift = tl.where(most == float("-inf"), 0.0, most)
-        if ADDED:
-            # The lowest numbers of a type have no multiples.
-            weights = tl.exp2((scores - shift[:, None]) * UNIT)
-        else:
-            weights = tl.exp2(scores * UNIT - (shift * UNIT)[:, None])
-        before = tl.exp2((largest - shift) * UNIT)
-        total = total * before + tl.sum(weights, 1)
-        acc = scaled_parts(acc, before[:, None], VALUE)
-        acc = add_parts(narrowed(weights, v[0]), v, acc, VALUE)
-        largest = most
+    for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
+        begin, end = part_of(part, first, whole, edge, last)
+        for at in range(bound(begin), bound(end), BLOCK_N):
+            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, VALUE)
+            scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
+            if mask is not None:
+                scores = masked_scores(
+                    scores,
+                    mask,
+                    batch,
+                    head,
+                    start,
+                    at,
+                    queries,
+                    keys,
+                    HEADS,
+                    MASK_DIMS,
+                    ADDED,
+                    FACTOR,
+                    BLOCK_M,
+                    BLOCK_N,
+                )
+            if part != 1:
+                seen = is_seen(query, (at + column)[None, :], keys, CAUSAL, WINDOW)
+                scores = tl.where(seen, scores, float("-inf"))
+            most = tl.maximum(largest, tl.max(scores, 1))
+            shift = most
+            if part != 1 or mask is not None:
+                shift = tl.where(most == float("-inf"), 0.0, most)
+            if ADDED:
+                # The lowest numbers of a type have no multiples.
+                weights = tl.exp2((scores - shift[:, None]) * UNIT)
+            else:
+                weights = tl.exp2(scores * UNIT - (shift * UNIT)[:, None])
+            before = tl.exp2((largest - shift) * UNIT)
+            total = total * before + tl.sum(weights, 1)
+            acc = scaled_parts(acc, before[:, None], VALUE)
+            acc = add_parts(narrowed(weights, v[0]), v, acc, VALUE)
+            largest = most
     place = (batch * HEADS + head).to(tl.int64) * queries + row
     is_empty = total == 0.0
     if sinks is not None:
