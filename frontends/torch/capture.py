@@ -328,8 +328,9 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 def _sinc(x: torch.Tensor) -> torch.Tensor:
     """Decompose sin(πx) / πx, which is 1 at 0, where its derivative is 0."""
     is_zero = x == 0
-    angle = torch.pi * torch.where(is_zero, 1, x)
-    return torch.where(is_zero, 1, angle.sin() / angle)
+    angle = torch.pi * torch.where(is_zero, 1, _widened(x))
+    quotient = torch.where(is_zero, 1, angle.sin() / angle)
+    return quotient.to(x.dtype) if x.dtype.is_floating_point else quotient
 
 
 def _std(x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:

@@ -7,7 +7,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from coda_ir.frontends.torch.types import ATTRIBUTES, is_higher_order, is_operator, tensors_in
+from coda_ir.frontends.torch.types import (
+    ATTRIBUTES,
+    is_higher_order,
+    is_operator,
+    is_strided,
+    tensors_in,
+)
 
 SIZES = -2
 """The region of what is computed from sizes alone, which comes first."""
@@ -116,5 +122,5 @@ def can_express(node: Node) -> bool:
     return (
         is_operator(node)
         and str(node.target) not in READS_DATA
-        and all(tensor.dtype in ATTRIBUTES for tensor in tensors)
+        and all(tensor.dtype in ATTRIBUTES and is_strided(tensor) for tensor in tensors)
     )

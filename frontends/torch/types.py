@@ -52,9 +52,22 @@ def element_type(dtype: torch.dtype) -> Attribute:
 
 
 def tensor_type(value: torch.Tensor) -> AnyTensor:
-    """Return the type of a (fake) tensor; symbolic extents are dynamic."""
+    """Return the type of a (fake) tensor; symbolic extents are dynamic.
+
+    Raises CodaError for a sparse tensor, and for an element type that the IR lacks.
+    """
+    if not is_strided(value):
+        raise CodaError(
+            f"tensors with the layout {value.layout} cannot be represented",
+            "make it dense, or keep it out of what is compiled",
+        )
     shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims_of(value)]
     return TensorType(element_type(value.dtype), shape)
+
+
+def is_strided(value: torch.Tensor) -> bool:
+    """Return whether a (fake) tensor is dense: the IR has no sparse ones."""
+    return value.layout == torch.strided
 
 
 def dims_of(value: torch.Tensor) -> Dims:

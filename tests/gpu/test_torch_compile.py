@@ -296,7 +296,8 @@ def test_weights_that_are_written_through_data():
     weight: Any = model[2].weight
     with torch.no_grad():
         for _ in range(3):
-            torch.testing.assert_close(fast(x), model(x), rtol=3e-2, atol=3e-2)
+            got, eager, exact = fast(x), model(x), deepcopy(model).double()(x.double())
+            assert relative_error(got, exact) <= 1.25 * relative_error(eager, exact) + 1e-3
             weight.data.copy_(torch.randn_like(weight))
 
 

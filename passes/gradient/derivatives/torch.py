@@ -25,7 +25,8 @@ _DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
 _COPY = "aten.copy.default"
 """The second operand with the shape and the type of the first one."""
 
-_EMBEDDING = "aten.embedding.default"
+_SPARSE = {"aten.embedding.default": 4, "aten._embedding_bag.default": 5}
+"""The places of the arguments that ask for sparse gradients."""
 
 _SHAPE_ONLY = re.compile(r"aten\.(\w+_like|new_(empty|full|ones|zeros)|bernoulli)\.\w+")
 """Calls that take the shape and type of a tensor, or chances: nothing to differentiate."""
@@ -95,7 +96,8 @@ def refusal_of_call(op: CallOp) -> str | None:
         return "PyTorch does not differentiate its primitives"
     if op.callee.data.startswith("aten.as_strided_scatter"):
         return "PyTorch's derivative of what it replaces is wrong"
-    if op.callee.data == _EMBEDDING and op.template.evaluate(op.inputs, {}, {})[0][4:] == [True]:
+    sparse = _SPARSE.get(op.callee.data)
+    if sparse is not None and any(op.template.evaluate(op.inputs, {}, {})[0][sparse : sparse + 1]):
         return "the gradient of its table is sparse"
     return None
 

@@ -47,6 +47,18 @@ class Added(nn.Module):
         return self.function(offset + self.map(x))
 
 
+class Sinc(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sinc(x)
+
+
+def test_sinc_is_as_exact_in_16_bits():
+    x = 20 * torch.randn(4, 16, dtype=torch.bfloat16)
+    module = export(Sinc(), (x,)).module
+    result = compile(module, target="reference", device="cpu")(x)
+    torch.testing.assert_close(result, torch.sinc(x))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("frontend", ["torch.compile", "export"])
 def test_gradient(name: str, frontend: str):

@@ -442,11 +442,25 @@ def test_embeddings_with_gradients_of_their_own(options: dict[str, Any]):
     check(compiled(model), model, torch.tensor([[2, 3, 2], [0, 3, 3]]))
 
 
-def test_sparse_gradients_of_embeddings():
-    model = nn.Sequential(nn.Embedding(5, 16, sparse=True), nn.Linear(16, 8))
+class SparselyTrained(nn.Module):
+    """A table whose gradient is sparse, by one reading function or the sum of two."""
+
+    def __init__(self, *reads: Any):
+        super().__init__()
+        self.table, self.head = nn.Parameter(torch.randn(5, 16)), nn.Linear(16, 8)
+        self.reads = reads
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        h = torch.stack([read(ids, self.table, sparse=True) for read in self.reads])
+        return self.head(h.sum(0))
+
+
+@pytest.mark.parametrize("reads", [(F.embedding,), (F.embedding, F.embedding), (F.embedding_bag,)])
+def test_sparse_gradients_of_embeddings(reads: tuple[Any, ...]):
+    model = SparselyTrained(*reads)
     ids = torch.tensor([[2, 3, 2], [0, 3, 3]])
     tables: list[torch.Tensor | None] = [
-        gradients(function, model, ids)[0] for function in (compiled(model), model)
+        gradients(function, model, ids)[0] for function in (compiled(model, target="triton"), model)
     ]
     assert all(table is not None and table.is_sparse for table in tables)
     torch.testing.assert_close(*tables)
