@@ -160,6 +160,8 @@ KEPT_OPERATORS = frozenset(
         "binary_cross_entropy",
         "celu",
         "special_log_ndtr",
+        "special_entr",
+        "logit",
         "detach",
         "index_copy",
         "index_fill",
@@ -200,6 +202,12 @@ def capture(
 
 
 def _check_call(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    leaves: list[Any] = pytree.tree_leaves((args, kwargs))
+    if any(isinstance(leaf, torch.Tensor) and leaf.is_nested for leaf in leaves):
+        raise CaptureError(
+            f"{type(model).__name__} cannot be captured: an argument is a nested tensor",
+            "pad the samples to one length, or pack their rows into one tensor",
+        )
     try:
         signature = inspect.signature(model.forward)
     except ValueError:  # some functions have none

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from coda_ir.diagnostics import CodaError
@@ -90,9 +89,8 @@ class DeferLayerNormPass(FunctionPass):
     pack_weights: bool = True
     modulated: str = "auto"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def check_options(self) -> None:
         check_modulated(self.name, "modulated", self.modulated)
-        super().apply(ctx, op)
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.LayerNormOp):

@@ -18,6 +18,9 @@ class SetNumericsPass(FunctionPass):
 
     mode: str = NumericsMode.FP32_EPILOGUE.value
 
+    def check_options(self) -> None:
+        parse_mode(self.mode)
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         mode = parse_mode(self.mode)
         if mode == NumericsMode.FP32_EPILOGUE:

@@ -15,6 +15,7 @@ from coda_ir.passes.support.editing import (
     is_left_to_readers,
     leaf_operands,
     new_map,
+    operands_first,
     recomputed,
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -118,6 +119,8 @@ def _on_columns(ops: Iterable[Operation]) -> set[Operation]:
 def _place(op: Operation, rewriter: FunctionRewriter) -> None:
     """Fuse `op` if that is legal, else make it a kernel."""
     site = find_site(op, rewriter.order)
+    if isinstance(site, Refusal) and _fuse_operands(op, rewriter):
+        site = find_site(op, rewriter.order)
     if not isinstance(site, Refusal) and fuse_at(op, site, rewriter):
         return
     if join_companion(op, rewriter):
@@ -126,6 +129,29 @@ def _place(op: Operation, rewriter: FunctionRewriter) -> None:
         joined = join_with_operands(op, _empty_map(op, rewriter), rewriter.order)
         if not joined:
             join(op, _empty_map(op, rewriter), rewriter.order)
+
+
+def _fuse_operands(op: Operation, rewriter: FunctionRewriter) -> bool:
+    """Fuse code that waits for `op` into a kernel that computes another operand of `op`, and whose
+    results it reads: it would keep `op` out of that kernel. Return whether there is any.
+    """
+    kernels = {site.op for value in op.operands if (site := Site.of(value)) is not None}
+    is_moved = False
+    for each in operands_first(op, _waiting)[:-1] if kernels else ():
+        site = find_site(each, rewriter.order)
+        if not isinstance(site, Refusal) and site.op in kernels:
+            is_moved |= fuse_at(each, site, rewriter)
+    return is_moved
+
+
+def _waiting(op: Operation) -> list[Operation]:
+    """Return the pointwise operators that wait for their reader `op`."""
+    owners = (value.owner for value in op.operands)
+    return [
+        each
+        for each in owners
+        if isinstance(each, Operation) and is_pointwise(each) and _comes_along(each)
+    ]
 
 
 def _fits(operand: SSAValue, op: Operation) -> bool:

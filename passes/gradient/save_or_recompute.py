@@ -83,13 +83,14 @@ class SaveOrRecomputePass(NamedPass):
                 f"{self.name}: memory-budget is {self.memory_budget}",
                 "use a number of bytes, 0 or more",
             )
+        extents = parse_extents(self.extents)
         joints = [Joint.of(func) for func in op.walk() if isinstance(func, FuncOp)]
         for joint in joints:
             if joint is not None:
-                self._split(joint)
+                self._split(joint, extents)
 
-    def _split(self, joint: Joint) -> None:
-        choice = _Choice(joint, self.save, self.recompute, parse_extents(self.extents))
+    def _split(self, joint: Joint, extents: dict[str, int]) -> None:
+        choice = _Choice(joint, self.save, self.recompute, extents)
         choice.name_values()
         choice.check_names()
         choice.check_operators()

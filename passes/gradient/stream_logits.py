@@ -39,12 +39,14 @@ class StreamLogitsPass(FunctionPass):
 
     chunks: int = 8
 
-    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+    def check_options(self) -> None:
         if self.chunks < 1:
             raise CodaError(
                 f"stream-logits: chunks is {self.chunks}, expected at least 1",
                 "state into how many parts to split the vocabulary",
             )
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.CrossEntropyGradOp):
             stream = find_logit_stream(op, rewriter.order)
             if isinstance(stream, Refusal):

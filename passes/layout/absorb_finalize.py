@@ -53,6 +53,14 @@ class AbsorbFinalizePass(FunctionPass):
     always: bool = False
     maps_only: bool = False
 
+    def check_options(self) -> None:
+        if self.target not in DEVICES:
+            raise CodaError(
+                f"absorb-finalize: unknown target '{self.target}'",
+                f"use one of {', '.join(DEVICES)}",
+            )
+        parse_sizes(self.sizes)
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         rows = RowCounts(parse_sizes(self.sizes))
         for op in rewriter.ops_of(FinalizeOp):
@@ -80,11 +88,6 @@ class AbsorbFinalizePass(FunctionPass):
 
     @property
     def device(self) -> Device:
-        if self.target not in DEVICES:
-            raise CodaError(
-                f"absorb-finalize: unknown target '{self.target}'",
-                f"use one of {', '.join(DEVICES)}",
-            )
         return DEVICES[self.target]
 
     def _check_cost(

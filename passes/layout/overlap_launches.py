@@ -22,7 +22,7 @@ class OverlapLaunchesPass(FunctionPass):
 
     target: str = "sm_90"
 
-    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+    def check_options(self) -> None:
         # Both came with Hopper.
         able = [name for name, device in DEVICES.items() if device.has_tma]
         if self.target not in able:
@@ -30,6 +30,8 @@ class OverlapLaunchesPass(FunctionPass):
                 f"overlap-launches: target {self.target} has no programmatic dependent launch",
                 f"use one of {', '.join(able)}",
             )
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             is_attention = OneQueryAttention.of(op, rewriter.shapes) is not None
             if is_attention or isinstance(op, FusedOp | MapOp | FinalizeOp):

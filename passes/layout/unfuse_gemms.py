@@ -2,9 +2,6 @@
 
 from typing import cast, get_args
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.passes.layout.unfusing import By, is_bare, unfuse, why_not_unfused
@@ -31,12 +28,11 @@ class UnfuseGemmsPass(FunctionPass):
 
     by: str = "kernels"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def check_options(self) -> None:
         if self.by not in get_args(By):
             raise CodaError(
                 f"{self.name}: unknown by={self.by}", f"use {' or '.join(get_args(By))}"
             )
-        super().apply(ctx, op)
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         by = cast(By, self.by)

@@ -186,11 +186,15 @@ class FunctionPass(NamedPass, ABC):
     """A pass whose rewriting stays inside one function."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.check_options()
         for inner in op.ops:
             if isinstance(inner, FuncOp) and inner.body.blocks:
                 self.run_on_function(FunctionRewriter(self.name, inner))
             elif isinstance(inner, ModuleOp):
                 self.apply(ctx, inner)
+
+    def check_options(self) -> None:
+        """Raise CodaError for an invalid value of an option, whether or not anything needs it."""
 
     @abstractmethod
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -11,7 +11,13 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 
 from coda_ir.diagnostics import CodaError, DiagnosticError
+from coda_ir.passes.block.set_numerics import SetNumericsPass
+from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
+from coda_ir.passes.gradient.stream_logits import StreamLogitsPass
+from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
+from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.layout.schedule import SchedulePass
+from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.pipeline import Pipeline, PipelineError, parse_pipeline
 from coda_ir.pipeline.spec import at_option, format_value, parse_word
 
@@ -189,6 +195,23 @@ def test_wrong_values_of_options_have_a_place(text: str, message: str, column: i
     assert diagnostic.range is not None and diagnostic.range.column == column
     assert str(error).startswith(f"pipeline:1:{column}: error[E0703]: {message}\n")
     assert str(error).endswith("\n  help: write another one")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        AbsorbFinalizePass(target="zz"),
+        AbsorbFinalizePass(sizes="B"),
+        OverlapLaunchesPass(target="sm_80"),
+        SetNumericsPass(mode="exact"),
+        SaveOrRecomputePass(extents="B"),
+        StreamLogitsPass(chunks=0),
+        UnfuseGemmsPass(by="hand"),
+    ],
+)
+def test_wrong_values_are_refused_where_nothing_uses_them(wrong: ModulePass):
+    with pytest.raises(CodaError):
+        wrong.apply(Context(), ModuleOp([]))
 
 
 def test_other_errors_of_passes_stay():

@@ -218,3 +218,39 @@ func.func @counters(%first: tensor<i64>, %second: tensor<i64>, %x: tensor<?x8xf3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a, %y, %b : tensor<i64>, tensor<?x8xf32>, tensor<i64>
 // CHECK-NEXT: }
+
+// -----
+
+// Code that waits for its reader joins the kernel with it, where it reads another result of that
+// kernel: the sum is not stored, which would round it in one of the two differences alone.
+
+func.func @two_sums(%p: tensor<?x8xbf16>, %q: tensor<?x8xbf16>) -> (tensor<bf16>, tensor<bf16>) {
+  %ep = coda.exp %p : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %eq = coda.exp %q : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %m = coda.add %ep, %eq : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %dp = coda.sub %p, %m : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %a = coda.mul %ep, %dp : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %sum = torch.call "aten.sum.dim_IntList"(%a) {coda.dims = [], arguments = "{0}, []"} : (tensor<?x8xbf16>) -> tensor<bf16>
+  %dq = coda.sub %q, %m : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %b = coda.mul %eq, %dq : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %other = torch.call "aten.sum.dim_IntList"(%b) {coda.dims = [], arguments = "{0}, []"} : (tensor<?x8xbf16>) -> tensor<bf16>
+  func.return %sum, %other : tensor<bf16>, tensor<bf16>
+}
+
+// CHECK-LABEL: func.func @two_sums(%p: tensor<?x8xbf16>, %q: tensor<?x8xbf16>) -> (tensor<bf16>, tensor<bf16>) {
+// CHECK-NEXT:   %a, %b = gemm.map tile(%p : tensor<?x8xbf16>, %q : tensor<?x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%p_1: f32, %q_1: f32):
+// CHECK-NEXT:       %ep = math.exp %p_1 : f32
+// CHECK-NEXT:       %eq = math.exp %q_1 : f32
+// CHECK-NEXT:       %m = arith.addf %ep, %eq : f32
+// CHECK-NEXT:       %dp = arith.subf %p_1, %m : f32
+// CHECK-NEXT:       %a_1 = arith.mulf %ep, %dp : f32
+// CHECK-NEXT:       %dq = arith.subf %q_1, %m : f32
+// CHECK-NEXT:       %b_1 = arith.mulf %eq, %dq : f32
+// CHECK-NEXT:       gemm.yield %a_1, %b_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %sum = torch.call "aten.sum.dim_IntList"(%a) {coda.dims = [], arguments = "{0}, []"} : (tensor<?x8xbf16>) -> tensor<bf16>
+// CHECK-NEXT:   %other = torch.call "aten.sum.dim_IntList"(%b) {coda.dims = [], arguments = "{0}, []"} : (tensor<?x8xbf16>) -> tensor<bf16>
+// CHECK-NEXT:   func.return %sum, %other : tensor<bf16>, tensor<bf16>
+// CHECK-NEXT: }

@@ -210,6 +210,13 @@ def test_a_failed_export_leaves_no_marks():
     assert not vars(x)
 
 
+def test_nested_tensors():
+    nested: Any = torch.nested
+    x = nested.nested_tensor([torch.randn(3, 4), torch.randn(5, 4)], layout=torch.jagged)
+    with pytest.raises(CodaError, match="an argument is a nested tensor"):
+        export(nn.Linear(4, 4), (x,))
+
+
 class Branch(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x if x.sum() > 0 else -x
