@@ -46,8 +46,9 @@ def chunk_of(op: SSDLike) -> int:
 class SSDText(StateSpaceText[SSDLike]):
     """Text shared by the kernels of SSD.
 
-    Tiles are rows x columns of a head, or rows x states. A decay between two rows is computed from
-    sums of dt · a of the rows in between alone, all of one sign, so that no digits cancel.
+    Tiles are rows x columns of a head, or rows x states. A decay between rows of two blocks is
+    computed from sums of dt · a of the rows in between alone, all of one sign, so that no digits
+    cancel; within a block, it is computed from the difference of two sums from its start.
     """
 
     helpers: set[str] = field(default_factory=lambda: {"dot"})

@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import ceiling, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
+from coda_ir.storage import is_turned
 
 LARGEST = 448.0
 LEAST_SCALE = 1e-12
@@ -163,7 +164,7 @@ def _transposed(weight: SSAValue) -> SSAValue | None:
     """Return the tensor (... x N) whose columns are the rows of a weight N x K; None if it is no
     transpose, or if its rows are not known.
     """
-    if not isinstance(weight.owner, coda.TransposeOp):
+    if not isinstance(weight.owner, coda.TransposeOp) or not is_turned(weight):
         return None
     matrix = weight.owner.x
     view = matrix.owner

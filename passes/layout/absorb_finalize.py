@@ -43,9 +43,9 @@ class AbsorbFinalizePass(FunctionPass):
     This saves a launch, but every tile reads the partials. Legal after `schedule` and before
     `plan-buffers`, iff every use of the finalize is a `col` port of a scheduled GEMM, or of a
     `gemm.map` with a known number of columns, or comes after one that stores the results, and the
-    number of partials is known and small. Done if the cost model estimates
-    that reading them takes less time than a launch on `target`; `always` skips this check. With
-    `maps_only`, only `gemm.map` absorbs. `sizes` is the option of the pass `schedule`.
+    number of partials is known and small. Done if the cost model estimates that reading them takes
+    less time than a launch on `target`; `always` skips this check. With `maps_only`, only
+    `gemm.map` absorbs. `sizes` is the option of the pass `schedule`.
     """
 
     target: str = "portable"

@@ -87,7 +87,7 @@ def _called(
         mask.add(call.mask)
     q, k, v = (
         _heads(value, rewriter) or _scaled_heads(value, op, rewriter)
-        for value in (call.q, call.k, call.v)
+        for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
     )
     if q is None or k is None or v is None:
         return NOT_HEADS
@@ -100,7 +100,7 @@ def _spelled(
     found = finder.find(op, mask)
     if not isinstance(found, SpelledAttention):
         return found
-    q, v = (finder.unmerged(value) for value in (found.q, found.v))
+    q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter.shapes)
     k = finder.unmerged(found.transposed_k)
     heads = (
         _heads(q, rewriter)
@@ -116,7 +116,7 @@ def _spelled(
 
 
 def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
-    return heads_of(unrepeated(value, rewriter.shapes), rewriter.shapes)
+    return heads_of(value, rewriter.shapes)
 
 
 def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
@@ -126,7 +126,6 @@ def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) ->
     The heads are B x heads x T x D and the factor B x 1 x T x 1, or the heads are moved after the
     product of B x T x heads x D and B x T x 1 x 1.
     """
-    value = unrepeated(value, rewriter.shapes)
     moved = defined_by(value, coda.TransposeOp)
     is_moved = moved is None or moved.permutation != HEADS_FIRST
     product = defined_by(value if moved is None or is_moved else moved.x, coda.MulOp)
@@ -155,7 +154,8 @@ def _transposed_heads(
     """Return the heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
-        return _heads(finder.unmerged(as_narrow_as(transpose.x, element_type_of(like))), rewriter)
+        heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))
+        return _heads(unrepeated(heads, rewriter.shapes), rewriter)
     view = ColumnView.of(value, rewriter.shapes)
     if len(view.axes) < 2:
         return None

@@ -184,3 +184,47 @@ func.func @columns(%dy: tensor<2x128x256xbf16>, %x: tensor<2x128x384xbf16>) -> t
 // CHECK-NEXT:   %y = coda.cast %24 : (tensor<256x384xf32>) -> tensor<256x384xbf16>
 // CHECK-NEXT:   func.return %y : tensor<256x384xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A permutation that moves nothing leaves rows where they are.
+
+func.func @kept(%x: tensor<16x64xbf16>, %w: tensor<64x64xf32>) -> tensor<16x64xf32> {
+  %t = coda.transpose %w {perm = [0 : i64, 1 : i64]} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %y = coda.quantized_linear %x, %t {blocks = #coda.blocks<32, 32>} : (tensor<16x64xbf16>, tensor<64x64xf32>) -> tensor<16x64xf32>
+  func.return %y : tensor<16x64xf32>
+}
+
+// CHECK:      func.func @kept(%x: tensor<16x64xbf16>, %w: tensor<64x64xf32>) -> tensor<16x64xf32> {
+// CHECK-NEXT:   %x_1 = coda.reshape %x : (tensor<16x64xbf16>) -> tensor<16x2x32xbf16>
+// CHECK-NEXT:   %x_2 = coda.cast %x_1 : (tensor<16x2x32xbf16>) -> tensor<16x2x32xf32>
+// CHECK-NEXT:   %0 = coda.abs %x_2 : (tensor<16x2x32xf32>) -> tensor<16x2x32xf32>
+// CHECK-NEXT:   %1 = coda.reduce %0 {kind = "max"} : (tensor<16x2x32xf32>) -> tensor<16x2x1xf32>
+// CHECK-NEXT:   %2 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
+// CHECK-NEXT:   %3 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
+// CHECK-NEXT:   %4 = coda.div %1, %2 : (tensor<16x2x1xf32>, tensor<f32>) -> tensor<16x2x1xf32>
+// CHECK-NEXT:   %scale = coda.maximum %4, %3 : (tensor<16x2x1xf32>, tensor<f32>) -> tensor<16x2x1xf32>
+// CHECK-NEXT:   %t = coda.reshape %w : (tensor<64x64xf32>) -> tensor<64x2x32xf32>
+// CHECK-NEXT:   %5 = coda.abs %t : (tensor<64x2x32xf32>) -> tensor<64x2x32xf32>
+// CHECK-NEXT:   %6 = coda.reduce %5 {kind = "max"} : (tensor<64x2x32xf32>) -> tensor<64x2x1xf32>
+// CHECK-NEXT:   %7 = coda.reshape %6 : (tensor<64x2x1xf32>) -> tensor<64x2xf32>
+// CHECK-NEXT:   %8 = coda.transpose %7 {perm = [1 : i64, 0 : i64]} : (tensor<64x2xf32>) -> tensor<2x64xf32>
+// CHECK-NEXT:   %9 = coda.reshape %8 : (tensor<2x64xf32>) -> tensor<2x2x32xf32>
+// CHECK-NEXT:   %10 = coda.reduce %9 {kind = "max"} : (tensor<2x2x32xf32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT:   %11 = coda.reshape %10 : (tensor<2x2x1xf32>) -> tensor<2x2xf32>
+// CHECK-NEXT:   %12 = coda.transpose %11 {perm = [1 : i64, 0 : i64]} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+// CHECK-NEXT:   %13 = coda.div %12, %2 : (tensor<2x2xf32>, tensor<f32>) -> tensor<2x2xf32>
+// CHECK-NEXT:   %scale_1 = coda.maximum %13, %3 : (tensor<2x2xf32>, tensor<f32>) -> tensor<2x2xf32>
+// CHECK-NEXT:   %scale_2 = coda.reshape %scale_1 : (tensor<2x2xf32>) -> tensor<2x1x2xf32>
+// CHECK-NEXT:   %14 = coda.broadcast %scale_2 : (tensor<2x1x2xf32>) -> tensor<2x32x2xf32>
+// CHECK-NEXT:   %15 = coda.reshape %14 : (tensor<2x32x2xf32>) -> tensor<64x2x1xf32>
+// CHECK-NEXT:   %16 = coda.div %t, %15 : (tensor<64x2x32xf32>, tensor<64x2x1xf32>) -> tensor<64x2x32xf32>
+// CHECK-NEXT:   %quantized = coda.cast %16 : (tensor<64x2x32xf32>) -> tensor<64x2x32xf8E4M3FN>
+// CHECK-NEXT:   %17 = coda.div %x_2, %scale : (tensor<16x2x32xf32>, tensor<16x2x1xf32>) -> tensor<16x2x32xf32>
+// CHECK-NEXT:   %quantized_1 = coda.cast %17 : (tensor<16x2x32xf32>) -> tensor<16x2x32xf8E4M3FN>
+// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<16x2x32xf8E4M3FN>) -> tensor<16x64xf8E4M3FN>
+// CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<64x2x32xf8E4M3FN>) -> tensor<64x64xf8E4M3FN>
+// CHECK-NEXT:   %scale_3 = coda.reshape %scale : (tensor<16x2x1xf32>) -> tensor<16x2xf32>
+// CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %quantized_3, %scale_3, %scale_1 {blocks = #coda.blocks<32, 32>} : (tensor<16x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<16x2xf32>, tensor<2x2xf32>) -> tensor<16x64xf32>
+// CHECK-NEXT:   func.return %y : tensor<16x64xf32>
+// CHECK-NEXT: }

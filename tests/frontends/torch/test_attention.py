@@ -122,6 +122,27 @@ def test_operands_that_are_one_tensor(queries: bool, columns: bool, scaled: str)
         assert relative_error(ours, wanted) < 1e-5
 
 
+class Repeated(nn.Module):
+    """Attention of heads each of which was repeated, those of queries as well."""
+
+    def __init__(self):
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(16, 8, bias=False) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        single = [to(x).view(2, 5, 1, 8).transpose(1, 2)[:, :, None] for to in self.maps]
+        q, k, v = (heads.expand(2, 1, 4, 5, 8).reshape(2, 4, 5, 8) for heads in single)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 5, 32)
+
+
+def test_heads_of_queries_that_are_repeated():
+    """They are not those that keys share, and the result has all of them."""
+    model, x = Repeated(), torch.randn(2, 5, 16)
+    with torch.no_grad():
+        found = export(model, (x,)).compile(device="cpu")(x)
+        assert relative_error(found, copy.deepcopy(model).double()(x.double())) < 1e-6
+
+
 class Latent(nn.Module):
     """Multi-head latent attention as transformers spells it, without rotary embedding: keys are an
     empty tensor that is assigned to, one part of them is the same for all heads.
