@@ -130,7 +130,7 @@ BLOCK_STEPS: dict[str, str] = {
     "quantize.float8_linear": "fused",
     "quantize.float8_mlp": "fused fused",
     "quantize.float8_block_mlp": "fused fused",
-    "quantize.float8_row_mlp": "fused finalize map fused",
+    "quantize.float8_row_mlp": "fused map fused",
 }
 """What the blocks of the standard library run. Beside GEMMs: attention and calls of PyTorch, norms
 of arguments, a `map` where whole rows are needed first, which adds up the sums of their tiles

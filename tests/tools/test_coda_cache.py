@@ -94,7 +94,7 @@ def test_stats(cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert re.fullmatch(r"programs   2 \([\d.]+ KiB\), 0 of other versions", lines[1])
     assert re.fullmatch(r"modules    \d+ \([\d.]+ K?i?B\)", lines[2])
     assert lines[3] == "tuned      0 (0 B)"
-    assert re.fullmatch(r"together   [\d.]+ KiB: 0% of 9.5 MiB", lines[4])
+    assert re.fullmatch(r"together   [\d.]+ KiB: \d% of 9.5 MiB", lines[4])
     monkeypatch.setenv("CODA_CACHE_LIMIT", "0")
     assert "the cache is off" in printed(capsys, "stats")
 
