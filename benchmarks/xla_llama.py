@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from harness import Queued
+from harness import Queued, synchronize
 from xla_layer import jax_on, to_jax
 
 Layer = dict[str, Any]
@@ -32,7 +32,9 @@ class XlaStep:
     def __call__(self) -> dict[str, torch.Tensor]:
         logits = self._run()
         self.jax.block_until_ready(logits)
-        return {"logits": torch.from_dlpack(logits)[:, : self.shown]}
+        copied = torch.from_dlpack(logits)[:, : self.shown].clone()
+        synchronize()  # or JAX would use the memory again while PyTorch's stream reads it
+        return {"logits": copied}
 
     @property
     def queued(self) -> Queued:
