@@ -13,7 +13,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Layout
 
 WORD_REGISTERS = 96
-"""Of a thread that multiplies the words of 32 columns; twice as many for 64."""
+"""Registers of a thread that multiplies the words of 32 columns; 64 columns need twice as many."""
 
 
 class QuantizedMainLoop(PointerMainLoop):

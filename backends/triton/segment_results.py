@@ -63,11 +63,11 @@ class SegmentResults(SegmentColumns):
         """The number of the program's columns; `tile` is that of a part."""
         self.before_parts: list[str] = []
         self.after_parts: list[str] = []
-        """What is combined over parts: its start, and what becomes of it."""
+        """The lines before and after the loop over parts, for what is combined over them."""
         self.port_values: dict[SSAValue, str] = {}
         """The names of the loaded ports, by region argument."""
         self.extents: Mapping[SSAValue, Extent] = {}
-        """Whether a value of the region varies by row, and by column."""
+        """For each value of the region, whether it varies by row, and by column."""
 
     def _groups(self, columns: int) -> Groups:
         return Groups(self.columns, columns // 2 if self.is_pair else columns)

@@ -86,7 +86,7 @@ def _called(
     elif call.mask is not None:
         mask.add(call.mask)
     q, k, v = (
-        _heads(value, rewriter) or _scaled_heads(value, op, rewriter)
+        heads_of(value, rewriter.shapes) or _scaled_heads(value, op, rewriter)
         for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
     )
     if q is None or k is None or v is None:
@@ -103,20 +103,16 @@ def _spelled(
     q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter.shapes)
     k = finder.unmerged(found.transposed_k)
     heads = (
-        _heads(q, rewriter)
+        heads_of(q, rewriter.shapes)
         or _scaled_heads(q, op, rewriter)
         or _laid_out(q, HEADS_FIRST, op, rewriter),
         _transposed_heads(k, v, finder, rewriter) or _laid_out(k, (0, 3, 1, 2), op, rewriter),
-        _heads(v, rewriter) or _laid_out(v, HEADS_FIRST, op, rewriter),
+        heads_of(v, rewriter.shapes) or _laid_out(v, HEADS_FIRST, op, rewriter),
     )
     q, k, v = heads
     if q is None or k is None or v is None:
         return NOT_HEADS
     return _Attention(q, k, v, mask, found.scale, found.softcap, found.sinks)
-
-
-def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
-    return heads_of(value, rewriter.shapes)
 
 
 def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
@@ -126,18 +122,20 @@ def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) ->
     The heads are B x heads x T x D and the factor B x 1 x T x 1, or the heads are moved after the
     product of B x T x heads x D and B x T x 1 x 1.
     """
-    moved = defined_by(value, coda.TransposeOp)
-    is_moved = moved is None or moved.permutation != HEADS_FIRST
-    product = defined_by(value if moved is None or is_moved else moved.x, coda.MulOp)
+    transpose = defined_by(value, coda.TransposeOp)
+    if transpose is not None and transpose.permutation != HEADS_FIRST:
+        transpose = None
+    product = defined_by(value if transpose is None else transpose.x, coda.MulOp)
     if product is None:
         return None
+    own_axis, row_axis = (1, 2) if transpose is None else (2, 1)
     for scaled, factor in (product.operands, reversed(product.operands)):
-        heads, dims = _heads(scaled, rewriter), rewriter.shapes.dims(factor)
-        if heads is None or heads.is_before_rows != is_moved or len(heads.rows) != 2:
+        heads, dims = heads_of(scaled, rewriter.shapes), rewriter.shapes.dims(factor)
+        if heads is None or heads.is_before_rows != (own_axis < row_axis) or len(heads.rows) != 2:
             continue
-        if len(dims) != 4 or dims[1 if is_moved else 2] != 1 or dims[3] != 1:
+        if len(dims) != 4 or dims[own_axis] != 1 or dims[3] != 1:
             continue
-        axes = (0, 2 if is_moved else 1)
+        axes = (0, row_axis)
         shape, sizes = shape_of(factor), [dims[axis] for axis in axes]
         if any(size not in (1, extent) for size, extent in zip(sizes, heads.rows, strict=True)):
             continue
@@ -155,7 +153,7 @@ def _transposed_heads(
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
         heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))
-        return _heads(unrepeated(heads, rewriter.shapes), rewriter)
+        return heads_of(unrepeated(heads, rewriter.shapes), rewriter.shapes)
     view = ColumnView.of(value, rewriter.shapes)
     if len(view.axes) < 2:
         return None
