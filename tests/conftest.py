@@ -3,11 +3,13 @@
 import gc
 import logging
 import os
+import sys
 
 import pytest
 from support.daily import run_daily, set_nightly
 from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
+from support.tracing import speed_up as speed_up_tracing
 
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -84,6 +86,8 @@ def _select(config: pytest.Config, items: list[pytest.Item], selected: set[pytes
 
 def pytest_collection_finish() -> None:
     """Collect garbage rarely, because operators and graphs of PyTorch are many small objects."""
+    if "torch" in sys.modules:
+        speed_up_tracing()
     # PyTorch puts together what it logs for tlparse if somebody listens, and pytest listens to all
     # loggers that do not propagate.
     logging.getLogger("torch.__trace").propagate = True
