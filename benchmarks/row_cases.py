@@ -72,16 +72,20 @@ SMALLER = {"MambaConfig": SMALL_MAMBA, "Mamba2Config": SMALL_MAMBA2}
 """Tiny sizes of configurations, where they are not `SMALL`."""
 
 
-def make_model(name: str, device: str, layers: int | None, *, small: bool) -> Any:
-    """A model with random weights in bf16; `layers` of it, where that is given."""
+def make_model(name: str, setting: Setting) -> Any:
+    """A model of `setting.layers` layers with random weights.
+
+    Its parameters have the element type of the setting. The frequencies of rotary embeddings stay
+    in float32, as in a model that transformers loads; `Module.to` would round them.
+    """
     configuration, shape = MODELS[name]
-    fields: dict[str, Any] = {**(SMALLER.get(configuration, SMALL) if small else shape)}
-    fields |= {} if layers is None else {"num_hidden_layers": layers}
+    fields: dict[str, Any] = {**(SMALLER.get(configuration, SMALL) if setting.small else shape)}
+    fields["num_hidden_layers"] = setting.layers
     # Tokens that end a sentence mean nothing here, and have to be in the vocabulary.
     fields |= {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     config = getattr(transformers, configuration)(**fields)
-    with torch.device(device):
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    with torch.device(setting.device):
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=setting.dtype)
     return model.eval()
 
 
@@ -353,8 +357,7 @@ def _of(
     model: str, part: type[LanguagePart], recipe: str | None = None
 ) -> Callable[[Setting], Case]:
     def make(setting: Setting) -> Case:
-        found = make_model(model, setting.device, setting.layers, small=setting.small)
-        found = found.to(setting.dtype)
+        found = make_model(model, setting)
         if recipe is not None:
             coda_ir.quantize(found, recipe)
         return part(found, setting.tokens)

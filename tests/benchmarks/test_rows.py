@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import pytest
+import torch
+from fleet.models import Setting
+from row_cases import ROWS
 from rows import Record, main, read, share_of_peak
 
 from coda_ir.cost_model import DEVICES
@@ -29,3 +32,10 @@ def test_share_of_peak() -> None:
     for bound, ms, share in (("flops", 1.0, 0.5), ("bytes", 2.0, 0.5)):
         record = Record("llama", 2, 2, bound, work, milliseconds={"coda": ms})
         assert share_of_peak(record, "coda", DEVICES["sm_90"]) == pytest.approx(share, 1e-3)
+
+
+def test_rotary_frequencies_are_not_rounded() -> None:
+    row = next(row for row in ROWS if row.name == "llama-7b prefill")
+    model = row.make(Setting("cpu", torch.bfloat16, 1, 1, 8, small=True)).model
+    assert model.lm_head.weight.dtype == torch.bfloat16
+    assert model.model.rotary_emb.inv_freq.dtype == torch.float32
