@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from coda_ir.backends.reference import Trace
-from coda_ir.backends.triton import EmittedProgram, emit_program
+from coda_ir.backends.triton import emit_program
 from coda_ir.cache.modules import load_source
 from coda_ir.context import make_context
 from coda_ir.devices import default_device, require_triton_for
@@ -103,7 +103,6 @@ class _Emitted:
     """A function as a module of Triton."""
 
     func: FuncOp
-    program: EmittedProgram
     module: ModuleType
 
     @staticmethod
@@ -121,7 +120,7 @@ class _Emitted:
         if in_gluon and device.type == "cpu":
             raise NotComparedError(f"kernel {in_gluon[0]} is in Gluon, which needs a GPU")
         module = load_source(program.source, f"{name}_checked")
-        return _Emitted(functions_of(scheduled)[name], program, module)
+        return _Emitted(functions_of(scheduled)[name], module)
 
     def compare(self, sizes: Mapping[str, int], rounding: Rounding, has_strides: bool) -> None:
         """Raise EmittedDifferenceError if a result is wrong for the arguments of `rounding`."""
@@ -131,7 +130,7 @@ class _Emitted:
             for argument in rounding.arguments
         ]
         try:
-            results = run_emitted(self.module, self.program, self.func, arguments)
+            results = run_emitted(self.module, self.func, arguments)
         except EmittedFaultError as error:
             raise self._error(f": {error}", sizes) from error
         combined = meaning(self.func, Trace(tuple(results.tensors), {}))

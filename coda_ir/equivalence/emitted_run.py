@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.backends.triton import EmittedProgram
 from coda_ir.equivalence.guarded_memory import GuardedMemory, StrayWriteError
 from coda_ir.float64 import comparable
 from coda_ir.signatures import signature_of
@@ -32,8 +31,8 @@ class EmittedResults:
 
 
 @dataclass
-class _Launches:
-    """The launches of one run: after each, the guards are checked, and its stores are recorded."""
+class Launches:
+    """The launches of a run: after each, the guards are checked, and its stores are recorded."""
 
     memory: GuardedMemory
     stored_by: dict[int, str] = field(default_factory=dict[int, str])
@@ -52,14 +51,20 @@ class _Launches:
                 self.stored_by[tensor.untyped_storage().data_ptr()] = name
         return result
 
+    def kernel_of(self, tensor: torch.Tensor) -> str | None:
+        """Return the kernel that stored to the memory of a tensor last, if any."""
+        return self.stored_by.get(tensor.untyped_storage().data_ptr())
+
 
 @dataclass(frozen=True)
 class _WatchedKernel:
-    """A replacement for a kernel in an emitted module that reports its launches."""
+    """A replacement for a kernel in an emitted module, or for a function that launches it directly,
+    that reports its launches.
+    """
 
     name: str
     kernel: Any
-    launches: _Launches
+    launches: Launches
 
     def __getitem__(self, grid: Any) -> Any:
         def launch(*args: Any, **options: Any) -> Any:
@@ -67,13 +72,14 @@ class _WatchedKernel:
 
         return launch
 
+    def __call__(self, *args: Any) -> Any:
+        return self.launches.launch(self.name, self.kernel, args, {})
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.kernel, name)
 
 
-def run_emitted(
-    module: ModuleType, program: EmittedProgram, func: FuncOp, arguments: Tensors
-) -> EmittedResults:
+def run_emitted(module: ModuleType, func: FuncOp, arguments: Tensors) -> EmittedResults:
     """Return the results of the emitted `module` on guarded copies of `arguments`.
 
     Raises EmittedFaultError where it fails, writes outside of a tensor, or changes an argument that
@@ -84,36 +90,44 @@ def run_emitted(
         memory.place(tensor, f"argument {spec.name}")
         for spec, tensor in zip(specs, arguments, strict=True)
     ]
-    launches = _Launches(memory)
-    with _watched(module, program, launches):
-        results = _call(module, func, list(given))
+    with watched(module, memory) as launches:
+        results = _call(module, given)
     memory.check()
     for index, (spec, before, after) in enumerate(zip(specs, arguments, given, strict=True)):
         if not _is_given_up(func, index) and not is_same(before.cpu(), after.cpu()):
             raise EmittedFaultError(f"it changes argument {spec.name}")
-    kernels = [launches.stored_by.get(each.untyped_storage().data_ptr()) for each in results]
+    kernels = [launches.kernel_of(each) for each in results]
     return EmittedResults([each.cpu().clone() for each in results], kernels)
 
 
 @contextmanager
-def _watched(module: ModuleType, program: EmittedProgram, launches: _Launches) -> Generator[None]:
-    """Within the context, the module allocates guarded memory, and its kernels are watched."""
-    names = [kernel.name for kernel in program.kernels]
-    before = {name: getattr(module, name) for name in ("torch", *names)}
+def watched(module: ModuleType, memory: GuardedMemory) -> Generator[Launches]:
+    """Within the context, an emitted module allocates guarded memory, and its launches are watched.
+
+    They raise EmittedFaultError where they write outside of a tensor.
+    """
+    launches, before = Launches(memory), {"torch": module.torch}
+    before |= {name: getattr(module, name) for name in module.KERNELS}
+    names = {id(kernel): name for name, kernel in before.items()}
+    watching = {name: _WatchedKernel(name, before[name], launches) for name in module.KERNELS}
+    for name, value in vars(module).items():
+        if isinstance(value, getattr(module, "DirectLaunch", ())):
+            before[name] = value
+            watching[name] = _WatchedKernel(names[id(value.kernel)], value, launches)
+    # Those of another run have other guards.
+    getattr(module, "COUNTERS", {}).clear()
     try:
-        setattr(module, "torch", launches.memory)  # noqa: B010
-        for name in names:
-            setattr(module, name, _WatchedKernel(name, before[name], launches))
-        yield
+        for name, value in {**watching, "torch": memory}.items():
+            setattr(module, name, value)
+        yield launches
     finally:
         for name, value in before.items():
             setattr(module, name, value)
 
 
-def _call(module: ModuleType, func: FuncOp, given: list[torch.Tensor]) -> Tensors:
-    is_boxed = BOXED in func.attributes and bool(func.args)
+def _call(module: ModuleType, given: Tensors) -> Tensors:
     try:
-        results: Any = module.run(given) if is_boxed else module.run(*given)
+        results: Any = module.run(*given)
     except EmittedFaultError:
         raise
     except Exception as error:

@@ -15,8 +15,6 @@ from typing import Any
 
 import torch
 
-from coda_ir.float64 import comparable
-
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
 
@@ -80,6 +78,10 @@ class GuardedMemory:
         name = f"a buffer {tuple(shape)} of {dtype}"
         return self._allocate(shape, strides, dtype, device, name)
 
+    def zeros(self, *shape: Any, dtype: torch.dtype, device: Any = None) -> torch.Tensor:
+        """Like `torch.zeros`."""
+        return self.empty(*shape, dtype=dtype, device=device).zero_()
+
     def place(self, tensor: torch.Tensor, name: str = "an argument") -> torch.Tensor:
         """Return a copy of `tensor` between guards, with its strides and alignment."""
         shape = [
@@ -118,14 +120,21 @@ class GuardedMemory:
             extent = 0
         # A multiple of 64 elements keeps the alignment of the memory.
         guard = max(GUARD, -(-extent // 64) * 64) + shift
-        poison = float("nan") if dtype.is_floating_point else CANARY
-        memory = torch.full((extent + 2 * guard,), poison, dtype=dtype, device=device)
+        memory = _poison(extent + 2 * guard, dtype, device)
         self.tensors.append(_Guarded(memory, guard, name))
         self._storages.add(memory.untyped_storage().data_ptr())
         return memory.as_strided(shape, strides, guard)
 
 
 def _is_poison(memory: torch.Tensor) -> bool:
-    if memory.dtype.is_floating_point:
-        return bool(comparable(memory).isnan().all())
-    return bool((memory == torch.tensor(CANARY, dtype=memory.dtype)).all())
+    """Return whether memory has the bits of a guard; the NaN that a GPU computes has others."""
+    return torch.equal(_bits(memory), _bits(_poison(memory.numel(), memory.dtype, memory.device)))
+
+
+def _poison(elements: int, dtype: torch.dtype, device: Any) -> torch.Tensor:
+    value = float("nan") if dtype.is_floating_point else CANARY
+    return torch.full((elements,), value, dtype=dtype, device=device)
+
+
+def _bits(memory: torch.Tensor) -> torch.Tensor:
+    return memory.view(torch.uint8)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import torch
 
@@ -103,16 +104,18 @@ class CudaRecorder:
         same pool.
         """
         self._device, self._shares_memory = device, shares_memory
-        self._pools: dict[int, Any] = {}
+        self._graphs = defaultdict[int, WeakSet[Any]](WeakSet)
+        """Those that there are, by stream. A pool ends with the last of its graphs."""
 
     def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
         cuda: Any = torch.cuda  # partly without types
         with cuda.device(self._device):
-            graph, pool = cuda.CUDAGraph(), None
-            if self._shares_memory:
-                pool = self._pools.setdefault(_stream(), cuda.graph_pool_handle())
+            graph, others = cuda.CUDAGraph(), self._graphs[_stream()]
+            pool = next((other.pool() for other in others), None)
             with captured(graph, pool=pool):
                 results = run()
+            if self._shares_memory:
+                others.add(graph)
             return graph.replay, results
 
 

@@ -2,11 +2,15 @@
 
 import pytest
 import torch
+from support.between_guards import between_guards
 from support.checked_accesses import OutOfBoundsError
 from support.emitted import load_module, run_guarded
 
+import coda_ir
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
+from coda_ir.cache import load_source
+from coda_ir.equivalence.emitted_run import EmittedFaultError
 from coda_ir.equivalence.guarded_memory import GuardedMemory, StrayWriteError
 
 NEGATION = """
@@ -52,6 +56,16 @@ def test_a_write_outside_of_a_tensor_is_found(place: int):
     memory = GuardedMemory()
     x = memory.place(torch.randn(3, 4), "x")
     x.as_strided((1,), (1,), x.storage_offset() + place).fill_(0.0)
+    with pytest.raises(StrayWriteError, match="outside of x"):
+        memory.check()
+
+
+def test_a_stray_write_of_another_nan_is_found():
+    """Such as a kernel computes from guards."""
+    memory = GuardedMemory()
+    x = memory.place(torch.randn(3, 4), "x")
+    bits = x.as_strided((1,), (1,), x.storage_offset() + 12).view(torch.int32)
+    bits.fill_(0x7FFFFFFF)
     with pytest.raises(StrayWriteError, match="outside of x"):
         memory.check()
 
@@ -122,3 +136,17 @@ def test_what_pytorch_makes_is_guarded():
     assert changed != source
     with pytest.raises(Exception, match=OutOfBoundsError.__name__):
         run_guarded(changed, [x])
+
+
+def test_a_compiled_function_between_guards():
+    function = coda_ir.compile(parse(NEGATION), device="cpu")
+    x = torch.randn(5, 24)
+    with between_guards(finite=True) as ran:
+        assert torch.equal(function(x), -x)
+    assert ran == ["f"]
+    source = function.source.replace("tile_ptr + row", "tile_ptr + 24 + row")
+    vars(function.executable).update(module=load_source(source, "f"))
+    del vars(function.executable)["_run"]
+    message = "kernel map_neg wrote outside of a buffer"
+    with between_guards(), pytest.raises(EmittedFaultError, match=message):
+        function(x)

@@ -45,7 +45,12 @@ class PackedWeights:
             return None
         references, state, packed = entry
         alive = all(ref() is x for ref, x in zip(references, tensors))
-        return packed if alive and state == self.state(tensors) else None
+        if not alive or state != self.state(tensors):
+            return None
+        if packed.is_cuda:
+            # Whoever drops the entry leaves the memory to this stream for as long as it reads it.
+            packed.record_stream(torch.cuda.current_stream(packed.device))
+        return packed
 
     def keep(self, place, packed, *tensors):
         state = self.state(tensors)
