@@ -242,19 +242,28 @@ def _shared_with(value: SSAValue) -> SSAValue | None:
 
 
 def stale_reads(ops: Iterable[Operation]) -> Iterator[tuple[Operation, CallOp]]:
-    """Yield each operator that reads a tensor after a call in place has changed it, and the call.
+    """Yield each operator that reads a tensor after a call in place has changed it, and the call;
+    a call that changes a tensor which it also reads as another operand is its own reader.
 
     Such a program is wrong: the operator is to read what was there before. Kernels that overwrite
     an operand with other uses copy it first.
     """
     changed: dict[SSAValue, CallOp] = {}
     for op in ops:
+        if isinstance(op, CallOp) and op.in_place is not None and reads_what_it_changes(op):
+            yield op, op
         for value in read_by(op) if changed and not is_view(op) else ():
             call = changed.get(storage_root(value))
             if call is not None and not _holds(value, call.outputs[0]):
                 yield op, call
         if isinstance(op, CallOp) and op.in_place is not None:
             changed[storage_root(op.inputs[0])] = op
+
+
+def reads_what_it_changes(op: CallOp) -> bool:
+    """Return whether another operand of a call shares the memory of the one that it changes."""
+    changed, *others = read_by(op)
+    return any(storage_root(value) is storage_root(changed) for value in others)
 
 
 def _holds(value: SSAValue, changed: SSAValue) -> bool:

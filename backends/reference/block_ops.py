@@ -21,6 +21,7 @@ from coda_ir.backends.reference.numerics import (
     check_index,
     dequantized,
     grouped_product_of,
+    place,
     product_of,
     rounded_and_rest,
     rounded_once,
@@ -29,6 +30,7 @@ from coda_ir.backends.reference.numerics import (
     split_columns,
     vectors_of_rows,
 )
+from coda_ir.diagnostics import IndexOutOfRangeError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes
@@ -307,8 +309,13 @@ def group_order(op: coda.GroupOrderOp, operands: Tensors, numerics: Numerics) ->
 
 
 def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    dim, start, stop = op.range
-    return [operands[0].narrow(dim, start, stop - start)]
+    (x,), (dim, start, stop) = operands, op.range
+    if x.shape[dim] < stop:
+        raise IndexOutOfRangeError(
+            f"{op.name}{place(op)}: dimension {dim} has {x.shape[dim]} elements, expected at least "
+            f"{stop}"
+        )
+    return [x.narrow(dim, start, stop - start)]
 
 
 def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -19,6 +19,7 @@ from coda_ir.devices import default_device, require_triton_for
 from coda_ir.diagnostics import CodaError, DefectError
 from coda_ir.dialects.coda import LinearOp, MatmulOp
 from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.torch import CallOp
 from coda_ir.equivalence.checker import functions_of
 from coda_ir.equivalence.draws import DRAWS, Draw, affordable, choose_sizes, elements
 from coda_ir.equivalence.emitted_run import EmittedFaultError, EmittedResults, run_emitted
@@ -85,6 +86,8 @@ class EmittedCheck(PassInstrumentation):
 
     def _check_function(self, module: ModuleOp, name: str) -> None:
         before, earlier = self._before[name], self.compared
+        if any(isinstance(op, CallOp) and op.random is not None for op in before.walk()):
+            raise NotComparedError("it draws random numbers")
         draws = _draws(before, self.draws, self.sizes)
         emitted = _Emitted.of(_scheduled(module), name)
         for draw in draws:

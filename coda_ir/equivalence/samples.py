@@ -86,14 +86,19 @@ class Baseline:
 
 def run(func: FuncOp, arguments: Tensors) -> list[torch.Tensor]:
     """Return the results of `func` in float64, with partials combined: see `meaning`."""
-    return meaning(func, trace_function(func, arguments))
+    return trace(func, arguments)[0]
 
 
 def trace(
     func: FuncOp, arguments: Tensors, replaced: Mapping[SSAValue, torch.Tensor] | None = None
 ) -> tuple[list[torch.Tensor], Trace]:
-    """Like `run`, with the intermediate values."""
-    found = trace_function(func, arguments, replaced=replaced)
+    """Like `run`, with the intermediate values. Each run draws the same random numbers."""
+    state = torch.get_rng_state()
+    torch.default_generator.manual_seed(0)
+    try:
+        found = trace_function(func, arguments, replaced=replaced)
+    finally:
+        torch.set_rng_state(state)
     return meaning(func, found), found
 
 

@@ -219,7 +219,8 @@ class _Draw:
         indices = [role for role in roles if isinstance(role, Index)]
         limits = [self._limit(index) for index in indices]
         drawn = torch.randint(min(limits, default=INTEGER_LIMIT), shape, generator=generator)
-        special = [index.ignored for index in indices if index.ignored is not None]
+        ignored = [index.ignored for index in indices if index.ignored is not None]
+        special = [value for value in ignored if self._is_accepted(value, indices)]
         if indices and all(index.lenient for index in indices):
             special = [-1, max(limits)]
         for value in special[: drawn.numel() // 2]:
@@ -227,6 +228,13 @@ class _Draw:
         if special and drawn.numel() > 1 and not any((drawn == s).any() for s in special):
             drawn.view(-1)[-1] = special[0]
         return drawn
+
+    def _is_accepted(self, value: int, indices: Iterable[Index]) -> bool:
+        """Return whether `value` selects something, or is ignored, wherever it is an index."""
+        return all(
+            index.lenient or value == index.ignored or 0 <= value < self._limit(index)
+            for index in indices
+        )
 
     def _ends(self, role: GroupEnds, shape: list[int], generator: torch.Generator) -> torch.Tensor:
         """Draw the ends of groups that contain all rows; some groups are empty."""

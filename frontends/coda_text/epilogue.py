@@ -286,12 +286,12 @@ class _EpilogueCall:
             )
         unit = 2 if group is None else group
         if unit < 2 or unit % 2 or divided(gemm.columns, unit) is None:
-            raise Mistake(
-                f"pairs: the group is {unit}, expected an even divisor of the "
-                f"{gemm.columns} columns",
-                f"it is {PAIRS.text}",
-                argument=name,
-            )
+            fault = f"the product has {gemm.columns} columns, expected an even number of columns"
+            if group is not None:
+                fault = (
+                    f"the group is {unit}, expected an even divisor of the {gemm.columns} columns"
+                )
+            raise Mistake(f"pairs: {fault}", f"it is {PAIRS.text}", argument=name)
         pairing = PairingAttr.adjacent_columns() if adjacent else PairingAttr.halves(group)
         return replace(gemm, pairing=pairing)
 

@@ -13,7 +13,7 @@ from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import BodyEvaluator
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
-from coda_ir.frontends.coda_text.epilogue import call_epilogue
+from coda_ir.frontends.coda_text.epilogue import PAIRS, call_epilogue
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.evaluator import Values, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -175,6 +175,12 @@ class ExpressionLowering(BodyEvaluator):
                 node.callee.span,
                 f"'{name}' is a value and cannot be called",
                 f"write activate(x, {name})" if is_string else "multiply with *",
+            )
+        if name == PAIRS.name:
+            return self.error(
+                node.callee.span,
+                "'pairs' can be called in the call of an epilogue only",
+                "declare an epilogue e(a, b) -> (y: half), and call e(pairs(linear(x, w)))",
             )
         if name in GROUP_REDUCTIONS:
             return self.error(

@@ -210,8 +210,22 @@ def _infix(before: str, after: str) -> str | None:
     if found is None:
         return None
     left, right = _primary(before), _OPERAND.match(after[len(found) :])
+    if INFIX[found].startswith("logical") and _has_operators(before, left, after, right):
+        return _written(INFIX[found], [Given("..."), Given("...")])
     if left is None or right is None:
         return None
     if found == "^" and right[1][0].isdigit():
         return NO_POWER
     return _written(INFIX[found], [Given(left), _given(right[1])])
+
+
+def _has_operators(before: str, left: str | None, after: str, right: re.Match[str] | None) -> bool:
+    """Return whether an operand of an infix operator is more than a name, a number or a call."""
+    if left is None or right is None:
+        return True
+    outside = before.rstrip().removesuffix(left), after.partition(right[0])[2]
+    operators = (
+        re.search(r"([<>+*/-]|[<>=!]=)\s*$", outside[0]),
+        re.match(r"\s*([<>+*/-]|[=!]=)", outside[1]),
+    )
+    return any(operators)

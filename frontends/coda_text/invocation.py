@@ -300,7 +300,7 @@ class Invocation:
         if value is None:
             return default
         if not isinstance(value, int | float) or not is_number(value):
-            raise self.wrong(name, "expected a number")
+            raise self.wrong(name, "expected a number", given=describe(value))
         return value
 
     def positive(self, name: str) -> float | None:
@@ -328,6 +328,7 @@ class Invocation:
                 name,
                 "expected an integer",
                 "integers are literals, consts and their arithmetic; // divides",
+                given=describe(value),
             )
         return value
 
@@ -337,7 +338,7 @@ class Invocation:
         if value is None:
             return False
         if not isinstance(value, bool):
-            raise self.wrong(name, "expected true or false")
+            raise self.wrong(name, "expected true or false", given=describe(value))
         return value
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
@@ -346,7 +347,7 @@ class Invocation:
             return default
         options = ", ".join(f'"{choice}"' for choice in choices)
         if not isinstance(value, str):
-            raise self.wrong(name, f"expected one of {options}")
+            raise self.wrong(name, f"expected one of {options}", given=describe(value))
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
@@ -365,6 +366,7 @@ class Invocation:
                 name,
                 "expected an element type",
                 f"element types are {', '.join(ELEMENT_TYPES)}, without quotes",
+                given=describe(value),
             )
         return value.name
 

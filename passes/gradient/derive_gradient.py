@@ -76,9 +76,12 @@ class DeriveGradientPass(NamedPass):
         if self.function is None and len(functions) == 1:
             return next(iter(functions.values()))
         if self.function is None or self.function not in functions:
-            what = "no function is named" if self.function is None else f"no @{self.function}"
+            known = f"the module has {', '.join(functions) or 'none'}"
+            if self.function is not None:
+                message = f"derive-gradient: unknown function '{self.function}': {known}"
+                raise CodaError(message, "name one of these")
             raise NoDerivativeError(
-                f"derive-gradient: {what}, and the module has {', '.join(functions) or 'none'}",
+                f"derive-gradient: no function is named, and {known}",
                 "name one: derive-gradient{function=...}",
             )
         return functions[self.function]
@@ -147,10 +150,10 @@ class _Joint:
         by_name = {self._name(value): value for value in floats}
         for name in self.wrt:
             if name not in by_name:
-                raise NoDerivativeError(
-                    f"derive-gradient: @{self.func.sym_name.data} has no argument '{name}' of a "
-                    "floating-point type",
-                    f"it has {', '.join(by_name) or 'none'}",
+                raise CodaError(
+                    f"derive-gradient: unknown argument '{name}': @{self.func.sym_name.data} has "
+                    f"{', '.join(by_name) or 'none'} of a floating-point type",
+                    "name some of these",
                 )
         return [value for name, value in by_name.items() if name in self.wrt]
 

@@ -27,7 +27,7 @@ from coda_ir.passes.support.editing import EpilogueEditor, is_scattered
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.storage import is_donated, overwritten, storage_root
+from coda_ir.storage import is_donated, overwritten, reads_what_it_changes, storage_root
 
 
 class AccumulateInPlacePass(FunctionPass):
@@ -82,7 +82,7 @@ def _call_in_place(op: CallOp, rewriter: FunctionRewriter) -> None:
     name = name_of(memory)
     if not _is_whole(op.inputs[0]):
         rewriter.missed(op, Refusal(_WHOLE, f"it changes a part or another view of {name}"))
-    elif any(storage_root(value) is memory for value in op.inputs[1:]):
+    elif reads_what_it_changes(op):
         rewriter.missed(op, Refusal(_NOT_READ, f"it reads {name} while it changes it"))
     elif (reader := _reader_after(op, memory, rewriter.order)) is not None:
         found = f"{name} is used by {reader.name} afterwards"

@@ -22,7 +22,7 @@ from coda_ir.cost_model.configurations import SMALL_ROWS, Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
+from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, ScheduleAttr
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.copy_gathered import COPY_MARGIN, CopiedRows, GatheredRows
 from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
@@ -231,6 +231,17 @@ class SchedulePass(NamedPass):
             raise CodaError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
         if self.tile is not None:
             _parse_tile(self.tile)
+        try:
+            ScheduleAttr.get(
+                "pointer",
+                (64, 64, 64),
+                warps=4 if self.warps is None else self.warps,
+                stages=1 if self.stages is None else self.stages,
+                group_m=self.group_m,
+                split_k=1 if self.split_k is None else self.split_k,
+            )
+        except VerifyException as error:
+            raise CodaError(str(error), "leave the choice to the cost model") from error
 
     @property
     def device(self) -> Device:

@@ -140,3 +140,20 @@ def test_saved_inputs_are_those_of_the_function(tmp_path: Path):
         assert counterexample.arguments is not None
         for name, argument in counterexample.arguments.items():
             assert torch.equal(torch.as_tensor(stored[name]), argument)
+
+
+RANDOM = """
+func.func @f(%x : tensor<?x64xf32> {coda.dims = ["M", 64]}) -> tensor<?x64xf32> {
+  %a = torch.call "aten.dropout.default"(%x) {arguments = "{0}, 0.5, True", random}
+    : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %b = coda.OPERATOR %a : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  func.return %b : tensor<?x64xf32>
+}"""
+
+
+def test_random_numbers_are_the_same_before_and_after():
+    module, other = (parse_mlir(RANDOM.replace("OPERATOR", name)) for name in ("silu", "relu"))
+    state = torch.get_rng_state()
+    assert check_equivalent(module, module.clone()) is None
+    assert torch.equal(state, torch.get_rng_state())
+    found(module, other)

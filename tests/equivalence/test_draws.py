@@ -7,6 +7,7 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.api import find_entry
 from coda_ir.equivalence import DRAWS, Draw
 from coda_ir.equivalence.draws import affordable, choose_sizes, draw_arguments, elements
+from coda_ir.random_inputs import random_arguments
 
 FUNCTION = """
 func.func @f(%x : tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8]},
@@ -64,3 +65,16 @@ def test_elements():
 
 def test_a_draw_says_what_it_is():
     assert str(Draw("odd", "positive", 7)) == "odd sizes, positive values, seed 7"
+
+
+def test_what_one_use_ignores_has_a_meaning_in_the_others():
+    text = FUNCTION.replace(
+        "  func.return %c : tensor<f32>",
+        """  %d = coda.cross_entropy %l, %t {ignore_index = 3 : i64, reduction = "mean"}
+    : (tensor<?x?x11xbf16>, tensor<?x?xi64>) -> tensor<f32>
+  func.return %d : tensor<f32>""",
+    )
+    func = find_entry(parse_mlir(text))
+    for seed in range(8):
+        _, targets, _ = random_arguments(func, {"B": 3, "T": 9}, seed=seed)
+        assert int(targets.min()) >= 0 and int(targets.max()) < 11

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
+from coda_ir.passes.layout.state_reduction_order import StateReductionOrderPass
 from generator.block_programs import block_program
 from generator.case import Case
 from generator.choices import Choices
@@ -14,6 +16,8 @@ from generator.emitted import check_emitted
 from generator.gemm_programs import gemm_program
 from generator.gradients import check_gradients
 from generator.lowering import (
+    EVERY_PASS,
+    apply,
     call_programs,
     check_every_pass,
     check_idempotent,
@@ -98,7 +102,10 @@ def emitted_apart(case: Case, choices: Choices) -> None:
 
 def emitted_unfused(case: Case, choices: Choices) -> None:
     """The block level as it is, with only its linear maps as GEMMs."""
-    check_emitted(case, _rounding(case), schedule(case, case.program.module, "interpreter"))
+    module = case.program.module.clone()
+    for step in (ConvertLinearToGemmPass(), StateReductionOrderPass()):
+        apply(case, step, module, EVERY_PASS, step.name)
+    check_emitted(case, _rounding(case), schedule(case, module, "interpreter"))
 
 
 def gradients(case: Case, choices: Choices) -> None:

@@ -6,7 +6,7 @@ kinds of inputs, the second one after the other, and passes that follow each oth
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from support.daily import is_nightly, one_a_day
 from support.equivalence import run_checked, run_checked_at_ends
 from support.goldens import EXAMPLES, GOLDENS, Golden, goldens, programs, small_example
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from coda_ir.equivalence.draws import DRAWS
 from coda_ir.passes import get_all_passes
@@ -43,7 +44,17 @@ def cases(found: Sequence[Golden | Path]) -> pytest.MarkDecorator:
 
 @cases([golden for golden in ALL_GOLDENS if golden.keeps_meaning])
 def test_golden(golden: Golden, number: int):
-    check(golden.module(), golden.pipeline, number)
+    module = golden.module()
+    check(module, golden.pipeline, number)
+    # Operators that a pass made in vain would count as uses of what they read.
+    users = {use.operation for value in values_of(module) for use in value.uses}
+    assert all(user.get_toplevel_object() is module for user in users)
+
+
+def values_of(module: ModuleOp) -> Iterator[SSAValue]:
+    for op in module.walk():
+        yield from op.results
+        yield from (arg for region in op.regions for block in region.blocks for arg in block.args)
 
 
 def test_every_pass_has_a_golden():

@@ -186,6 +186,8 @@ def test_values_keep_their_type(value: str | int | float | bool):
         ("cse,schedule{warps=8 tile=12}", "schedule: tile is '12'", 22),
         ('schedule{sizes="B"}', "schedule: sizes has 'B'", 10),
         ("coda-to-gemm{numerics=exact}", "unknown numerics mode 'exact'", 14),
+        ("cse,schedule{warps=3}", "schedule: warps is 3, expected 1, 2, 4, 8 or 16", 14),
+        ("differentiate{wrt=z}", "derive-gradient: unknown argument 'z': @f has x", 15),
     ],
 )
 def test_wrong_values_of_options_have_a_place(text: str, message: str, column: int):
@@ -205,6 +207,10 @@ def test_wrong_values_of_options_have_a_place(text: str, message: str, column: i
         OverlapLaunchesPass(target="sm_80"),
         SetNumericsPass(mode="exact"),
         SaveOrRecomputePass(extents="B"),
+        SchedulePass(warps=3),
+        SchedulePass(stages=-1),
+        SchedulePass(group_m=0),
+        SchedulePass(split_k=0),
         StreamLogitsPass(chunks=0),
         UnfuseGemmsPass(by="hand"),
     ],

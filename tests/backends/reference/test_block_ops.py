@@ -8,6 +8,9 @@ import torch.nn.functional as F
 from support.equivalence import assert_results_close
 from support.programs import run_operator, type_of
 
+from coda_ir.api import parse
+from coda_ir.backends.reference import run_module
+from coda_ir.diagnostics import IndexOutOfRangeError
 from coda_ir.dialects.coda import ACTIVATIONS
 
 M, D = 5, 8
@@ -351,3 +354,12 @@ def test_special_values_of_norms(value: float):
     torch.testing.assert_close(result, F.rms_norm(x, (D,), weight, 1e-6), equal_nan=True)
     (result,) = run_operator("coda.softmax", x, results=type_of(x))
     torch.testing.assert_close(result, torch.softmax(x, -1), equal_nan=True)
+
+
+def test_a_range_outside_of_a_symbolic_dimension_is_an_error():
+    module = parse("fn f(x: f32[M, N]) {\n    return x[:, 5]\n}")
+    (y,) = run_module(module, [torch.arange(12.0).reshape(2, 6)])
+    assert torch.equal(y.float(), torch.tensor([5.0, 11.0]))
+    message = r"coda\.slice at <text>:2:13: dimension 1 has 3 elements, expected at least 6"
+    with pytest.raises(IndexOutOfRangeError, match=message):
+        run_module(module, [torch.ones(2, 3)])

@@ -226,3 +226,24 @@ func.func @f(%t: {TABLE} {donated}, %u: {TABLE}, %i: tensor<4xi64>) -> ({TABLE},
     CodaToGemmPass().apply(make_context(), module)
     with pytest.raises(CodaError, match=message):
         emit_module(module)
+
+
+@pytest.mark.parametrize(
+    ("before", "other"),
+    [
+        ("", "%t"),
+        (f"%s = coda.shift %t {{by = 1 : i64}} : ({TABLE}) -> {TABLE}", "%s"),
+        (f"%s = coda.reshape %t : ({TABLE}) -> {TABLE}", "%s"),
+    ],
+)
+def test_a_call_in_place_that_reads_what_it_changes_is_refused(before: str, other: str):
+    module = parse(f"""
+func.func @f(%t: {TABLE} {{coda.donated}}, %ids: tensor<4xi64>) -> {TABLE} {{
+  {before}
+  %y = torch.call "aten.index_copy.default"(%t, %ids, {other}) {{
+    arguments = "{{0}}, 0, {{1}}, {{2}}", in_place
+  }} : ({TABLE}, tensor<4xi64>, {TABLE}) -> {TABLE}
+  func.return %y : {TABLE}
+}}""")
+    with pytest.raises(CodaError, match="in place, and also reads it"):
+        emit_module(module)
