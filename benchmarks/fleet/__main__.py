@@ -35,7 +35,7 @@ from fleet.measure import (
     VARIANTS,
     Record,
 )
-from fleet.models import FLEET
+from fleet.members import FLEET
 from fleet.runner import run
 
 

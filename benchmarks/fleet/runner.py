@@ -13,7 +13,8 @@ import torch
 from harness import Job
 
 from fleet.measure import Record, measure
-from fleet.models import FLEET, Member, Setting
+from fleet.members import FLEET
+from fleet.models import Member, Setting
 
 METHOD = "spawn" if torch.cuda.is_available() else "fork"
 """How a process starts: what has used a GPU cannot be forked, and importing takes seconds."""
