@@ -94,7 +94,7 @@ FLEET: tuple[Member, ...] = (
     decoder("biogpt", max_position_embeddings=2048),
     decoder("gpt_bigcode", n_positions=2048, n_layer=2),
     decoder("gpt_neo", num_layers=2),
-    *map(decoder, ("falcon_h1", "laguna", "ministral3", "qwen3_5_text")),
+    *map(decoder, ("laguna", "ministral3", "qwen3_5_text")),
     *map(decoder, ("cohere2_moe", "gemma4_text")),
     decoder("glm", pad_token_id=0),
     decoder("glm4_moe", n_routed_experts=16),
@@ -107,11 +107,18 @@ FLEET: tuple[Member, ...] = (
     decoder("qwen3_next", num_experts=16, num_experts_per_tok=4, num_hidden_layers=4),
     decoder("olmo_hybrid", num_hidden_layers=4, pad_token_id=0),
     decoder("kimi_linear", num_experts=16, num_hidden_layers=4, pad_token_id=0),
-    replace(decoder("bamba", attn_layer_indices=[1]), inputs=few_tokens),
+    replace(decoder("falcon_h1", mamba_chunk_size=64), inputs=few_tokens),
+    replace(decoder("bamba", attn_layer_indices=[1], mamba_chunk_size=64), inputs=few_tokens),
     replace(decoder("zamba2", hybrid_layer_ids=[1]), inputs=few_tokens),
     decoder("jamba", num_experts=4, attn_layer_period=2, attn_layer_offset=1),
-    decoder(
-        "granitemoehybrid", num_local_experts=8, layer_types=["linear_attention", "full_attention"]
+    replace(
+        decoder(
+            "granitemoehybrid",
+            num_local_experts=8,
+            layer_types=["linear_attention", "full_attention"],
+            mamba_chunk_size=64,
+        ),
+        inputs=few_tokens,
     ),
     encoder("bert"),
     encoder("roberta"),
@@ -122,7 +129,6 @@ FLEET: tuple[Member, ...] = (
     encoder("esm", vocab_size=96, pad_token_id=0),
     *map(encoder, ("layoutlm", "mpnet", "nomic_bert", "rembert", "roformer")),
     encoder("xlm-roberta", pad_token_id=0),
-    encoder("fnet", pad_token_id=0),
     encoder("longformer", pad_token_id=0, max_position_embeddings=514),
     encoder("jina_embeddings_v3", pad_token_id=0),
     vision("vit", 224, 64),
