@@ -11,6 +11,8 @@ Most of the time of a small kernel goes into a few things, whose results are the
 * sums of integers are computed again in 64 bits and compared with the limits of their type, for an
   assertion that is left out where Triton does not debug;
 * the shapes of two operands are compared element by element;
+* reductions and scans with a function of their own, such as those of sorts, call it for each pair
+  of elements;
 * functions of the device are rewritten for each module that has a copy of them.
 """
 
@@ -39,6 +41,7 @@ def speed_up() -> None:
             _type_tuples_when_asked(core)
             _make_shapes_once(core)
             _check_overflows_to_debug(interpreter)
+            _combine_slices(interpreter, core)
             semantic: Any = import_module("triton.language.semantic").TritonSemantic
             _broadcast_shapes_once(core, semantic)
             _remember_constants(semantic)
@@ -226,6 +229,47 @@ def _make_shapes_once(core: Any) -> None:
 def _check_overflows_to_debug(interpreter: Any) -> None:
     options = interpreter.interpreter_builder.options
     interpreter.interpreter_builder.options = replace(options, sanitize_overflow=options.debug)
+
+
+def _combine_slices(interpreter: Any, core: Any) -> None:
+    """A function that combines two elements combines two slices, in the same order."""
+
+    def combine(self: Any, types: Any, first: Any, second: Any) -> list[Any]:
+        both = zip([*first, *second], [*types, *types], strict=True)
+        found: Any = self.combine_fn.fn(*(self.to_tensor(data, type) for data, type in both))
+        results: Any = found if type(found) is tuple else (found,)
+        return [like(old, result) for old, result in zip(first, results, strict=True)]
+
+    def like(old: Any, result: Any) -> Any:
+        value: Any = result.handle.data if isinstance(result, core.tensor) else np.array(result)
+        return np.broadcast_to(value.astype(old.dtype), old.shape or 1).reshape(old.shape)
+
+    def slices(values: Any, axis: int) -> tuple[list[Any], list[list[Any]]]:
+        moved: list[Any] = [np.moveaxis(value.handle.data, axis, 0) for value in values]
+        types = [value.dtype for value in values]
+        return types, [[data[place] for data in moved] for place in range(len(moved[0]))]
+
+    def reduce(self: Any, values: Any) -> list[Any]:
+        rank = values[0].handle.data.ndim
+        values, axis = self.unravel(values, self.axis)
+        types, (found, *rest) = slices(values, axis)
+        for items in rest:
+            found = combine(self, types, found, items)
+        if self.keep_dims:
+            axes: Any = tuple(range(rank)) if self.axis is None else axis
+            found = [np.expand_dims(data, axes) for data in found]
+        return [self.to_tensor(data, type) for data, type in zip(found, types, strict=True)]
+
+    def scan(self: Any, values: Any) -> list[Any]:
+        types, (first, *rest) = slices(values, self.axis)
+        found = [first]
+        for items in rest:
+            found.append(combine(self, types, found[-1], items))
+        whole: list[Any] = [np.stack(each, self.axis) for each in zip(*found, strict=True)]
+        return [self.to_tensor(data, type) for data, type in zip(whole, types, strict=True)]
+
+    interpreter.ReduceOps.generic_reduce = reduce
+    interpreter.ScanOps.generic_scan = scan
 
 
 def _broadcast_shapes_once(core: Any, semantic: Any) -> None:
