@@ -67,7 +67,19 @@ ATTENTION_FAULTS = (
         "attention: a query does not see its own key", f"{TILES}[is_seen]", Nth("operator", "LtE")
     ),
     KernelFault(
-        "attention: a key too many in the window", f"{TILES}[is_seen]", Nth("operator", "Gt", 1)
+        "attention: a key too many in the window",
+        f"{TILES}[is_in_window]",
+        Text("key > query - WINDOW", "key >= query - WINDOW"),
+    ),
+    KernelFault(
+        "attention: the last keys of a capped window are those of the first blocks",
+        f"{TILES}[is_seen_in]",
+        Text("part == 0", "part != 1"),
+    ),
+    KernelFault(
+        "attention: the first keys of a window are all seen",
+        f"{TILES}[o_of_tile]",
+        Text("(at < whole) | (at >= edge)", "at >= edge"),
     ),
     KernelFault(
         "attention: rows past the end are those of the next batch",

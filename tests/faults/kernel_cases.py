@@ -438,7 +438,9 @@ def _attention_cases() -> dict[str, KernelCase]:
     programs = {name: backward_of_attention(x) for name, x in options.items()}
     # Two tiles of keys, whose four heads of queries two programs share.
     programs["attention backward, split heads"] = backward_of_attention("causal = true", 30, 16)
-    programs["attention in parts"] = attention_in_parts("causal = true, window = 3 : i64")
+    programs["attention in parts"] = attention_in_parts(
+        "causal = true, window = 3 : i64, softcap = 2.0 : f64"
+    )
     programs["attention, capped"] = attention("causal = true, softcap = 1.5 : f64")
     programs["attention, window"] = attention("causal = false, window = 19 : i64")
     programs["attention, added"] = attention("causal = false", f"tensor<4x1x{KEYS}xf32>")

@@ -16,6 +16,7 @@ from coda_ir.backends.triton.runtime.attention_heads import (
 from coda_ir.backends.triton.runtime.attention_tiles import (
     LOG2_E,
     is_seen,
+    is_seen_in,
     keys_of_queries,
     mask_tile,
     narrowed,
@@ -103,7 +104,10 @@ def o_of_tile(
         start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
     )
     of_keys = head // SHARED
-    for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
+    # One loop for all blocks, which branches at the edges, where that was faster than three loops.
+    ONE_LOOP: tl.constexpr = WINDOW > 0 and SOFTCAP == 0 and mask is None
+    PARTS: tl.constexpr = (3, 4) if ONE_LOOP else (0 if WINDOW > 0 else 1, 3)
+    for part in tl.static_range(PARTS[0], PARTS[1]):
         begin, end = part_of(part, first, whole, edge, last)
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD)
@@ -126,8 +130,13 @@ def o_of_tile(
                     BLOCK_M,
                     BLOCK_N,
                 )
-            if part != 1:
-                seen = is_seen(query, (at + column)[None, :], keys, CAUSAL, WINDOW)
+            key = (at + column)[None, :]
+            if part == 3:
+                if (at < whole) | (at >= edge):
+                    seen = is_seen(query, key, keys, CAUSAL, WINDOW)
+                    scores = tl.where(seen, scores, float("-inf"))
+            elif part != 1:
+                seen = is_seen_in(part, query, key, keys, CAUSAL, WINDOW)
                 scores = tl.where(seen, scores, float("-inf"))
             most = tl.maximum(largest, tl.max(scores, 1))
             shift = most

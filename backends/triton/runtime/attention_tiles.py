@@ -85,12 +85,33 @@ def narrowed(x, like):
 @triton.jit
 def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
     """Return whether the key exists and the query sees it, by their positions."""
-    seen = key < keys
     if CAUSAL:
-        seen = seen & (key <= query)
+        # No query is past the last key.
+        seen = key <= query
+    else:
+        seen = key < keys
+        if WINDOW > 0:
+            seen = seen & (key < query + WINDOW)
     if WINDOW > 0:
-        seen = seen & (key > query - WINDOW) & (key < query + WINDOW)
+        seen = seen & is_in_window(query, key, WINDOW)
     return seen
+
+
+@triton.jit
+def is_in_window(query, key, WINDOW: tl.constexpr):
+    """Return whether the window of a query has begun at the key."""
+    return key > query - WINDOW
+
+
+@triton.jit
+def is_seen_in(part: tl.constexpr, query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
+    """Return whether the query sees the key, in a part of the blocks of keys: in the first one, all
+    keys exist and none is past what a query sees.
+    """
+    if part == 0:
+        return is_in_window(query, key, WINDOW)
+    else:
+        return is_seen(query, key, keys, CAUSAL, WINDOW)
 
 
 @triton.jit
@@ -217,13 +238,15 @@ def keys_of_queries(
 
 @triton.jit
 def part_of(part: tl.constexpr, first, whole, edge, last):
-    """Where a part of blocks begins and ends: those before the whole ones, these, and the rest."""
+    """Where a part of blocks begins and ends: those before the whole ones, these, and the rest; or
+    all of them.
+    """
     if part == 0:
         return first, whole
     elif part == 1:
         return whole, edge
     else:
-        return edge, last
+        return (first if part == 3 else edge), last
 
 
 @triton.jit
@@ -301,7 +324,8 @@ def dq_of_tile(
             )
             if part != 1:
                 key = (at + column)[None, :]
-                weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+                seen = is_seen_in(part, query, key, keys, CAUSAL, WINDOW)
+                weights = tl.where(seen, weights, 0.0)
             if ADDED:
                 total += tl.sum(weights, 1)
             weights = inside_cap(weights, scores, SOFTCAP)
@@ -430,7 +454,8 @@ def dkv_of_tile(
             )
             if part != 1:
                 query = (at + column + keys - queries)[None, :]
-                weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+                seen = is_seen(query, key, keys, CAUSAL, WINDOW)
+                weights = tl.where(seen, weights, 0.0)
             if ADDED:
                 share = head_numbers(moment_pointer + 1, of_head, at, queries, BLOCK_N, 0.0, 2)
                 weights *= share[None, :]

@@ -41,10 +41,10 @@ PROGRAMS = {
     "window on both sides": Heads(options="window=18"),
     "narrow window": Heads(options="causal=true, window=1"),
     "capped": Heads(options="causal=true, softcap=1.5"),
-    "capped in a window": Heads(options="window=30, scale=0.3, softcap=0.7"),
+    "capped in a window": Heads(options="causal=true, window=49, scale=0.3, softcap=0.7"),
     "no batch": Heads(batches=""),
     "heads of 24": Heads(4, 2, 24),
-    "heads of 56": Heads(2, 2, 56, "window=18"),
+    "heads of 56": Heads(2, 2, 56, "window=48"),
     "heads of 80": Heads(2, 1, 80, "causal=true, softcap=1.5"),
 }
 
@@ -300,7 +300,7 @@ AHEAD_OF_A_DAY = {
     "of",
     [
         *(Heads(4, 2, width) for width in (64, 128, 256)),
-        Heads(4, 4, 128),
+        Heads(4, 4, 128, "causal=true, window=1024"),
         *(Heads(4, 2, width, "causal=true, softcap=50.0") for width in (128, 256)),
         *(Heads(4, 4, width) for width in (72, 80, 192)),
     ],
