@@ -238,6 +238,14 @@ class _MapEmitter(SegmentEmitter):
             return f"for step in range({steps}):"
         return f"for step in tl.range({steps}, num_stages={STAGES_OF_A_SUM}):"
 
+    def _by_row(self, vector: str) -> str:
+        """Return the combined partials of each row. That of a tile of one row is a number, which
+        has no layout: Triton may convert that of a vector after it has the size of the row.
+        """
+        if self.tiling.block_m > 1:
+            return vector
+        return f"tl.broadcast_to(tl.sum({vector}, 0), (1,))"
+
     def _place_lines(self) -> list[str]:
         """Return the statements for the row and the column of each element of a flat domain."""
         domain = self.arguments.domain

@@ -88,3 +88,37 @@ def test_long_rows_stay_in_registers():
     kernel = emit_map(op, lower_map(op).segment, NameAllocator())
     (compiled,) = compile_kernels([kernel], "sm_90", jobs=1)
     assert compiled.resources.spills == 0
+
+
+STATISTICS = """
+    func.func @f(%x : tensor<?x4096xf32>, %p : tensor<?x16xf32>)
+        -> (tensor<?x4096xf32>, tensor<?x1xf32>, tensor<?x1xf32>) {
+      %r:3 = gemm.map tile(%x : tensor<?x4096xf32>) partial_add(%p : tensor<?x16xf32>)
+          -> (tile : tensor<?x4096xf32>, group<4096> : tensor<?x1xf32>,
+              group<4096> : tensor<?x1xf32>) {
+      ^bb0(%a : f32, %s : f32):
+        %0 = arith.mulf %a, %s : f32
+        %1 = math.absf %0 : f32
+        %2 = gemm.group_reduce max %1 over 4096 : f32
+        %3 = arith.divf %0, %2 : f32
+        gemm.yield %3, %2, %s : f32, f32, f32
+      }
+      func.return %r#0, %r#1, %r#2 : tensor<?x4096xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+    }"""
+
+
+def test_statistics_of_whole_rows_keep_the_layout_of_the_row():
+    """Converting a statistic after it has the size of the row took 2.1 ms, not 0.07 (H100)."""
+    torch.default_generator.manual_seed(0)
+    x, partials = torch.randn(3, 4096), torch.rand(3, 16)
+    y, largest, stored = load_program(STATISTICS)(x, partials)
+    sums = partials.double().sum(1, keepdim=True)
+    exact = (x * sums).abs().amax(1, keepdim=True)
+    torch.testing.assert_close(stored, sums.float())
+    torch.testing.assert_close(largest, exact.float())
+    torch.testing.assert_close(y, (x * sums / exact).float())
+    (op,) = [op for op in parse_module(STATISTICS).walk() if isinstance(op, MapOp)]
+    kernel = emit_map(op, lower_map(op).segment, NameAllocator())
+    (compiled,) = compile_kernels([kernel], "sm_90", "ttgir", jobs=1)
+    conversions = [line for line in compiled.text.splitlines() if "convert_layout" in line]
+    assert conversions and not any("tensor<1x4096xf32" in line for line in conversions)
