@@ -237,7 +237,9 @@ def _combine_slices(interpreter: Any, core: Any) -> None:
     def combine(self: Any, types: Any, first: Any, second: Any) -> list[Any]:
         both = zip([*first, *second], [*types, *types], strict=True)
         found: Any = self.combine_fn.fn(*(self.to_tensor(data, type) for data, type in both))
-        results: Any = found if type(found) is tuple else (found,)
+        results: Any = found
+        if not isinstance(found, tuple):
+            results = (found,)
         return [like(old, result) for old, result in zip(first, results, strict=True)]
 
     def like(old: Any, result: Any) -> Any:
