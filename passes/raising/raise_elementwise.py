@@ -218,12 +218,20 @@ def _elu(call: ElementwiseCall) -> Operation | None:
 
 
 def _celu(call: ElementwiseCall) -> Operation | None:
-    """Raise celu(x, alpha), the continuous ELU: alpha · elu(x / alpha)."""
+    """Raise celu(x, alpha), the continuous ELU: alpha · elu(x / alpha), or x where x is above 0
+    and the quotient may overflow.
+    """
     x, *numbers = call.arguments
     (alpha,) = numbers or (1.0,)
     if isinstance(alpha, SSAValue) or alpha <= 0:
         return None
-    return _elu(call.with_arguments([x, alpha, 1, 1 / alpha]))
+    scaled = _elu(call.with_arguments([x, alpha, 1, 1 / alpha]))
+    if scaled is None or alpha >= 1:
+        return scaled
+    assert isinstance(x, SSAValue)
+    zero = call.insert(coda.ConstantOp(0.0, element_type_of(x)))
+    is_above = call.insert(coda.CompareOp(x, zero, "gt"))
+    return coda.WhereOp(is_above, x, call.insert(scaled))
 
 
 def _scaled(

@@ -20,6 +20,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
         [-200.0, -2.0, 0.5, 200.0],
     ),
     "celu": (lambda x: F.celu(x, 2.0), [-3.0, 0.0, 2.0, 300.0]),
+    "celu of a small alpha": (lambda x: F.celu(x, 0.01), [-0.01, 0.0, 2.0, 3e38]),
+    "infinite gradient of sign": (lambda x: x * x.sign().sqrt(), [0.0, 0.5, 1.0, 2.0]),
     "std": (lambda x: x.std(-1), [0.5, 0.5, 0.5, 0.5]),
     "norm with std": (
         lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 0.5) * x,
@@ -68,7 +70,8 @@ def test_gradient(name: str, frontend: str):
     model, x = Added(function), torch.randn(1, 4)
     offset = torch.tensor([elements], requires_grad=True)
     wanted = offset.detach().double().requires_grad_()
-    (expected,) = torch.autograd.grad(function(wanted).sum(), wanted)
+    values = function(wanted)
+    (expected,) = torch.autograd.grad(values.sum(), wanted)
     if frontend == "torch.compile":
         result = compiled(model)(x, offset)
     else:
@@ -76,4 +79,5 @@ def test_gradient(name: str, frontend: str):
         program = compile(module, target="reference", device="cpu", training=True)
         result = program(x, offset, *(p.detach() for p in model.parameters()))
     (gradient,) = torch.autograd.grad(result.sum(), offset)
+    torch.testing.assert_close(result, values.float(), rtol=2e-4, atol=1e-6)
     torch.testing.assert_close(gradient, expected.float(), rtol=2e-4, atol=1e-6)
