@@ -21,7 +21,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: the last keys are those of zeros",
         f"{TILES}[o_of_tile]",
-        Text("tl.where(seen, scores, float('-inf'))", "scores"),
+        Text("elif part != 1:", "elif part == 0:"),
     ),
     KernelFault(
         "attention: a mask is added to scores in powers of 2",
