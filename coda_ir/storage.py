@@ -261,9 +261,14 @@ def stale_reads(ops: Iterable[Operation]) -> Iterator[tuple[Operation, CallOp]]:
 
 
 def reads_what_it_changes(op: CallOp) -> bool:
-    """Return whether another operand of a call shares the memory of the one that it changes."""
+    """Return whether another operand of a call shares the memory of the one that it changes; what
+    a kernel stores in the result for the call does not count.
+    """
     changed, *others = read_by(op)
-    return any(storage_root(value) is storage_root(changed) for value in others)
+    return any(
+        storage_root(value) is storage_root(changed) and not _holds(value, op.results[0])
+        for value in others
+    )
 
 
 def _holds(value: SSAValue, changed: SSAValue) -> bool:
