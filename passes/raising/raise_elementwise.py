@@ -23,7 +23,7 @@ from coda_ir.passes.raising.made_tensors import (
     read_through,
 )
 from coda_ir.passes.raising.plain_calls import PLAIN
-from coda_ir.passes.raising.size_arguments import SizedCall
+from coda_ir.passes.raising.size_arguments import SizedCall, drop_unused
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
 
@@ -89,10 +89,14 @@ def _made(op: CallOp) -> list[Operation] | None:
     """Return the operators for an elementwise call."""
     make = _MAKERS[op.callee.data.removeprefix("aten.")]
     call = ElementwiseCall.of(op)
-    made = None if call is None else make(call)
-    if call is None or made is None:
+    if call is None:
         return None
-    return [*call.before, made] if made.results[0].type == op.outputs[0].type else None
+    made = make(call)
+    ops = call.before if made is None else [*call.before, made]
+    if made is not None and made.results[0].type == op.outputs[0].type:
+        return ops
+    drop_unused(ops)
+    return None
 
 
 Maker: TypeAlias = Callable[[ElementwiseCall], "Operation | None"]

@@ -40,7 +40,7 @@ class SizedCall:
         sizes = _Sizes(op, rewriter)
         arguments = [sizes.argument(node) for node in op.template.call.args]
         if not sizes.found or any(argument is None for argument in arguments):
-            _drop(sizes.before)
+            drop_unused(sizes.before)
             return None
         inputs = [sizes.widened(x) for x in arguments if isinstance(x, SSAValue)]
         numbers = iter(range(len(inputs)))
@@ -55,17 +55,17 @@ class SizedCall:
     def raised(self, make: Callable[[CallOp], list[Operation] | None]) -> list[Operation] | None:
         """Return the operators that `make` returns for the call, and a conversion to its type."""
         made = make(self.call)
-        _drop([self.call])
+        drop_unused([self.call])
         if made is None:
-            _drop(self.before)
+            drop_unused(self.before)
             return None
         if made[-1].results[0].type != self.result_type:
             made.append(coda.CastOp(made[-1].results[0], self.result_type.element_type))
         return [*self.before, *made]
 
 
-def _drop(ops: Sequence[Operation]) -> None:
-    """Erase operators that were not inserted, which would count as users of their operands."""
+def drop_unused(ops: Sequence[Operation]) -> None:
+    """Erase operators made in vain, which would count as users of their operands."""
     for op in reversed(ops):
         op.erase()
 

@@ -37,6 +37,22 @@ func.func @g(%x: tensor<f32>, %b: tensor<4x8xbf16>, %n: tensor<4x8xi64>) -> (ten
 // CHECK-NEXT:   func.return %p, %a : tensor<4x8xbf16>, tensor<4x8xi64>
 // CHECK-NEXT: }
 
+// Results of another type than that of the operator, with a size or without one, and products of more terms.
+
+func.func @other_types(%x: tensor<4xbf16>, %t: tensor<?xf32> {coda.dims = ["T"]}, %a: tensor<4x8xi32>, %b: tensor<8x4xi64>) -> (tensor<?xbf16>, tensor<?xbf16>, tensor<4x4xi64>) {
+  %s = torch.call "aten.add.Tensor"(%x) {arguments = "{0}, T"} : (tensor<4xbf16>) -> tensor<?xbf16>
+  %n = torch.call "aten.add.Tensor"(%x) {arguments = "{0}, 2"} : (tensor<4xbf16>) -> tensor<?xbf16>
+  %p = torch.call "aten.matmul.default"(%a, %b) {arguments = "{0}, {1}"} : (tensor<4x8xi32>, tensor<8x4xi64>) -> tensor<4x4xi64>
+  func.return %s, %n, %p : tensor<?xbf16>, tensor<?xbf16>, tensor<4x4xi64>
+}
+
+// CHECK:      func.func @other_types(%x: tensor<4xbf16>, %t: tensor<?xf32> {coda.dims = ["T"]}, %a: tensor<4x8xi32>, %b: tensor<8x4xi64>) -> (tensor<?xbf16>, tensor<?xbf16>, tensor<4x4xi64>) {
+// CHECK-NEXT:   %s = torch.call "aten.add.Tensor"(%x) {arguments = "{0}, T"} : (tensor<4xbf16>) -> tensor<?xbf16>
+// CHECK-NEXT:   %n = torch.call "aten.add.Tensor"(%x) {arguments = "{0}, 2"} : (tensor<4xbf16>) -> tensor<?xbf16>
+// CHECK-NEXT:   %p = torch.call "aten.matmul.default"(%a, %b) {arguments = "{0}, {1}"} : (tensor<4x8xi32>, tensor<8x4xi64>) -> tensor<4x4xi64>
+// CHECK-NEXT:   func.return %s, %n, %p : tensor<?xbf16>, tensor<?xbf16>, tensor<4x4xi64>
+// CHECK-NEXT: }
+
 // Means over open extents, other norms, and stored statistics of an open number of channels stay as they are.
 
 func.func @h(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %v: tensor<?xf32> {coda.dims = ["T"]}) -> (tensor<?x8xf32>, tensor<?x?xf32>, tensor<?x?x8xf32>, tensor<8xf32>) {
