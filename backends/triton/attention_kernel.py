@@ -30,6 +30,9 @@ from coda_ir.dialects.gemm.heads import HeadParts, SumSegment, head_parts
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
 
+WIDEST_WINDOW = 2**30
+"""The number of positions of windows that hide nothing; sums of it and positions fit in int32."""
+
 
 @dataclass(kw_only=True)
 class _SumEmitter(SegmentEmitter):
@@ -205,7 +208,7 @@ class _Kernel:
 
     def _constants(self) -> list[str]:
         op, (bm, bn, _), head_dim = self.op, self.schedule.tile, self.op.parts.columns
-        window = 0 if op.window is None else op.window.value.data
+        window = 0 if op.window is None else min(op.window.value.data, WIDEST_WINDOW)
         scale = head_dim**-0.5 if op.scale is None else op.scale.value.data
         values = {
             "BLOCK_M": bm,

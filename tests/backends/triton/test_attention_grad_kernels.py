@@ -69,6 +69,18 @@ def test_agrees_with_float64(name: str, queries: int, keys: int):
         assert relative_error(one, other) < 1e-2
 
 
+def test_a_window_of_all_keys_agrees_with_float64():
+    """Also where the sum of a position and the window has more than 32 bits."""
+    of = Heads(options=f"causal=false, window={2**31 - 1}")
+    compiled = trained(of.text)
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    tensors = of.inputs(33, 40, batch=1)
+    d_y = torch.randn_like(tensors[0])
+    wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
+    for one, other in zip(gradients(compiled, tensors, d_y), wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+
+
 ROTATED = {
     "rotated": Heads(),
     "rotated, wide heads": Heads(2, 1, 64, options="causal=true, window=40"),

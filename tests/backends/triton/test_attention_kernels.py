@@ -44,6 +44,17 @@ def test_agrees_with_float64(name: str, queries: int, keys: int):
     assert relative_error(compiled(*tensors), wanted) < 5e-3
 
 
+@pytest.mark.parametrize("window", [2**31 - 1, 2**40])
+def test_windows_of_all_keys_agree_with_float64(window: int):
+    """Also where the sum of a position and the window has more than 32 bits."""
+    of = Heads(options=f"causal=false, window={window}")
+    compiled = coda_ir.compile(of.text, device="cpu")
+    assert "o_of_tile(" in compiled.source
+    tensors = of.inputs(33, 50)
+    wanted = attend(of, *(x.double() for x in tensors))
+    assert relative_error(compiled(*tensors), wanted) < 5e-3
+
+
 @pytest.mark.parametrize("options", ["causal=true", "window=12, softcap=2.0"])
 def test_sinks_agree_with_float64(options: str):
     of = Heads(options=options)
