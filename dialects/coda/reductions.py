@@ -35,6 +35,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_one_of,
     expect_rank_at_least,
     expect_row_parameter,
+    is_float,
     shape_of,
     stores_floats,
     verify_group,
@@ -164,7 +165,9 @@ class ReduceOp(InferTypeOp):
     (log of the sum of exponentials) of floats. Accumulates in float32.
 
     An lse can have a second result, `rest`: what the float32 lacks of the number that it is rounded
-    from. It has the magnitude of x, so that small differences of it need both.
+    from. It has the magnitude of x, so that small differences of it need both. `stored_as` is the
+    element type in which x is stored and read again: the lse is that of the rounded elements, also
+    in a kernel that has x in float32.
     """
 
     name = "coda.reduce"
@@ -173,6 +176,7 @@ class ReduceOp(InferTypeOp):
 
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
+    stored_as = opt_prop_def(Attribute)
     result = result_def(TensorType)
     rest = opt_result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
@@ -186,8 +190,12 @@ class ReduceOp(InferTypeOp):
         element_type: Attribute | None = None,
         *,
         has_rest: bool = False,
+        stored_as: Attribute | None = None,
     ):
-        super().__init__(x, element_type=element_type, results=1 + has_rest, kind=kind)
+        results = 1 + has_rest
+        super().__init__(
+            x, element_type=element_type, results=results, kind=kind, stored_as=stored_as
+        )
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
@@ -195,6 +203,11 @@ class ReduceOp(InferTypeOp):
         if not stores_floats(element_type_of(self.x)):
             found = element_type_of(self.x)
             raise VerifyException(f"operand x has element type {found}, expected a float type")
+        if self.stored_as is not None:
+            if self.kind.data != "lse":
+                raise VerifyException(f"stored_as for the kind {self.kind.data}, expected lse")
+            if not is_float(self.stored_as):
+                raise VerifyException(f"stored_as is {self.stored_as}, expected a float type")
         if self.rest is not None:
             if self.kind.data != "lse":
                 raise VerifyException(f"result rest for the kind {self.kind.data}, expected lse")

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
+    float_type,
     format_shape,
     shape_of,
     tensor_type,
@@ -68,8 +69,9 @@ class SplitReductionsPass(FunctionPass):
     A sum over everything, such as the gradient of a scale, is one over the rows of sums by row. A
     sum over the rows of each sample, such as the gradient of its scale, has partials of each
     sample (B x tiles x N): a tile gives one to each sample that it has rows of.
-    Partials are float32, taken from the unrounded element, and combined in a fixed order without
-    atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
+    Partials are float32, taken from the unrounded element unless the reduction states the type of
+    stored ones, and combined in a fixed order without atomics, so that two runs agree bit by bit.
+    Legal iff the operand is the tile of a kernel of
     the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over
     rows, and the tile of a pointwise kernel need a static number of columns, and the statistics of
     a LayerNorm a type in which rounding costs more than E[x²] − mean² does.
@@ -129,7 +131,12 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
         value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
         return [builder.result(value, type), *total[1:]]
 
-    return Reduction([(combiner, _itself)], close)
+    stored = op.stored_as if isinstance(op, coda.ReduceOp) else None
+    return Reduction([(combiner, _itself if stored is None else _rounded_to(stored))], close)
+
+
+def _rounded_to(stored: Attribute) -> Callable[[ScalarBuilder, SSAValue], SSAValue]:
+    return lambda builder, value: builder.round_to(value, float_type(stored))
 
 
 IN_GROUPS = Refusal(

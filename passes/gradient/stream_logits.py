@@ -91,9 +91,17 @@ class _Rewrite:
             before = _Part(self, part, before).compute()
         for sink in stream.sinks:
             self._finish(sink)
+        self._forget_storage()
         for op in reversed(stream.ops):
             if not any(result.uses for result in op.results):
                 order.erase(op)
+
+    def _forget_storage(self) -> None:
+        """Reduce unrounded logits: the gradient reads the accumulators of its own parts."""
+        tiles = (op.results[0] for op in self.stream.ops)
+        for reduce in {use.operation for tile in tiles for use in tile.uses}:
+            if isinstance(reduce, coda.ReduceOp):
+                reduce.stored_as = None
 
     def inserter(self, op: Operation) -> OpInserter:
         """Return an inserter before the end of the stream, with the location of `op`."""

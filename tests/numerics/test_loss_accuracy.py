@@ -30,6 +30,12 @@ TEXTS = {
     "logits": f"""fn f(z: f32[M, {V}], t: i64[M]) {{
         return cross_entropy(z, t, reduction="RED")
     }}""",
+    "bf16": f"""fn f(x: bf16[M, {K}], weight w: bf16[{V}, {K}], t: i64[M]) {{
+        return cross_entropy(linear(x, w), t, reduction="RED")
+    }}""",
+    "cast": f"""fn f(x: bf16[M, {K}], weight w: bf16[{V}, {K}], t: i64[M]) {{
+        return cross_entropy(cast(linear(x, w), f32), t, reduction="RED")
+    }}""",
     "stored": f"""fn f(x: f32[M, {K}], weight w: f32[{V}, {K}], t: i64[M]) {{
         z = linear(x, w)
         return cross_entropy(z, t, reduction="RED"), z
@@ -82,6 +88,7 @@ def results(loss: Loss, leaves: Sequence[Tensor], dtype: torch.dtype) -> list[Te
 def eager(t: Tensor, text: str, reduction: Reduction) -> Loss:
     def loss(*leaves: Tensor) -> Tensor:
         logits = leaves[0] if text == "logits" else F.linear(*leaves)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return F.cross_entropy(logits, t, reduction=reduction)
 
     return loss
@@ -108,17 +115,34 @@ def test_against_eager(text: str, option: str, reduction: Reduction, scale: int,
         assert own <= max(1.25 * other, ULP * size)
 
 
+@pytest.mark.parametrize("kind", ["likely", "any"])
+@pytest.mark.parametrize("scale", [1, 8, 24])
+@pytest.mark.parametrize(
+    ("text", "option"), [("bf16", "fused"), ("bf16", "streamed"), ("cast", "fused")]
+)
+def test_narrow_logits(text: str, option: str, scale: int, kind: str):
+    """A softmax near 1 minus 1 is near 0 if logit and logsumexp have the same rounding."""
+    loss, found = program(text, option, "mean"), list[list[tuple[float, float, float]]]()
+    for seed in range(5):
+        leaves, t = data(text, scale, kind, seed)
+        narrow = [leaf.bfloat16() for leaf in leaves]
+        found.append(squares_of(loss, text, "mean", narrow, t))
+    for of_seeds in zip(*found, strict=True):
+        own, other, _ = (sum(values) ** 0.5 for values in zip(*of_seeds, strict=True))
+        assert own <= 1.25 * other
+
+
 def squares_of(
     compiled: Loss, text: str, reduction: Reduction, leaves: Sequence[Tensor], t: Tensor
 ) -> list[tuple[float, float, float]]:
     """For the loss and for each gradient, the squared norms of the errors, ours and eager's, and of
     the right value."""
-    reference = eager(t, text, reduction)
+    reference, dtype = eager(t, text, reduction), leaves[0].dtype
     exact = results(reference, leaves, torch.float64)
-    ours = results(lambda *own: compiled(*own, t), leaves, torch.float32)
-    theirs = results(reference, leaves, torch.float32)
+    ours = results(lambda *own: compiled(*own, t), leaves, dtype)
+    theirs = results(reference, leaves, dtype)
     return [
-        (square(own - right), square(other - right), square(right))
+        (square(own.double() - right), square(other.double() - right), square(right))
         for own, other, right in zip(ours, theirs, exact, strict=True)
     ]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, TensorType, f32
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -11,6 +11,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.support.matching import unconverted
 
 _UNARY: dict[str, type[coda.UnaryOp]] = {
     "silu": coda.SiluOp,
@@ -134,11 +135,15 @@ def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
     """(softmax − onehot) · dloss, with the logsumexp of the forward where a GEMM can give it.
 
     exp(logit − lse) has the rounding error of the logsumexp, which grows with the logits: what the
-    float32 lacks is given, too. A kernel that reads whole rows of other logits needs neither.
+    float32 lacks is given, too. Where the gradient reads narrow logits, it has to be the lse of the
+    rounded ones: else a softmax near 1 minus 1 is the rounding error of its logit, not near 0.
+    A kernel that reads whole rows of other logits needs neither.
     """
     row_lse: list[SSAValue] = []
     if computes_in_float32(element_type_of(op.logits)) and _is_of_gemm(op.logits):
-        reduction = coda.ReduceOp(op.logits, "lse", f32, has_rest=True)
+        stored = element_type_of(unconverted(op.logits))
+        stored_as = stored if isinstance(stored, BFloat16Type | Float16Type) else None
+        reduction = coda.ReduceOp(op.logits, "lse", f32, has_rest=True, stored_as=stored_as)
         adjoint.insert(reduction, "lse", "lse_rest")
         row_lse = list(reduction.results)
     gradient = coda.CrossEntropyGradOp(
