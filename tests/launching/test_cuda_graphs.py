@@ -1,12 +1,14 @@
 """When CUDA graphs are captured and replayed, with a recorder that needs no GPU."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import pytest
 import torch
 
 from coda_ir.launching import cuda_graphs
-from coda_ir.launching.cuda_graphs import CudaGraphs
+from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 
 
 class Recorder:
@@ -199,3 +201,42 @@ def test_work_that_cannot_be_captured(caplog: pytest.LogCaptureFixture):
     for _ in range(4):
         check(graphs, x, w)
     assert caplog.text.count("operation not permitted when stream is capturing") == 1
+
+
+class Graph:
+    """A graph of CUDA, in as far as a recorder uses it."""
+
+    memory: object
+
+    def pool(self) -> object:
+        return self.memory
+
+    def replay(self) -> None:
+        pass
+
+
+def test_graphs_share_the_memory_of_those_that_there_are(monkeypatch: pytest.MonkeyPatch):
+    """CUDA ends a pool with its last graph: the next graph has another one."""
+
+    @contextmanager
+    def captured(graph: Graph, pool: object = None) -> Generator[None]:
+        graph.memory = object() if pool is None else pool
+        yield
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    monkeypatch.setattr(cuda_graphs, "captured", captured)
+    recorder = CudaRecorder(torch.device("cuda", 0))
+
+    def record() -> Graph:
+        replay: Any = recorder.record(list)[0]
+        return replay.__self__
+
+    first, second = record(), record()
+    memory = first.memory
+    assert second.memory is memory
+    del first
+    third = record()
+    assert third.memory is memory
+    del second, third
+    assert record().memory is not memory

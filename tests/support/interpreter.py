@@ -26,10 +26,31 @@ from typing import Any
 
 import numpy as np
 
+from support.replaced_names import are_present
+
+REPLACED_NAMES = {
+    "triton.runtime.interpreter": [
+        *("GridExecutor.__call__", "InterpretedFunction.rewrite", "InterpreterError"),
+        *("_patch_lang", "_patch_builtin", "_get_np_dtype", "_convert_float", "TritonSemantic"),
+        *("FunctionRewriter.rewrite_ast", "FunctionRewriter._find_def"),
+        *("FunctionRewriter._prepare_source", "FunctionRewriter._transform_ast"),
+        *("ReduceOps.generic_reduce", "ReduceOps.unravel", "ReduceOps.to_tensor"),
+        *("ScanOps.generic_scan", "interpreter_builder.options.sanitize_overflow"),
+    ],
+    "triton.language.core": [
+        *("builtin", "is_builtin", "block_type", "tensor", "tuple", "_type_for_tuple_values"),
+    ],
+    "triton.language.semantic": [
+        *("TritonSemantic.broadcast_impl_value", "TritonSemantic.scalar_constant"),
+        "TritonSemantic.computation_type_impl",
+    ],
+}
+"""Names of Triton 3.6, few of which are documented, by module."""
+
 
 def speed_up() -> None:
-    """Do these things once; nothing happens where Triton compiles."""
-    if os.environ.get("TRITON_INTERPRET") == "1":
+    """Do these things once; nothing happens where Triton compiles, or has other names."""
+    if os.environ.get("TRITON_INTERPRET") == "1" and are_present(REPLACED_NAMES):
         interpreter: Any = import_module("triton.runtime.interpreter")
         if interpreter.GridExecutor.__call__.__module__ == interpreter.__name__:
             _patch_once_per_launch(interpreter)

@@ -11,16 +11,28 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from support.replaced_names import are_present
+
+LOOKING = {
+    "torch._export.utils": ["_materialize_cpp_cia_ops", "_collect_all_valid_cia_ops"],
+    "torch.export.exported_program": ["_collect_all_valid_cia_ops"],
+    "torch.export.decomp_utils": ["_collect_all_valid_cia_ops"],
+}
+MAKING = {
+    "torch.export.exported_program": ["_override_composite_implicit_decomp"],
+    "torch._subclasses.fake_impls": ["op_implementations_dict"],
+    "torch": ["ops.aten.linear.default.py_kernels", "ops.aten.linear.default._dispatch_cache"],
+}
+"""Names of PyTorch 2.11 to 2.13 by module, none of which is documented."""
+
 
 @cache
 def speed_up() -> None:
     """Do these things once; nothing happens in versions of PyTorch that do them otherwise."""
-    utilities: Any = import_module("torch._export.utils")
-    programs: Any = import_module("torch.export.exported_program")
-    if hasattr(utilities, "_materialize_cpp_cia_ops"):
-        _look_for_operators_once(utilities)
-    if hasattr(programs, "_override_composite_implicit_decomp"):
-        _make_rules_once(programs)
+    if are_present(LOOKING):
+        _look_for_operators_once(import_module("torch._export.utils"))
+    if are_present(MAKING):
+        _make_rules_once(import_module("torch.export.exported_program"))
 
 
 def _look_for_operators_once(utilities: Any) -> None:
@@ -36,8 +48,8 @@ def _look_for_operators_once(utilities: Any) -> None:
         finally:
             utilities._materialize_cpp_cia_ops = look
 
-    for name in ("_export.utils", "export.exported_program", "export.decomp_utils"):
-        module: Any = import_module(f"torch.{name}")
+    for name in LOOKING:
+        module: Any = import_module(name)
         module._collect_all_valid_cia_ops = collect_all
 
 

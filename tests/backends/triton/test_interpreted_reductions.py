@@ -1,11 +1,14 @@
 """Reductions and scans of the interpreter with functions of their own, in the order of elements."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
 from support.device import DEVICE
+from support.interpreter import REPLACED_NAMES
 from support.programs import import_text
+from support.replaced_names import are_present
 
 pytestmark = pytest.mark.any_device
 
@@ -96,3 +99,9 @@ def test_integers(kernels: Any):
     for value in x.flatten().unbind():
         wanted[4] ^= value
     assert torch.equal(y, wanted)
+
+
+def test_nothing_is_replaced_without_a_name(monkeypatch: pytest.MonkeyPatch):
+    interpreter: Any = import_module("triton.runtime.interpreter")
+    monkeypatch.delattr(interpreter.ScanOps, "generic_scan")
+    assert not are_present(REPLACED_NAMES)
