@@ -124,7 +124,12 @@ def _where(op: coda.WhereOp, adjoint: Adjoint) -> None:
 
 
 def _step(op: coda.ElementwiseOp, adjoint: Adjoint) -> None:
-    """Give nothing: the derivative is 0 everywhere, as in PyTorch, for an infinite dy, too."""
+    """0 everywhere, as in PyTorch, also where dy is infinite or NaN and a product with 0 is NaN."""
+    zero = adjoint.constant(0.0, adjoint.dy)
+    is_zero = adjoint.insert(coda.CompareOp(adjoint.dy, zero, "eq"))
+    share = adjoint.insert(coda.WhereOp(is_zero, adjoint.dy, zero))
+    for operand in op.operands:
+        adjoint.give(operand, share)
 
 
 def _softcap(op: coda.SoftcapOp, adjoint: Adjoint) -> None:

@@ -21,6 +21,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
     ),
     "celu": (lambda x: F.celu(x, 2.0), [-3.0, 0.0, 2.0, 300.0]),
     "celu of a small alpha": (lambda x: F.celu(x, 0.01), [-0.01, 0.0, 2.0, 3e38]),
+    "sign": (torch.sign, [-2.0, 0.0, 0.5, 2.0]),
     "infinite gradient of sign": (lambda x: x * x.sign().sqrt(), [0.0, 0.5, 1.0, 2.0]),
     "std": (lambda x: x.std(-1), [0.5, 0.5, 0.5, 0.5]),
     "norm with std": (
