@@ -121,6 +121,7 @@ def _move_code(source: Block, target: Block, arguments: Sequence[SSAValue]) -> l
     terminator = source.last_op
     assert isinstance(terminator, YieldOp)
     yielded = list(terminator.operands)
+    terminator.operands = ()  # it stays behind, and is no user of what is moved
     for inner in list(source.ops):
         if inner is not terminator:
             inner.detach()

@@ -77,11 +77,6 @@ ATTENTION_FAULTS = (
         Text("part == 0", "part != 1"),
     ),
     KernelFault(
-        "attention: the first keys of a window are all seen",
-        f"{TILES}[o_of_tile]",
-        Text("(at < whole) | (at >= edge)", "at >= edge"),
-    ),
-    KernelFault(
         "attention: rows past the end are those of the next batch",
         f"{TILES}[part_rows]",
         Text("(row < rows)[:, None]", "(row < rows + 1000)[:, None]"),

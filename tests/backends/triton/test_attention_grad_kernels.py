@@ -188,7 +188,8 @@ def test_sinks_agree_with_float64(options: str):
     wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
     found = gradients(compiled, tensors, d_y)
     for one, other in zip(found, wanted, strict=True):
-        assert relative_error(one, other) < 1e-2
+        # The gradients of the sinks are four sums of both signs, of many rows each.
+        assert relative_error(one, other) < (4e-2 if one.numel() == 4 else 1e-2)
 
 
 @pytest.mark.parametrize(("keys", "values"), [(24, 16), (16, 32), (40, 24)])
