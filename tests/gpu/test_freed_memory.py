@@ -31,7 +31,7 @@ LAYER = Path(__file__).parents[2] / "examples" / "llama_layer.coda"
 SIZES = {"D": 512, "F": 1408, "HEAD": 64}
 
 PATTERN = 0xFF
-"""Of bytes: NaN in every type of floating-point numbers, -1 in those of integers."""
+"""A byte that, repeated, is NaN in every floating-point type and -1 in every integer type."""
 
 Tensors = Sequence[torch.Tensor]
 

@@ -87,8 +87,8 @@ def arguments(func: FuncOp, seed: int) -> list[Tensors]:
 
 
 def check(run: Run, sets: list[Tensors]) -> None:
-    """What a function gives between guards has the bits of what it gives without, also where its
-    kernels are launched again.
+    """Check that a function has bitwise the same results between guards as without them, in a
+    second call, too.
     """
     for tensors in sets:
         expected = run(*tensors)

@@ -54,7 +54,7 @@ def _look_for_operators_once(utilities: Any) -> None:
 
 
 class _Rules(NamedTuple):
-    """What an operator has while a decomposition runs, and what it had before."""
+    """The rules of an operator while a decomposition runs, and those before it."""
 
     decomposition: Any
     before: dict[Any, Any]

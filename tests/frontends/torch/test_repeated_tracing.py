@@ -49,7 +49,7 @@ def test_rules_of_a_decomposition():
 
 
 def test_rules_that_change_outside(monkeypatch: pytest.MonkeyPatch):
-    """What an operator has outside is not what it had at the first decomposition."""
+    """The rules of an operator outside changed after the first decomposition."""
     key = KEYS.CPU
 
     def on_cpu(*_: object) -> object:
