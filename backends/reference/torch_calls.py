@@ -19,6 +19,10 @@ Tensors = Sequence[torch.Tensor]
 _NARROW = ("bfloat16", "float16", "float32", "half", "float", "float8_e4m3fn", "float8_e5m2")
 
 
+class CallError(CodaError, RuntimeError):
+    """A call of PyTorch fails on its operands."""
+
+
 class _Float64Torch:
     """`torch` with float64 in place of every narrower type."""
 
@@ -83,7 +87,14 @@ def _results(
             f"{op.name}{place(op)}: the dimension {error.args[0]} has no value",
             "name it in the dimensions of an argument (coda.dims)",
         ) from error
-    result = function(*arguments, **named)
+    try:
+        result = function(*arguments, **named)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        where = place(op).removeprefix(" at ")
+        message = f"{op.callee.data} fails: {error}"
+        raise CallError(f"{where}: {message}" if where else message) from error
     return [result] if isinstance(result, torch.Tensor) else list(result)
 
 

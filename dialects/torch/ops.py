@@ -178,8 +178,8 @@ class CallOp(IRDLOperation):
         _verify_arguments(self.arguments, len(self.inputs))
         if self.in_place is not None and not self.fits_in_place:
             raise VerifyException(
-                "property in_place is set, expected a call with a variant in place whose one "
-                "result has the type of its first operand"
+                "property in_place is set, expected a call with a variant in place that has its "
+                "first operand as the first argument only, and one result, of its type"
             )
 
     @property
@@ -313,6 +313,12 @@ def _verify_callee(callee: StringAttr) -> None:
         raise VerifyException(
             f'property callee is "{callee.data}", expected namespace.operator.overload '
             'such as "aten.cumsum.default"'
+        )
+    namespace, name, overload = parts
+    if namespace == "aten" and name.endswith("_") and not name.endswith("__"):
+        raise VerifyException(
+            f'property callee is "{callee.data}", which changes its operand; expected '
+            f'"aten.{name[:-1]}.{overload}"'
         )
 
 

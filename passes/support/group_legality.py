@@ -81,6 +81,8 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     sizes = {*reduced_groups(segment), code.columns_of_group(site)}
     if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
         return False
+    if isinstance(site.op, FusedOp) and not _fits_stated_tile(site.op, code.columns_of_group(site)):
+        return False
     sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
     if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
         return False
@@ -89,6 +91,11 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     others = [value for value in code.leaves if not site.holds(value)]
     is_narrow = code.is_split or code.group <= MAX_GROUP or isinstance(site.op, MapOp)
     return is_narrow and order.slices_after(others, site.op) is not None
+
+
+def _fits_stated_tile(gemm: FusedOp, columns: int) -> bool:
+    """Return whether a tile holds so many columns, if the GEMM has a schedule already."""
+    return gemm.schedule is None or 1 << (columns - 1).bit_length() <= gemm.schedule.block_n.data
 
 
 def _tiles_stored(code: GroupCode) -> int:

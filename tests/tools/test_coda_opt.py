@@ -285,6 +285,26 @@ class TestRun:
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("callee", "message"),
+    [
+        ("aten.add.default", "2:8: error[E0602]: torch.call: aten.add.default gives no tensor"),
+        ("aten.matmul.default", "2:8: error[E0902]: aten.matmul.default fails: mat1 and mat2"),
+    ],
+)
+def test_a_wrong_call_of_pytorch_is_located(
+    tmp_path: Path, callee: str, message: str, capsys: pytest.CaptureFixture[str]
+):
+    type = "tensor<3x4xf32>"
+    call = f'torch.call "{callee}"(%x, %x) {{arguments = "{{0}}, {{1}}"}}'
+    text = f"""func.func @f(%x: {type}) -> {type} {{
+  %y = {call} : ({type}, {type}) -> {type}
+  func.return %y : {type}
+}}"""
+    assert main([write(tmp_path, text), "--run"]) == 1
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["", "// Nothing.\n"])
 def test_empty_input(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]):
     assert main([write(tmp_path, text), "-p", "coda-to-gemm,schedule"]) == 0

@@ -114,7 +114,11 @@ def _check_changes(func: FuncOp) -> None:
     """
     remedy = "remove in_place: accumulate-in-place sets it where it may"
     for op, call in stale_reads(func.body.block.ops):
-        reader = "also reads it" if op is call else f"{op.name} reads it afterwards"
+        reader = (
+            "also reads it as another operand, of which it may have changed parts by then"
+            if op is call
+            else f"{op.name} reads it afterwards"
+        )
         raise CodaError(
             f"{format_location(call.location)}: {call.callee.data} changes its operand in place, "
             f"and {reader}",

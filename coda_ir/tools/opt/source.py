@@ -146,10 +146,15 @@ def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> 
 
 def _read_mlir(text: str, chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
     try:
-        return read_module(text, chunk.name, context, verify=not options.disable_verify)
+        module = read_module(text, chunk.name, context, verify=not options.disable_verify)
     except DiagnosticError as error:
         if options.frontend or not _CODA_DEFINITION.search(text):
             raise
         first, *rest = error.diagnostics
         remedy = "pass -f coda for a .coda program: this was read as MLIR"
         raise DiagnosticError([replace(first, remedy=remedy), *rest], error.sources) from error
+    if not options.disable_verify and (options.run or options.check_equivalence or options.emit):
+        from coda_ir.mlir.verification import verify_calls
+
+        verify_calls(module, {chunk.name: text})
+    return module

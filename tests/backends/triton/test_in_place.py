@@ -245,5 +245,5 @@ func.func @f(%t: {TABLE} {{coda.donated}}, %ids: tensor<4xi64>) -> {TABLE} {{
   }} : ({TABLE}, tensor<4xi64>, {TABLE}) -> {TABLE}
   func.return %y : {TABLE}
 }}""")
-    with pytest.raises(CodaError, match="in place, and also reads it"):
+    with pytest.raises(CodaError, match="also reads it as another operand, of which"):
         emit_module(module)

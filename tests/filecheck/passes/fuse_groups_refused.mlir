@@ -324,3 +324,40 @@ func.func @unused(%x: tensor<3x64xf32>) -> tensor<3x64xf32> {
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %x : tensor<3x64xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The tile of the schedule, of 32 columns, holds no row of 48.
+
+func.func @scheduled(%a: tensor<?x4xf32>, %w: tensor<48x4xf32>) -> tensor<?x48xf32> {
+  %z = gemm.fused %a : tensor<?x4xf32>
+    schedule<pointer, "32x32x32", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<48x4xf32>)
+    -> (tile : tensor<?x48xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.softmax %z : (tensor<?x48xf32>) -> tensor<?x48xf32>
+  func.return %y : tensor<?x48xf32>
+}
+
+// CHECK:      func.func @scheduled(
+// CHECK-NEXT:   %z = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     schedule<pointer, "32x32x32", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%w : tensor<48x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x48xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = gemm.map tile(%z : tensor<?x48xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x48xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce max %z_1 over 48 : f32
+// CHECK-NEXT:       %1 = arith.subf %z_1, %0 : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 48 : f32
+// CHECK-NEXT:       %4 = arith.divf %2, %3 : f32
+// CHECK-NEXT:       gemm.yield %4 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x48xf32>
+// CHECK-NEXT: }

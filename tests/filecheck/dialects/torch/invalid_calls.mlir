@@ -69,3 +69,19 @@ func.func @type(%x: tensor<8xf32>) {
   %a = torch.vjp "aten.exp.default"(%x : tensor<8xf32>) of(%x : tensor<8xf32>) {arguments = "{0}", of = [0], wrt = [0]} -> tensor<4xf32>
   func.return
 }
+
+// -----
+
+func.func @changes(%x: tensor<8xf32>) {
+  // expected-error@below {{property callee is "aten.add_.Tensor", which changes its operand; expected "aten.add.Tensor"}}
+  %y = torch.call "aten.add_.Tensor"(%x) {arguments = "{0}, {0}"} : (tensor<8xf32>) -> tensor<8xf32>
+  func.return
+}
+
+// -----
+
+func.func @twice(%x: tensor<8xf32>) {
+  // expected-error@below {{expected a call with a variant in place that has its first operand as the first argument only, and one result, of its type}}
+  %y = torch.call "aten.add.Tensor"(%x) {arguments = "{0}, {0}", in_place} : (tensor<8xf32>) -> tensor<8xf32>
+  func.return
+}
