@@ -159,10 +159,12 @@ def _extent(op: ExtentOp) -> Operation | None:
 def _narrow_before_reshape(op: CastOp) -> Operation | None:
     """cast(reshape(x)) -> reshape(cast(x)) where the cast narrows: the code that makes x rounds it.
 
-    Only for a reshape that nothing else uses.
+    Only for a reshape that nothing else uses, and not of positions, which have any shape.
     """
     view = op.operand.owner
     if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
+        return None
+    if positions_in(view.x) is not None or _is_of_positions(view.x):
         return None
     before, after = element_type_of(op.operand), element_type_of(op.result)
     if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):

@@ -66,6 +66,21 @@ func.func @positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: tenso
   func.return %column, %m, %g, %place : tensor<?x1xf32>, tensor<8xi64>, tensor<8xf32>, tensor<1xi64>
 }
 
+// A cast that narrows positions stays behind their reshape, which goes before them.
+// CHECK-LABEL: func.func @narrow_positions
+// CHECK-NEXT: %p = coda.positions %x
+// CHECK-NEXT: [[P:%.*]] = coda.reshape %p {coda.dims = ["T", 1 : i64]} : (tensor<?xi64>) -> tensor<?x1xi64>
+// CHECK-NEXT: [[F:%.*]] = coda.cast [[P]] : (tensor<?x1xi64>) -> tensor<?x1xf32>
+// CHECK-NEXT: %narrow = coda.cast [[F]] : (tensor<?x1xf32>) -> tensor<?x1xbf16>
+// CHECK-NEXT: func.return %narrow
+func.func @narrow_positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}) -> tensor<?x1xbf16> {
+  %p = coda.positions %x {dim = 0 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?x8xf32>) -> tensor<?xi64>
+  %f = coda.cast %p : (tensor<?xi64>) -> tensor<?xf32>
+  %column = coda.reshape %f {coda.dims = ["T", 1 : i64]} : (tensor<?xf32>) -> tensor<?x1xf32>
+  %narrow = coda.cast %column : (tensor<?x1xf32>) -> tensor<?x1xbf16>
+  func.return %narrow : tensor<?x1xbf16>
+}
+
 // Comparisons of constants are truth values, which choose.
 // CHECK-LABEL: func.func @truth
 // CHECK-NEXT: %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
