@@ -344,6 +344,10 @@ def publish(options: argparse.Namespace, **facts: object) -> None:
         write_facts(options.json, **facts)
 
 
+TOOK_TOO_LONG = "took too long"
+"""The note of a job that was ended by the clock."""
+
+
 class Job(Generic[ResultT]):
     """A call `work(*arguments, results)`, which sends what it finds through `results`."""
 
@@ -370,7 +374,7 @@ class Job(Generic[ResultT]):
                 result = self._ended()
         elif time.monotonic() > until:
             self._process.kill()
-            result = self._failed("took too long")
+            result = self._failed(TOOK_TOO_LONG)
         elif not self._process.is_alive() and not self._results.poll():
             result = self._ended()
         else:

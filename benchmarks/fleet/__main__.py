@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     console = Console(width=150)
     with Progress({"models": len(tasks)}) as progress:
-        for record in run(tasks, options):
+        for record in run(tasks, options, progress.print):
             records.append(record)
             _write(options.json, records)
             ratio = f"{record.ratio:.3f}" if record.ratio else "-"
@@ -95,6 +95,9 @@ def _write(path: Path, records: Sequence[Record]) -> None:
 
 def _print(console: Console, records: Sequence[Record]) -> None:
     """Print the records by ratio, the slowest first, and the geometric means."""
+    if not records:
+        console.print("no part has a record")
+        return
     names = [name for name in ALL if any(name in record.milliseconds for record in records)]
     columns = ("model", "part", *names, "ratio", "error / eager's", "first call s", "GiB")
     table = table_of("", *columns, texts=2)
@@ -113,7 +116,7 @@ def _row(record: Record, names: Sequence[str]) -> list[str]:
         f"{record.milliseconds[name]:.3f}" if name in record.milliseconds else "-" for name in names
     ]
     errors = record.errors
-    error = f"{errors[CODA] / errors[EAGER]:.2f}" if {CODA, EAGER} <= errors.keys() else "-"
+    error = f"{errors[CODA] / errors[EAGER]:.2f}" if errors.get(EAGER) and CODA in errors else "-"
     first = " / ".join(
         f"{record.first_call_s[name]:.1f}" if name in record.first_call_s else "-"
         for name in (COMPILED, CODA)

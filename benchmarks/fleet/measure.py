@@ -28,6 +28,9 @@ LIGER = "liger"
 """With the kernels of Liger, where it is installed and knows the model."""
 PARTS = ("forward", "training")
 
+LACKED_MEMORY = torch.OutOfMemoryError.__name__
+"""What notes say of a variant that failed because the GPU ran out of memory."""
+
 Tensors = Mapping[str, torch.Tensor]
 
 
@@ -48,7 +51,16 @@ class Record:
     @property
     def lacked_memory(self) -> bool:
         """True if a variant failed because the GPU ran out of memory."""
-        return any(torch.OutOfMemoryError.__name__ in note for note in self.notes.values())
+        return any(LACKED_MEMORY in note for note in self.notes.values())
+
+    @property
+    def took_too_long(self) -> bool:
+        """True if the process was ended by the clock."""
+        return harness.TOOK_TOO_LONG in self.notes.values()
+
+    @property
+    def first_note(self) -> str:
+        return next(iter(self.notes.values()), "")
 
     @property
     def ratio(self) -> float | None:
@@ -81,7 +93,8 @@ def measure(
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     harness.reset_compilers()
-    for name in variants:
+
+    def call_first(name: str) -> None:
         try:
             call = compile_by_name[name](model)
             candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
@@ -90,15 +103,29 @@ def measure(
                 results[name] = {key: value.cpu() for key, value in candidate().items()}
             steps[name] = candidate
         except Exception as error:
-            record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            record.notes[name] = note_of(error)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
+
+    for name in variants:
+        call_first(name)
     with exclusive() if exclusive is not None else nullcontext():
-        _time(record, steps, rounds)
+        for name in [name for name, note in record.notes.items() if LACKED_MEMORY in note]:
+            del record.notes[name]  # others ran then that now wait
+            call_first(name)
+        _time(record, {name: steps[name] for name in variants if name in steps}, rounds)
         if compares:
-            _compare(record, results, _exact(model, step, inputs))
+            try:
+                _compare(record, results, _exact(model, step, inputs))
+            except torch.OutOfMemoryError as error:
+                record.notes["errors"] = note_of(error)
         harness.synchronize()
     return record
+
+
+def note_of(error: Exception) -> str:
+    """Return the type of an error and the first line of its message."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
 
 
 def _time(record: Record, steps: Mapping[str, Callable[[], Tensors]], rounds: int) -> None:

@@ -4,7 +4,7 @@ import argparse
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from harness import Job
 
-from fleet.measure import Record, measure
+from fleet.measure import Record, measure, note_of
 from fleet.members import FLEET
 from fleet.models import Member, Setting
 
@@ -21,15 +21,22 @@ METHOD = "spawn" if torch.cuda.is_available() else "fork"
 COMPILED, TIMED = 1, 2
 """The stages of a process; 0 at first."""
 
+OVERRUN_SECONDS = 30
+"""How much later than the budget the last parts may end that began within it."""
+
 TIMING_SECONDS = 60
 """How much longer a process may take that has compiled in time, and waits for its turn or is timed.
 """
 
 
+Task = tuple[Member, str]
+"""A model, and the part that is measured."""
+
+
 class _Wave:
     """Parts that compile side by side and are then timed one after the other."""
 
-    def __init__(self, tasks: Sequence[tuple[Member, str]], options: argparse.Namespace):
+    def __init__(self, tasks: Sequence[Task], options: argparse.Namespace):
         context = multiprocessing.get_context(METHOD)
         # Without a lock, which a process that is ended may hold.
         self.stages = context.Array("b", len(tasks), lock=False)
@@ -80,33 +87,46 @@ class _Turn:
         self.stages[self.number] = TIMED
 
 
-def run(tasks: Sequence[tuple[Member, str]], options: argparse.Namespace) -> Iterator[Record]:
-    """Yield records as they arrive; parts that do not fit into the budget are left out.
+def run(
+    tasks: Sequence[Task], options: argparse.Namespace, report: Callable[[str], object] = print
+) -> Iterator[Record]:
+    """Yield records as they arrive.
 
-    Parts for which the GPU's memory was too small beside others come last, one at a time.
+    Parts for which the GPU's memory was too small beside others come last, half as many at a time.
+    `report` gets a line for each of them, and one for those that did not fit into the budget, of
+    which there is no record.
     """
     end = time.monotonic() + options.budget
-    crowded: list[tuple[Member, str]] = []
-    for chosen in _waves(tasks, crowded, options.jobs):
+    waves = [tasks[start : start + options.jobs] for start in range(0, len(tasks), options.jobs)]
+    left: list[Task] = []
+    while waves:
+        chosen = waves.pop(0)
         now = time.monotonic()
+        limit = min(now + options.timeout, end + OVERRUN_SECONDS)
         if now > end:
-            return
+            left += chosen
+            continue
         parts = {(member.name, part): (member, part) for member, part in chosen}
-        for record in _Wave(chosen, options).records(min(now + options.timeout, end + 30)):
+        crowded: list[Task] = []
+        for record in _Wave(chosen, options).records(limit):
+            task = parts[record.model, record.part]
             if record.lacked_memory and len(chosen) > 1:
-                crowded.append(parts[record.model, record.part])
+                crowded.append(task)
+                report(f"{_name(task)}: again later, beside fewer: {record.first_note}")
+            elif record.took_too_long and limit < now + options.timeout:
+                left.append(task)
             else:
                 yield record
+        fewer = max(1, len(chosen) // 2)
+        waves += [crowded[start : start + fewer] for start in range(0, len(crowded), fewer)]
+    if left:
+        names = ", ".join(map(_name, left))
+        report(f"left for the next run by a budget of {options.budget:.0f} s: {names}")
 
 
-def _waves(
-    tasks: Sequence[tuple[Member, str]], crowded: Sequence[tuple[Member, str]], jobs: int
-) -> Iterator[Sequence[tuple[Member, str]]]:
-    """Yield the parts of each wave; `crowded` grows meanwhile."""
-    for start in range(0, len(tasks), jobs):
-        yield tasks[start : start + jobs]
-    for task in crowded:
-        yield [task]
+def _name(task: Task) -> str:
+    member, part = task
+    return f"{member.name}, {part}"
 
 
 def _work(
@@ -123,8 +143,7 @@ def _work(
     try:
         results.send(measure(member, part, setting, variants, lambda: turn, options.rounds))
     except Exception as error:
-        note = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        results.send(Record(member.name, member.family, part, notes={"all": note}))
+        results.send(Record(member.name, member.family, part, notes={"all": note_of(error)}))
 
 
 def _setting(options: argparse.Namespace) -> Setting:

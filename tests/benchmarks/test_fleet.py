@@ -1,13 +1,19 @@
 """The benchmark of the fleet on a tiny model, in float32."""
 
 import json
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fleet import runner
 from fleet.__main__ import main
+from fleet.measure import LACKED_MEMORY, Record
 from fleet.members import FLEET
 from fleet.models import Setting
+from fleet.runner import Task, run
+from harness import TOOK_TOO_LONG
 
 
 def test_a_tiny_model_is_measured_and_a_second_run_continues(
@@ -23,6 +29,41 @@ def test_a_tiny_model_is_measured_and_a_second_run_continues(
     assert "llama" in capsys.readouterr().out
     main(options)
     assert len(json.loads(path.read_text())) == 1
+
+
+def test_a_part_without_time_or_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that lacked memory runs again beside half as many; none is left out in silence."""
+    waves: list[list[str]] = []
+
+    class Wave:
+        def __init__(self, tasks: Sequence[Task], options: Namespace):
+            self.names = [member.name for member, _ in tasks]
+            waves.append(self.names)
+
+        def records(self, until: float) -> Iterator[Record]:
+            notes = {"coda": f"{LACKED_MEMORY}: 3 GiB"} if len(self.names) > 2 else {}
+            for name in self.names:
+                slow = {"process": TOOK_TOO_LONG} if name == "qwen3" else notes
+                yield Record(name, "decoder", "forward", notes=slow)
+
+    monkeypatch.setattr(runner, "_Wave", Wave)
+    tasks = [(member, "forward") for member in FLEET[:4]]
+    options = Namespace(budget=100, timeout=300, jobs=4)
+    lines: list[str] = []
+    records = list(run(tasks, options, lines.append))
+    assert waves == [["llama", "mistral", "qwen2", "qwen3"], ["llama", "mistral"], ["qwen2"]]
+    assert [record.model for record in records] == ["llama", "mistral", "qwen2"]
+    assert lines[0] == "llama, forward: again later, beside fewer: OutOfMemoryError: 3 GiB"
+    assert lines[-1] == "left for the next run by a budget of 100 s: qwen3, forward"
+
+
+def test_without_records_the_command_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["--json", str(tmp_path / "fleet.json"), "--models", "llama", "--budget", "-1"])
+    shown = capsys.readouterr()
+    assert "no part has a record" in shown.out
+    assert "llama, forward" in shown.err
 
 
 def test_names_differ() -> None:
