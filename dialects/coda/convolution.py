@@ -10,7 +10,7 @@ from coda_ir.dialects.coda.elementwise import AddOp, MulOp
 from coda_ir.dialects.coda.shape import ReshapeOp, ShiftOp, SliceOp
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 
-MAX_TAPS = 8
+MAX_TAPS = 16
 """The positions of a window, at most, of which a pointwise kernel reads all rows."""
 
 Insert = Callable[[Operation], SSAValue]

@@ -25,9 +25,11 @@ from coda_ir.passes.raising.raise_ssd import RaiseSSDPass
 from coda_ir.passes.support.function_pass import NamedPass
 
 STEPS: tuple[ModulePass, ...] = (
+    RaiseConvolutionPass(),
+    CanonicalizePass(),
+    DeadCodeElimination(),
     RaiseDepthwiseConvolutionPass(),
     DeadCodeElimination(),
-    RaiseConvolutionPass(),
     # Before reshapes are merged: the rows that were flattened are seen in pairs of them.
     RaiseLinearPass(),
     CanonicalizePass(),

@@ -9,13 +9,15 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
+from coda_ir.passes.support.rows import ROWS, is_transposed
 
 OVERLAP = Refusal(
     "each element of the input is in one window: strides as large as the kernel, no padding",
     "its windows overlap, leave elements out or are not counted, or its channels have groups",
 )
 CHANNELS_FIRST = Refusal(
-    "the channels of the result are read as columns",
+    "the channels are columns for all readers of the result, or, of single positions, in the "
+    "source of the input",
     "another operator reads the result with its channels before its positions",
 )
 
@@ -29,9 +31,10 @@ class RaiseConvolutionPass(FunctionPass):
 
     Legal iff each element of the input is in one window: a kernel that divides the image and
     strides as large, no padding, no dilation, no groups. Worth it iff what reads the result has
-    the channels in its columns, as the GEMM stores them; what precedes the GEMM is one copy, or
-    none for a kernel as large as the image. A linear map of patches has the attribute
-    `coda.patches`, for estimates of the time in PyTorch.
+    the channels in its columns, as the GEMM stores them, or each window is one position of an input
+    whose columns are its channels, so that it is transposed behind the GEMM rather than in front;
+    what precedes the GEMM is one copy, or none for a kernel as large as the image. A linear map of
+    patches has the attribute `coda.patches`, for estimates of the time in PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -46,10 +49,11 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     counts = _windows(found)
     if counts is None:
         return OVERLAP
-    readers = _readers(op.results[0])
-    if readers is None and prod(counts) > 1:
+    readers, count = _readers(op.results[0]), prod(counts)
+    is_of_rows = prod(found.kernel) == 1 and is_transposed(found.input.owner)
+    if readers is None and count > 1 and not is_of_rows:
         return CHANNELS_FIRST
-    rewriter.passed(op, f"raised to coda.linear on {prod(counts)} windows")
+    rewriter.passed(op, f"raised to coda.linear on {count} windows")
     insert = rewriter.before(op)
     window = prod(shape_of(found.weight)[1:])
     weight = insert.insert(coda.ReshapeOp(found.weight, (found.channels, window)), "weight")
@@ -58,6 +62,8 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     if prod(found.kernel) > 1:
         product.attributes[coda.PATCHES] = UnitAttr()
     y = insert.insert(product, op.results[0].name_hint)
+    if readers is None and count > 1:
+        y = insert.insert(coda.TransposeOp(y, ROWS), op.results[0].name_hint)
     for old in op.results if readers is None else [reader.results[0] for reader in readers]:
         new = insert.insert(coda.ReshapeOp(y, shape_of(old)), old.name_hint)
         old.replace_all_uses_with(new)

@@ -233,7 +233,7 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
     column range, and neither depends on the other.
     """
     owners: list[FusedOp] = []
-    for value in op.operands:
+    for value in leaf_operands(op, shape_of(op.results[0])):
         owner = value.owner
         if isinstance(owner, FusedOp) and owner not in owners and Site.of(value):
             owners.append(owner)

@@ -86,9 +86,21 @@ class _Search:
         return insert.again(op, operands, (batch, positions, channels))
 
     def _operand(self, value: SSAValue, channels: int, insert: OpInserter) -> SSAValue:
-        if is_vector(value, channels):
-            return insert.insert(coda.ReshapeOp(value, (channels,)), value.name_hint)
-        return self.rebuilt(value, insert)
+        if not is_vector(value, channels):
+            return self.rebuilt(value, insert)
+        if value not in self.built:
+            self.built[value] = self._vector(value, channels, insert)
+        return self.built[value]
+
+    def _vector(self, value: SSAValue, channels: int, insert: OpInserter) -> SSAValue:
+        """Return a vector with its pointwise code, without the extents of 1."""
+        op = value.owner
+        given = op.operands if isinstance(op, Operation) else ()
+        is_alike = all(is_vector(x, channels) or not shape_of(x) for x in given)
+        if isinstance(op, Operation) and given and is_pointwise(op) and is_alike:
+            operands = [self._operand(operand, channels, insert) for operand in op.operands]
+            return insert.again(op, operands, (channels,))
+        return insert.insert(coda.ReshapeOp(value, (channels,)), value.name_hint)
 
 
 def replace_by_rows(value: SSAValue, rows: SSAValue, insert: OpInserter) -> None:

@@ -300,3 +300,36 @@ func.func @neighbours(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}, 
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %even, %odd : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A gate in float32: the other GEMM's tile, which is widened where it is read, is the second half.
+
+func.func @widened(%x: tensor<?x8xbf16>, %wg: tensor<16x8xbf16>, %wu: tensor<16x8xbf16>) -> tensor<?x16xf32> {
+  %g = gemm.fused %x : tensor<?x8xbf16>
+    columns(%wg : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      %0 = math.exp %acc : f32
+      gemm.yield %0 : f32
+    }
+  %u = gemm.fused %x : tensor<?x8xbf16>
+    columns(%wu : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %wide = coda.cast %u : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+  %y = coda.mul %wide, %g : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @widened(
+// CHECK-NEXT:   %u, %y = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%wg : tensor<16x8xbf16>, %wu : tensor<16x8xbf16>) pair<halves>
+// CHECK-NEXT:       -> (half : tensor<?x16xbf16>, half : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32):
+// CHECK-NEXT:       %0 = math.exp %acc : f32
+// CHECK-NEXT:       %y_1 = arith.mulf %acc_1, %0 : f32
+// CHECK-NEXT:       gemm.yield %acc_1, %y_1 : f32, f32
+// CHECK-NEXT:     }

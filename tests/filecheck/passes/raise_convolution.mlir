@@ -38,6 +38,23 @@ func.func @pointwise(%x: tensor<2x8x64xf32>, %w: tensor<96x64x1xf32>) -> tensor<
 
 // -----
 
+// Rows in front, and other code on channels before positions behind: the result is transposed.
+
+func.func @rows_in_front(%x: tensor<2x8x64xf32>, %w: tensor<96x64x1xf32>) -> tensor<2x96x8xf32> {
+  %t = coda.transpose %x {perm = [0, 2, 1]} : (tensor<2x8x64xf32>) -> tensor<2x64x8xf32>
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}"} : (tensor<2x64x8xf32>, tensor<96x64x1xf32>) -> tensor<2x96x8xf32>
+  func.return %c : tensor<2x96x8xf32>
+}
+
+// CHECK:      func.func @rows_in_front(%x: tensor<2x8x64xf32>, %w: tensor<96x64x1xf32>) -> tensor<2x96x8xf32> {
+// CHECK-NEXT:   %weight = coda.reshape %w : (tensor<96x64x1xf32>) -> tensor<96x64xf32>
+// CHECK-NEXT:   %c = coda.linear %x, %weight : (tensor<2x8x64xf32>, tensor<96x64xf32>) -> tensor<2x8x96xf32>
+// CHECK-NEXT:   %c_1 = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x96xf32>) -> tensor<2x96x8xf32>
+// CHECK-NEXT:   func.return %c_1 : tensor<2x96x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
 // A kernel as large as the input, whose channels nothing has to move; its strides do not matter.
 
 func.func @whole(%x: tensor<40x3x2x14x14xbf16>, %w: tensor<64x3x2x14x14xbf16>) -> tensor<40x64xbf16> {

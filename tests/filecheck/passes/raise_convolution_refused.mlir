@@ -87,7 +87,7 @@ func.func @image(%x: tensor<2x3x32x32xf32>, %w: tensor<8x3x4x4xf32>) -> tensor<2
 // CHECK-NEXT:   func.return %c : tensor<2x8x8x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-convolution: torch.call: another operator reads the result with its channels before its positions; failed condition: the channels of the result are read as columns; costs 30208 bytes
+// REMARK: remark[missed] raise-convolution: torch.call: another operator reads the result with its channels before its positions; failed condition: the channels are columns for all readers of the result, or, of single positions, in the source of the input; costs 30208 bytes
 
 // -----
 

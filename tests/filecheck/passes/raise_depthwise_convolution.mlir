@@ -153,3 +153,24 @@ func.func @padded(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: t
 // CHECK-NEXT:   %d = coda.add %5, %7 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   func.return %c, %d : tensor<?x?x8xf32>, tensor<?x?x8xf32>
 // CHECK-NEXT: }
+
+// Vectors with an element for each channel, and the code on them, lose their extents of 1.
+
+func.func @vectors(%x: tensor<2x5x8xf32>, %w: tensor<8x1x1xf32>, %v: tensor<8x1xf32>) -> tensor<2x5x8xf32> {
+  %t = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x5x8xf32>) -> tensor<2x8x5xf32>
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8"} : (tensor<2x8x5xf32>, tensor<8x1x1xf32>) -> tensor<2x8x5xf32>
+  %r = coda.rsqrt %v : (tensor<8x1xf32>) -> tensor<8x1xf32>
+  %m = coda.mul %c, %r : (tensor<2x8x5xf32>, tensor<8x1xf32>) -> tensor<2x8x5xf32>
+  %y = coda.transpose %m {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x5xf32>) -> tensor<2x5x8xf32>
+  func.return %y : tensor<2x5x8xf32>
+}
+
+// CHECK:      func.func @vectors(%x: tensor<2x5x8xf32>, %w: tensor<8x1x1xf32>, %v: tensor<8x1xf32>) -> tensor<2x5x8xf32> {
+// CHECK-NEXT:   %x_1 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %c = coda.mul %x_1, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %v_1 = coda.reshape %v : (tensor<8x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %r = coda.rsqrt %v_1 : (tensor<8xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %m = coda.mul %c, %r : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   func.return %m : tensor<2x5x8xf32>
+// CHECK-NEXT: }

@@ -15,23 +15,23 @@ func.func @strided(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x4x8
 // CHECK-NEXT:   func.return %y : tensor<2x4x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 8 positions, one for each position of the result; costs 928 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 16 positions, one for each position of the result; costs 928 bytes
 
 // -----
 
-func.func @wide(%t: tensor<2x8x9xf32>, %w: tensor<8x1x9xf32>) -> tensor<2x9x8xf32> {
-  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [4], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x9xf32>) -> tensor<2x8x9xf32>
+func.func @wide(%t: tensor<2x8x9xf32>, %w: tensor<8x1x17xf32>) -> tensor<2x9x8xf32> {
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [8], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x17xf32>) -> tensor<2x8x9xf32>
   %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x9xf32>) -> tensor<2x9x8xf32>
   func.return %y : tensor<2x9x8xf32>
 }
 
-// CHECK:      func.func @wide(%t: tensor<2x8x9xf32>, %w: tensor<8x1x9xf32>) -> tensor<2x9x8xf32> {
-// CHECK-NEXT:   %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [4], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x9xf32>) -> tensor<2x8x9xf32>
+// CHECK:      func.func @wide(%t: tensor<2x8x9xf32>, %w: tensor<8x1x17xf32>) -> tensor<2x9x8xf32> {
+// CHECK-NEXT:   %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [8], [1], 8"} : (tensor<2x8x9xf32>, tensor<8x1x17xf32>) -> tensor<2x8x9xf32>
 // CHECK-NEXT:   %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x9xf32>) -> tensor<2x9x8xf32>
 // CHECK-NEXT:   func.return %y : tensor<2x9x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 8 positions, one for each position of the result; costs 1440 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 16 positions, one for each position of the result; costs 1696 bytes
 
 // -----
 
