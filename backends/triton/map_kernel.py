@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -54,6 +55,8 @@ too. (H100, a causal convolution over 4 of 8192 rows of 5376 columns: 79 us, 97 
 ROWS_OF_A_SUM, TILES_OF_A_SUM = 64, 32
 """Rows that a program combines for each number of a `partial_col`, so that the partials are small
 beside the tensors that the kernel reads, in so many tiles at most."""
+PROGRAMS_OF_A_SUM = 512
+"""Programs that share known rows, at least: a few for each multiprocessor of a large GPU."""
 STAGES_OF_A_SUM = 4
 """Stages of that loop: the next tiles are copied to shared memory while one is combined."""
 
@@ -162,8 +165,21 @@ def map_tiling(segment: MapSegment) -> MapTiling:
         block_m = segment.order["rows"]
     steps = 1
     if _combines_rows(segment):
-        steps = max(1, min(TILES_OF_A_SUM, ROWS_OF_A_SUM // block_m))
+        most = (
+            TILES_OF_A_SUM,
+            ROWS_OF_A_SUM // block_m,
+            _tiles_of_a_program(segment, columns, block_m),
+        )
+        steps = max(1, min(most))
     return MapTiling(block_m, columns, steps)
+
+
+def _tiles_of_a_program(segment: MapSegment, columns: ColumnRange, block_m: int) -> int:
+    """Return the tiles that each program may take so that there are enough of them."""
+    rows = (segment.domain or (DYNAMIC_INDEX,))[:-1]
+    if DYNAMIC_INDEX in rows:
+        return TILES_OF_A_SUM
+    return prod(rows) * columns.tiles // (block_m * PROGRAMS_OF_A_SUM)
 
 
 def _loads_columns(segment: MapSegment) -> bool:

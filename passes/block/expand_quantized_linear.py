@@ -1,6 +1,7 @@
 """Pass `expand-quantized-linear`: operands are quantized by operators of their own."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float8E4M3FNType, f32
 from xdsl.ir import SSAValue
@@ -15,6 +16,10 @@ LEAST_SCALE = 1e-12
 """The scale of zeros, which have none of their own."""
 
 
+Maxima: TypeAlias = dict[tuple[SSAValue, int], SSAValue]
+"""By weight (N x K) and depth the largest elements of its rows' blocks (N x K / depth)."""
+
+
 class ExpandQuantizedLinearPass(FunctionPass):
     """Turns Q(x)·Q(W)ᵀ into a product of float8 whose epilogue applies the scales.
 
@@ -27,26 +32,31 @@ class ExpandQuantizedLinearPass(FunctionPass):
     With blocks, the product is a `coda.scaled_linear`, to which zeros are added where a row is no
     number of whole blocks. Linear maps that read the same x share what is quantized, and the kernel
     that computes x quantizes it, if it has the whole row or block. Always legal. After
-    differentiation, because the derivative is defined for the operator.
+    differentiation, because the derivative is defined for the operator, and before
+    `save-or-recompute`: the forward then finds the scales that the backward needs of what it reads.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        maxima: Maxima = {}
         for op in rewriter.ops_of(coda.QuantizedLinearOp):
-            _expand(op, rewriter)
+            _expand(op, maxima, rewriter)
 
 
-def _expand(op: coda.QuantizedLinearOp, rewriter: FunctionRewriter) -> None:
+def _expand(op: coda.QuantizedLinearOp, maxima: Maxima, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, "became a product of float8 with scales of rows or of blocks")
     insert = rewriter.before(op)
-    quantizer = _Quantizer(insert)
+    quantizer = _Quantizer(insert, maxima)
     value = quantizer.by_rows(op) if op.blocks is None else quantizer.by_blocks(op, op.blocks)
     value = insert.cast(value, element_type_of(op.result))
+    if op.result.name_hint is None and op.weight.name_hint is not None:
+        op.result.name_hint = f"{op.weight.name_hint}_out"
     rewriter.replace(op, value)
 
 
 @dataclass(frozen=True)
 class _Quantizer:
     insert: OpInserter
+    maxima: Maxima
 
     def by_rows(self, op: coda.QuantizedLinearOp) -> SSAValue:
         """Use a scale for each row of x and each row of the weight."""
@@ -113,17 +123,20 @@ class _Quantizer:
         given the weight in float32 with whole blocks.
 
         Where the weight is a transpose, neighbours in memory are combined first: the kernel that
-        computes them can do that.
+        computes them can do that. An earlier product with the weight may have done it.
         """
         n, k = shape_of(wide)
         stored = _transposed(weight)
         if stored is not None and shape_of(weight) == (n, k):
-            elements = self.insert.cast(self._in_blocks(stored, columns), f32)
-            rows = self._reshaped(self._largest(elements), (k, n // columns))
+            rows = self.maxima.get((stored, columns))
+            if rows is None:
+                elements = self.insert.cast(self._in_blocks(stored, columns), f32)
+                rows = self._reshaped(self._largest(elements), (k, n // columns))
             blocks = self._in_blocks(self._turned(rows), depth)
             scale = self._scale(self._maximum(blocks))
             return self._reshaped(scale, (n // columns, k // depth))
         rows = self._reshaped(self._largest(self._in_blocks(wide, depth)), (n, k // depth))
+        self.maxima[weight, depth] = rows
         largest = self._maximum(self._in_blocks(self._turned(rows), columns))
         return self._scale(self._turned(self._reshaped(largest, (k // depth, n // columns))))
 

@@ -32,12 +32,16 @@ class ReduceColumnsPass(FunctionPass):
     columns, and only functions of one element stand between the transpose and the reduction.
     """
 
+    of_code: bool = True
+    """False if columns of what pointwise code computes, which no kernel holds yet, are left to a
+    later run."""
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.ReduceOp):
             columns = _columns_of(op)
             if isinstance(columns, Refusal):
                 rewriter.missed(op, columns)
-            elif columns is not None:
+            elif columns is not None and (self.of_code or not _is_code(columns.tensor)):
                 _rewrite(op, columns, rewriter)
 
 
@@ -73,6 +77,10 @@ def _columns_of(op: coda.ReduceOp) -> _Columns | Refusal | None:
     rows = defined_by(turned.x, coda.ReshapeOp)
     is_flat = rows is not None and shape_of(rows.x)[-1:] == (columns,)
     return _Columns(rows.x if rows is not None and is_flat else turned.x, functions)
+
+
+def _is_code(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and is_pointwise(value.owner)
 
 
 def _rewrite(op: coda.ReduceOp, columns: _Columns, rewriter: FunctionRewriter) -> None:

@@ -43,7 +43,7 @@ _RECOMPUTABLE = (
 )
 """What costs next to nothing in the epilogue that needs it again, or only views."""
 
-_LINEAR = (coda.LinearOp, coda.MatmulOp, coda.QuantizedLinearOp)
+_LINEAR = (coda.LinearOp, coda.MatmulOp)
 
 _ROW_STATISTICS = (coda.NormStatsOp, coda.ReduceOp)
 """A number per row: the forward has the row on chip, the backward would have to read it again."""
@@ -60,7 +60,8 @@ class SaveOrRecomputePass(NamedPass):
     GEMMs can gather, everything else; among equal choices, those that leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved, because they are small and take a
-    pass over the rows to recompute. Those of heads are not, because a tile holds whole heads.
+    pass over the rows to recompute; so are those of columns and blocks, such as the scales with
+    which the backward quantizes. Those of heads are not, because a tile holds whole heads.
     Residual sums are saved even if the addends have fewer bytes (float32 sums of bfloat16 under
     autocast): the backward begins with the last sum, and would have to recompute and keep all of
     them. Only a budget permits that. Parts under activation checkpointing are recomputed, except

@@ -94,7 +94,7 @@ FUSION: tuple[ModulePass, ...] = (
     OutlineRopePass(),
     FuseGroupsPass(softmax_kernels=False),
     # Kernels that read the columns take pointwise code on the same elements.
-    ReduceColumnsPass(),
+    ReduceColumnsPass(of_code=False),
     JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.

@@ -17,6 +17,7 @@ from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fusion.fuse_groups import FuseGroupsPass
 from coda_ir.passes.fusion.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.fusion.outline_pointwise import OutlinePointwisePass
+from coda_ir.passes.fusion.reduce_columns import ReduceColumnsPass
 from coda_ir.passes.fusion.repeat_columns import RepeatColumnsPass
 from coda_ir.passes.fusion.report_unfused import ReportUnfusedPass
 from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
@@ -30,6 +31,8 @@ from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 
 _POINTWISE: tuple[ModulePass, ...] = (
     FuseGroupsPass(),
+    # Kernels for groups hold what pointwise code computes.
+    ReduceColumnsPass(),
     OutlinePointwisePass(statistics=False),
     # The kernel that looks up rows adds up the statistics of their norm.
     FuseEmbeddingPass(),

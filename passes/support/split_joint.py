@@ -203,7 +203,7 @@ class _FunctionCopy:
 
 def is_expensive(op: Operation) -> bool:
     """Return whether `op` is a GEMM or attention."""
-    return isinstance(op, coda.LinearOp | coda.MatmulOp | coda.QuantizedLinearOp | coda.AttentionOp)
+    return isinstance(op, coda.LinearOp | coda.MatmulOp | coda.ScaledLinearOp | coda.AttentionOp)
 
 
 def sizes_in(ops: Iterable[Operation], shapes: SymbolicShapes) -> set[str]:

@@ -2,16 +2,21 @@
 
 import random
 from itertools import combinations
+from math import prod
 
 import pytest
 from support.goldens import GOLDENS, SEPARATOR
 from support.joints import assert_split_computes_joint, function_of
 from support.programs import parse_mlir
 
+from coda_ir.api import parse
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass, parse_extents
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.remarks import collect_remarks
 from coda_ir.signatures import signature_of
 
@@ -163,3 +168,19 @@ def test_cut_next_to_the_sink():
     graph.from_source("a")
     graph.to_sink("c")
     assert graph.cut() == {"c"}
+
+
+@pytest.mark.parametrize("recipe", ["all_rowwise", "all_blocks"])
+def test_forward_finds_the_scales_of_what_it_reads(recipe: str):
+    """The backward reduces only the gradient of the result, along rows and along columns."""
+    module = parse(
+        f"""
+        fn layer(x: bf16[256, 384], weight w: bf16[512, 384]) -> bf16[256, 512] {{
+            return quantized_linear(x, w, recipe="{recipe}")
+        }}
+        """
+    )
+    DifferentiatePass().apply(make_context(), module)
+    reduced = function_of(module, "layer_backward").walk()
+    elements = [prod(shape_of(op.x)) for op in reduced if isinstance(op, coda.ReduceOp)]
+    assert elements == [256 * 512] * 2

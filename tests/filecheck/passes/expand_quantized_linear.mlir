@@ -228,3 +228,67 @@ func.func @kept(%x: tensor<16x64xbf16>, %w: tensor<64x64xf32>) -> tensor<16x64xf
 // CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %quantized_3, %scale_3, %scale_1 {blocks = #coda.blocks<32, 32>} : (tensor<16x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<16x2xf32>, tensor<2x2xf32>) -> tensor<16x64xf32>
 // CHECK-NEXT:   func.return %y : tensor<16x64xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Both products with a weight use the same largest elements of blocks.
+
+func.func @both_ways(%x: tensor<16x64xf32>, %dy: tensor<16x32xf32>, %w: tensor<32x64xf32>) -> (tensor<16x32xf32>, tensor<16x64xf32>) {
+  %y = coda.quantized_linear %x, %w {blocks = #coda.blocks<32, 32>} : (tensor<16x64xf32>, tensor<32x64xf32>) -> tensor<16x32xf32>
+  %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<32x64xf32>) -> tensor<64x32xf32>
+  %dx = coda.quantized_linear %dy, %t {blocks = #coda.blocks<32, 32>} : (tensor<16x32xf32>, tensor<64x32xf32>) -> tensor<16x64xf32>
+  func.return %y, %dx : tensor<16x32xf32>, tensor<16x64xf32>
+}
+
+// CHECK:      func.func @both_ways(
+// CHECK-NEXT:   %x_1 = coda.reshape %x : (tensor<16x64xf32>) -> tensor<16x2x32xf32>
+// CHECK-NEXT:   %0 = coda.abs %x_1 : (tensor<16x2x32xf32>) -> tensor<16x2x32xf32>
+// CHECK-NEXT:   %1 = coda.reduce %0 {kind = "max"} : (tensor<16x2x32xf32>) -> tensor<16x2x1xf32>
+// CHECK-NEXT:   %2 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
+// CHECK-NEXT:   %3 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
+// CHECK-NEXT:   %4 = coda.div %1, %2 : (tensor<16x2x1xf32>, tensor<f32>) -> tensor<16x2x1xf32>
+// CHECK-NEXT:   %scale = coda.maximum %4, %3 : (tensor<16x2x1xf32>, tensor<f32>) -> tensor<16x2x1xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<32x64xf32>) -> tensor<32x2x32xf32>
+// CHECK-NEXT:   %5 = coda.abs %w_1 : (tensor<32x2x32xf32>) -> tensor<32x2x32xf32>
+// CHECK-NEXT:   %6 = coda.reduce %5 {kind = "max"} : (tensor<32x2x32xf32>) -> tensor<32x2x1xf32>
+// CHECK-NEXT:   %7 = coda.reshape %6 : (tensor<32x2x1xf32>) -> tensor<32x2xf32>
+// CHECK-NEXT:   %8 = coda.transpose %7 {perm = [1 : i64, 0 : i64]} : (tensor<32x2xf32>) -> tensor<2x32xf32>
+// CHECK-NEXT:   %9 = coda.reshape %8 : (tensor<2x32xf32>) -> tensor<2x1x32xf32>
+// CHECK-NEXT:   %10 = coda.reduce %9 {kind = "max"} : (tensor<2x1x32xf32>) -> tensor<2x1x1xf32>
+// CHECK-NEXT:   %11 = coda.reshape %10 : (tensor<2x1x1xf32>) -> tensor<2x1xf32>
+// CHECK-NEXT:   %12 = coda.transpose %11 {perm = [1 : i64, 0 : i64]} : (tensor<2x1xf32>) -> tensor<1x2xf32>
+// CHECK-NEXT:   %13 = coda.div %12, %2 : (tensor<1x2xf32>, tensor<f32>) -> tensor<1x2xf32>
+// CHECK-NEXT:   %scale_1 = coda.maximum %13, %3 : (tensor<1x2xf32>, tensor<f32>) -> tensor<1x2xf32>
+// CHECK-NEXT:   %scale_2 = coda.reshape %scale_1 : (tensor<1x2xf32>) -> tensor<1x1x2xf32>
+// CHECK-NEXT:   %14 = coda.broadcast %scale_2 : (tensor<1x1x2xf32>) -> tensor<1x32x2xf32>
+// CHECK-NEXT:   %15 = coda.reshape %14 : (tensor<1x32x2xf32>) -> tensor<32x2x1xf32>
+// CHECK-NEXT:   %16 = coda.div %w_1, %15 : (tensor<32x2x32xf32>, tensor<32x2x1xf32>) -> tensor<32x2x32xf32>
+// CHECK-NEXT:   %quantized = coda.cast %16 : (tensor<32x2x32xf32>) -> tensor<32x2x32xf8E4M3FN>
+// CHECK-NEXT:   %17 = coda.div %x_1, %scale : (tensor<16x2x32xf32>, tensor<16x2x1xf32>) -> tensor<16x2x32xf32>
+// CHECK-NEXT:   %quantized_1 = coda.cast %17 : (tensor<16x2x32xf32>) -> tensor<16x2x32xf8E4M3FN>
+// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<16x2x32xf8E4M3FN>) -> tensor<16x64xf8E4M3FN>
+// CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<32x2x32xf8E4M3FN>) -> tensor<32x64xf8E4M3FN>
+// CHECK-NEXT:   %scale_3 = coda.reshape %scale : (tensor<16x2x1xf32>) -> tensor<16x2xf32>
+// CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %quantized_3, %scale_3, %scale_1 {blocks = #coda.blocks<32, 32>} : (tensor<16x64xf8E4M3FN>, tensor<32x64xf8E4M3FN>, tensor<16x2xf32>, tensor<1x2xf32>) -> tensor<16x32xf32>
+// CHECK-NEXT:   %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<32x64xf32>) -> tensor<64x32xf32>
+// CHECK-NEXT:   %dy_1 = coda.reshape %dy : (tensor<16x32xf32>) -> tensor<16x1x32xf32>
+// CHECK-NEXT:   %18 = coda.abs %dy_1 : (tensor<16x1x32xf32>) -> tensor<16x1x32xf32>
+// CHECK-NEXT:   %19 = coda.reduce %18 {kind = "max"} : (tensor<16x1x32xf32>) -> tensor<16x1x1xf32>
+// CHECK-NEXT:   %20 = coda.div %19, %2 : (tensor<16x1x1xf32>, tensor<f32>) -> tensor<16x1x1xf32>
+// CHECK-NEXT:   %scale_4 = coda.maximum %20, %3 : (tensor<16x1x1xf32>, tensor<f32>) -> tensor<16x1x1xf32>
+// CHECK-NEXT:   %21 = coda.div %10, %2 : (tensor<2x1x1xf32>, tensor<f32>) -> tensor<2x1x1xf32>
+// CHECK-NEXT:   %scale_5 = coda.maximum %21, %3 : (tensor<2x1x1xf32>, tensor<f32>) -> tensor<2x1x1xf32>
+// CHECK-NEXT:   %scale_6 = coda.reshape %scale_5 : (tensor<2x1x1xf32>) -> tensor<2x1xf32>
+// CHECK-NEXT:   %22 = coda.broadcast %scale_5 : (tensor<2x1x1xf32>) -> tensor<2x32x1xf32>
+// CHECK-NEXT:   %t_1 = coda.reshape %t : (tensor<64x32xf32>) -> tensor<64x1x32xf32>
+// CHECK-NEXT:   %23 = coda.reshape %22 : (tensor<2x32x1xf32>) -> tensor<64x1x1xf32>
+// CHECK-NEXT:   %24 = coda.div %t_1, %23 : (tensor<64x1x32xf32>, tensor<64x1x1xf32>) -> tensor<64x1x32xf32>
+// CHECK-NEXT:   %quantized_4 = coda.cast %24 : (tensor<64x1x32xf32>) -> tensor<64x1x32xf8E4M3FN>
+// CHECK-NEXT:   %25 = coda.div %dy_1, %scale_4 : (tensor<16x1x32xf32>, tensor<16x1x1xf32>) -> tensor<16x1x32xf32>
+// CHECK-NEXT:   %quantized_5 = coda.cast %25 : (tensor<16x1x32xf32>) -> tensor<16x1x32xf8E4M3FN>
+// CHECK-NEXT:   %quantized_6 = coda.reshape %quantized_5 : (tensor<16x1x32xf8E4M3FN>) -> tensor<16x32xf8E4M3FN>
+// CHECK-NEXT:   %quantized_7 = coda.reshape %quantized_4 : (tensor<64x1x32xf8E4M3FN>) -> tensor<64x32xf8E4M3FN>
+// CHECK-NEXT:   %scale_7 = coda.reshape %scale_4 : (tensor<16x1x1xf32>) -> tensor<16x1xf32>
+// CHECK-NEXT:   %dx = coda.scaled_linear %quantized_6, %quantized_7, %scale_7, %scale_6 {blocks = #coda.blocks<32, 32>} : (tensor<16x32xf8E4M3FN>, tensor<64x32xf8E4M3FN>, tensor<16x1xf32>, tensor<2x1xf32>) -> tensor<16x64xf32>
+// CHECK-NEXT:   func.return %y, %dx : tensor<16x32xf32>, tensor<16x64xf32>
+// CHECK-NEXT: }
