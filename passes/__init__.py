@@ -45,6 +45,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "pad-rows": "PadRowsPass",
         "set-numerics": "SetNumericsPass",
         "share-key-heads": "ShareKeyHeadsPass",
+        "skip-zero-rows": "SkipZeroRowsPass",
         "split-concatenation": "SplitConcatenationPass",
         "split-packed-linear": "SplitPackedLinearPass",
         "split-queries": "SplitQueriesPass",

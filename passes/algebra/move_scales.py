@@ -20,7 +20,7 @@ from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scaled_products import tile_and_factor
 
-Gemm: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
+Gemm: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | coda.WeightGradientOp
 
 _STORED = "the scaled tensor is stored by a separate kernel"
 
@@ -175,7 +175,7 @@ def _rewrite(found: _Scaled, gemm: Gemm, rewriter: FunctionRewriter) -> None:
     insert = rewriter.before(gemm)
     operands = list(gemm.operands)
     operands[next(i for g, i in found.gemms if g is gemm)] = found.x
-    product = insert.insert(type(gemm)(operands[0], operands[1], element_type=f32))
+    product = insert.insert(type(gemm)(*operands, element_type=f32))
     insert.location = found.op.location
     scaled = insert.mul(product, insert.cast(found.scale, f32))
     rewriter.replace(gemm, insert.cast(scaled, element_type_of(gemm.result)))

@@ -8,6 +8,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.drop_no_ops import DropNoOpsPass
+from coda_ir.passes.block.skip_zero_rows import SkipZeroRowsPass
 from coda_ir.passes.gradient.derivatives.activity import keep_differentiated
 from coda_ir.passes.raising.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
@@ -46,6 +47,7 @@ STEPS: tuple[ModulePass, ...] = (
     # After the passes that read masks and positions.
     RaiseElementwisePass(),
     RaiseLibraryCallsPass(),
+    SkipZeroRowsPass(),
     # After the passes that name the operators around a scan, which it has as rows.
     RaiseSelectiveScanPass(),
     RaiseSSDPass(),

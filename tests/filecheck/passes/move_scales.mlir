@@ -70,3 +70,21 @@ func.func @rows(%x: tensor<?x8xf32>, %s: tensor<?x1xf32>, %w: tensor<4x8xf32>) -
 // CHECK-NEXT:   %y = coda.mul %0, %s : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   func.return %y, %t : tensor<?x4xf32>, tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A factor for each row of groups, which the epilogue applies.
+
+func.func @groups(%x: tensor<?x8xbf16>, %s: tensor<?x1xbf16>, %w: tensor<4x8x16xbf16>, %ends: tensor<4xi32>) -> tensor<?x16xbf16> {
+  %t = coda.mul %x, %s : (tensor<?x8xbf16>, tensor<?x1xbf16>) -> tensor<?x8xbf16>
+  %y = coda.grouped_matmul %t, %w, %ends : (tensor<?x8xbf16>, tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @groups(%x: tensor<?x8xbf16>, %s: tensor<?x1xbf16>, %w: tensor<4x8x16xbf16>, %ends: tensor<4xi32>) -> tensor<?x16xbf16> {
+// CHECK-NEXT:   %0 = coda.grouped_matmul %x, %w, %ends : (tensor<?x8xbf16>, tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x1xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %s_1 : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.cast %1 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
