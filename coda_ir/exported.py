@@ -17,6 +17,7 @@ from coda_ir.api import CompiledFunction, compile, find_entry, parse
 from coda_ir.calls.arguments import TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
+from coda_ir.devices import resolve_device
 from coda_ir.diagnostics import CodaError, closest, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.notebook import html_of
@@ -318,10 +319,13 @@ def load_weights(
     if not specs:
         return {}
     if not path.is_file():
-        raise CodaError(f"{path}: the file of the weights is missing", "pass its name as weights")
+        raise CodaError(
+            f"{path}: the file of the weights is missing",
+            "load(path, weights) reads them from any .safetensors file that has them",
+        )
     opener: Any = safe_open
     try:
-        with opener(path, framework="pt", device=str(device)) as file:
+        with opener(path, framework="pt", device=str(resolve_device(device))) as file:
             names = set(file.keys())
             missing = [spec.name for spec in specs if spec.name not in names]
             if missing:

@@ -327,3 +327,10 @@ class TestWrongModels:
     def test_wrong_number_of_arguments(self):
         with pytest.raises(CodaError, match="forward of SiLU cannot be called in this way"):
             coda_ir.export(nn.SiLU(), ())
+
+
+def test_an_unknown_device_is_no_fault_of_the_file(tmp_path: Path):
+    path = tmp_path / "model.mlir"
+    coda_ir.save(coda_ir.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),)), path)
+    with pytest.raises(CodaError, match="unknown device 'gpu'"):
+        coda_ir.load(path, device="gpu")
