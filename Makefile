@@ -43,7 +43,7 @@ run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, e
 test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-nightly: $(STAMP) ## Run all combinations of the tests' parameters, all faults and random programs
+nightly: $(STAMP) ## Run all tests, all combinations of their parameters, all faults and random programs
 	$(BIN)/python -m pytest -n auto --dist worksteal --nightly $(PYTEST_ARGS)
 	$(MAKE) faults random
 

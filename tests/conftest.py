@@ -6,7 +6,13 @@ import os
 import sys
 
 import pytest
-from support.daily import run_daily, set_nightly
+from support.daily import (
+    SLOW_SHARES,
+    run_daily,
+    set_nightly,
+    share_of_slow_tests,
+    share_of_the_day,
+)
 from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
 from support.tracing import speed_up as speed_up_tracing
@@ -53,12 +59,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--nightly",
         action="store_true",
-        help="run all combinations of parameters; see tests/support/daily.py",
+        help="run all tests with all combinations of their parameters; see tests/support/daily.py",
+    )
+    parser.addoption(
+        "--slow",
+        choices=("all", *map(str, range(SLOW_SHARES))),
+        help="which share of the slow tests runs; by default that of the day, or all where the "
+        "command line names or selects tests",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     set_nightly(bool(config.getoption("nightly")))
+    if config.option.slow is None:  # workers are told
+        config.option.slow = "all" if ON_GPU or _names_tests(config) else str(share_of_the_day())
+
+
+def _names_tests(config: pytest.Config) -> bool:
+    selects = any(config.getoption(option) for option in ("nightly", "keyword", "markexpr"))
+    return selects or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"slow tests: {config.option.slow} of 0 to {SLOW_SHARES - 1} (--slow, --nightly)"
 
 
 @pytest.hookimpl(trylast=True)
@@ -68,6 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _select(config, items, {item for item in items if _runs_on_gpu(item)})
     if not config.getoption("nightly"):
         _select(config, items, run_daily(items))
+    if config.option.slow != "all":
+        _select(config, items, share_of_slow_tests(items, int(config.option.slow)))
     if ON_GPU:
         return
     for item in items:

@@ -236,6 +236,7 @@ def write_files(folder: Path) -> None:
     assert coda_opt.main([str(folder / "mlp.coda"), "-o", str(folder / "model.mlir")]) == 0
 
 
+@pytest.mark.slow
 @daily(lambda command: not command.startswith(LONG))
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

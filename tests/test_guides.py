@@ -15,6 +15,7 @@ GUIDES = [
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES)
 def test_guide(guide: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     reset()

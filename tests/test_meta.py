@@ -102,6 +102,7 @@ def imports_of(prefixes: tuple[str, ...], path: Path) -> list[str]:
 
 
 class TestImports:
+    @pytest.mark.slow
     def test_nothing_is_imported_by_a_second_name(self):
         assert failing(forbidden_imports, python_files(*SOURCE_FOLDERS)) == {}
 
@@ -261,6 +262,7 @@ def wheel(wheel_file: Path) -> list[str]:
 
 
 class TestPackaging:
+    @pytest.mark.slow
     def test_one_top_level_name(self, wheel: list[str]):
         top_level = {name.partition("/")[0] for name in wheel}
         packages = {name for name in top_level if not name.endswith(".dist-info")}
@@ -275,6 +277,7 @@ class TestPackaging:
         assert grammars and blocks, "the language has a grammar and a standard library"
         assert (modules | grammars | blocks | {"coda_ir/py.typed"}) - set(wheel) == set()
 
+    @pytest.mark.slow
     def test_the_wheel_is_installed_as_the_documents_say(self, wheel_file: Path, tmp_path: Path):
         command = 'pip install "coda-ir[lsp]"'
         offline = {"NO_INDEX": "1", "NO_DEPS": "1", "FIND_LINKS": wheel_file.parent}

@@ -5,11 +5,13 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
 from support.pages import environment_for_make
 
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_site_builds_without_warnings(tmp_path: Path):
     site = tmp_path / "site"
     result = subprocess.run(

@@ -12,6 +12,7 @@ CHAPTERS = sorted(page.name for page in (DOCUMENTS / "tutorial").glob("*.md"))
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_chapter(chapter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     reset()

@@ -8,6 +8,7 @@ from expert_blocks import BLOCKS
 from experts import main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS)
 def test_blocks(block: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "experts.json"

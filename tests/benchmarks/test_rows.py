@@ -11,6 +11,7 @@ from rows import Record, main, read, share_of_peak
 from coda_ir.cost_model import DEVICES
 
 
+@pytest.mark.slow
 def test_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.json"
     options = ["--json", str(path), "--rows", "mamba-*decode"]

@@ -83,6 +83,7 @@ class TestHits:
         tensors = torch.ones(3, 16), torch.ones(3, 16), torch.ones(16, 16), torch.ones(16)
         torch.testing.assert_close(second(*tensors), second.reference(tensors), check_dtype=False)
 
+    @pytest.mark.slow
     def test_a_found_program_needs_neither_xdsl_nor_the_passes(self, cache: Path):
         compiled()
         script = f"""

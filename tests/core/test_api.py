@@ -333,6 +333,7 @@ def test_import_is_light():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_triton_that_cannot_interpret_any_more():
     """The CPU needs Triton's interpreter; a triton that was imported before cannot change."""
     script = (
@@ -344,6 +345,7 @@ def test_triton_that_cannot_interpret_any_more():
     assert "help: set TRITON_INTERPRET=1 before Python starts" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_interpreter_is_switched_on_for_the_cpu():
     script = (
         "import os, torch, warnings; from coda_ir import devices; "

@@ -23,6 +23,7 @@ def options(leftovers: Leftovers) -> CompileOptions:
     return CompileOptions(architecture="sm_90", leftovers=leftovers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leftovers", ["kernels", "inductor"])
 @pytest.mark.parametrize("name", ["llama_mlp", "gpt2_block", "dit_block"])
 def test_estimates_are_those_of_the_program_that_is_emitted(

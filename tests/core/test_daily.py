@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from support.daily import each_choice
+from support.daily import SLOW_SHARES, each_choice
 
 pytest_plugins = ["pytester"]
 
@@ -100,3 +100,49 @@ def test_selection(pytester: pytest.Pytester):
         "TestClass::test_fixture[y-2-2]",
         "test_chosen[1-1]",
     ]
+
+
+SLOW = """
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(5))
+def test_cases(case):
+    pass
+
+
+@pytest.mark.slow
+def test_alone():
+    pass
+
+
+def test_fast():
+    pass
+"""
+SLOW_CONFTEST = """
+from support.daily import share_of_slow_tests
+
+
+def pytest_addoption(parser):
+    parser.addoption("--share", type=int)
+
+
+def pytest_collection_modifyitems(config, items):
+    chosen = share_of_slow_tests(items, config.getoption("--share"))
+    items[:] = [item for item in items if item in chosen]
+"""
+
+
+def test_shares_have_each_slow_test_once_and_the_others_always(pytester: pytest.Pytester):
+    pytester.makeconftest(SLOW_CONFTEST)
+    pytester.makeini("[pytest]\nmarkers = slow")
+    pytester.makepyfile(test_slow=SLOW)
+    runs = Counter[str]()
+    for share in range(SLOW_SHARES):
+        result = pytester.runpytest_inprocess("-v", "-p", "no:cacheprovider", "--share", str(share))
+        passed = [line.split()[0] for line in result.outlines if " PASSED" in line]
+        assert len(passed) == 1 + 6 // SLOW_SHARES
+        runs.update(name.partition("::")[2] for name in passed)
+    assert runs.pop("test_fast") == SLOW_SHARES
+    assert runs == {"test_alone": 1, **{f"test_cases[{case}]": 1 for case in range(5)}}

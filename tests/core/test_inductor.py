@@ -62,17 +62,20 @@ def assert_right(layer: CompiledFunction, b: int, t: int) -> None:
     assert relative_error(found, layer.reference(given)) < 1e-6
 
 
+@pytest.mark.slow
 def test_compiled_by_inductor():
     layer = compiled()
     for b, t in SIZES[:2]:
         assert_right(layer, b, t)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("b", "t"), SIZES)
 def test_sizes(layer: CompiledFunction, b: int, t: int):
     assert_right(layer, b, t)
 
 
+@pytest.mark.slow
 def test_one_graph_serves_all_sizes(layer: CompiledFunction):
     reset()
     for t in range(2, 12):
@@ -104,6 +107,7 @@ def test_threads(layer: CompiledFunction):
             done.result()
 
 
+@pytest.mark.slow
 def test_gradients(monkeypatch: pytest.MonkeyPatch):
     trace_only(monkeypatch)
     layer, given = compiled(training=True), arguments(2, 3, training=True)

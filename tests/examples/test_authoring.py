@@ -32,6 +32,7 @@ fn bias_gelu(x: bf16[M, 64], weight w: bf16[96, 64], weight b: bf16[96]) -> bf16
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", check.REFERENCES)
 def test_a_solution_has_no_problems(name: str):
     assert list(check.problems(check.SOLUTIONS, name)) == []

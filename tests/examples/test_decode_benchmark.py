@@ -7,6 +7,7 @@ import decode
 import pytest
 
 
+@pytest.mark.slow
 def test_variants_of_every_gemm_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "decode.json"
     sizes = ["--sizes", "32", "--rows", "1", "--head-dim", "8"]

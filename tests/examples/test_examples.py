@@ -144,6 +144,7 @@ ROWS_OF_A_DAY = {name: ROWS[(number + 2) % 3] for number, name in enumerate(MODE
 TYPES_OF_A_DAY = {name: list(DTYPES)[number % 3] for number, name in enumerate(MODELS)}
 
 
+@pytest.mark.slow
 @daily(lambda name, rows, dtype: (rows, dtype) == (ROWS_OF_A_DAY[name], TYPES_OF_A_DAY[name]))
 @examples
 @types
@@ -157,6 +158,7 @@ def runs_of(name: str, rows: int) -> int:
     return {1: 3, 3: 2}.get(rows, 1) * (6 if name == "lm_head_cross_entropy" else 1)
 
 
+@pytest.mark.slow
 @daily(lambda name, rows: rows == ROWS_OF_A_DAY[name])
 @examples
 @pytest.mark.parametrize("rows", ROWS)
@@ -172,11 +174,13 @@ def test_error_is_at_most_that_of_eager_with_exact_sums(name: str, rows: int):
     assert exact_sums.products >= runs
 
 
+@pytest.mark.slow
 @examples
 def test_sizes_that_tiles_divide(name: str):
     assert_as_accurate(Example(name, torch.bfloat16, EVEN_SIZES[name]), 64, 2 * runs_of(name, 64))
 
 
+@pytest.mark.slow
 @examples
 @pytest.mark.parametrize("target", ["portable", "sm_90"])
 def test_schedules_for_gpus(name: str, target: str):
@@ -210,6 +214,7 @@ def activation(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     return inputs["x0"] if "x0" in inputs else inputs["x"]
 
 
+@pytest.mark.slow
 @examples
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 def test_special_values_go_through_as_in_eager(name: str, value: float):
@@ -230,6 +235,7 @@ def test_extreme_magnitudes_as_in_eager(name: str, magnitude: float):
     assert_special_values_as_eager(program, inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in NORMLESS])
 def test_large_values_in_float16(name: str):
     """Norms of values just below the largest float16, 65504."""
@@ -239,6 +245,7 @@ def test_large_values_in_float16(name: str):
     assert_special_values_as_eager(program, inputs)
 
 
+@pytest.mark.slow
 @examples
 def test_strided_inputs(name: str):
     program = example(name)

@@ -20,6 +20,7 @@ WHOLE = ("llama_layer", "gpt2_block", "lm_head_cross_entropy")
 """Together, these have every kind of kernel of the others."""
 
 
+@pytest.mark.slow
 @daily(lambda name, target: name in WHOLE and (target == "sm_90" or name == WHOLE[0]))
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MODELS)

@@ -151,6 +151,7 @@ def test_error_is_at_most_that_of_eager(name: str, dtype: torch.dtype):
     assert_as_accurate(case, case.draws, runs)
 
 
+@pytest.mark.slow
 @examples
 @types
 def test_compiled_programs(name: str, dtype: torch.dtype):

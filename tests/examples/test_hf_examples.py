@@ -17,6 +17,7 @@ SCRIPTS = {
 CALLS = (*SCRIPTS.items(), ("hf_classify", ("--kind", "images", "--images", "2")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), CALLS)
 def test_tables_and_results(
     name: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
@@ -44,6 +45,7 @@ def test_without_transformers(name: str, monkeypatch: pytest.MonkeyPatch):
 TRAINING = ["--steps", "4", "--rate", "1e-2", "--layers", "1", "--width", "32", "--length", "16"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_training(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     script: dict[str, Any] = runpy.run_path(str(EXAMPLES / "train_llama.py"))

@@ -17,6 +17,7 @@ SMALL = ["--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 def test_every_kernel_is_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "kernels.json"
     options = ["--parts", "forward,backward", "--rounds", "1", "--profile", "--json", str(path)]

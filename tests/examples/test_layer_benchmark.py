@@ -11,6 +11,7 @@ from harness import Budget, Queued, do_bench
 SMALL = ["--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
 
 
+@pytest.mark.slow
 def test_results_are_as_exact_as_eager(tmp_path: Path):
     path = tmp_path / "layer.json"
     options = ["--variants", "coda,eager", "--rounds", "1", "--json", str(path)]

@@ -12,6 +12,7 @@ SAMPLE = FAULTS[:: -(-len(FAULTS) // 12)]
 """Faults of every table; `make faults` plants all of them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", SAMPLE, ids=[fault.name for fault in SAMPLE])
 def test_fault_is_seen(fault: Fault):
     verdict = check_first(fault)

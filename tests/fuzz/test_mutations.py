@@ -21,6 +21,7 @@ MUTATIONS = {"coda": 5, "mlir": 2, "pipeline": 8, "expectations": 3}
 BATCHES = 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutated_texts_are_explained_or_round_trip(name: str, batch: int):

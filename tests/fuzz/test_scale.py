@@ -68,6 +68,7 @@ LARGE: list[tuple[str, Callable[[str], None], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "text"), [case[1:] for case in LARGE], ids=[case[0] for case in LARGE]
 )
@@ -76,6 +77,7 @@ def test_large_programs_are_read(check: Callable[[str], None], text: str):
     bounded(check, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "lines"), [(read_coda, coda_lines), (read_mlir, mlir_lines)], ids=["coda", "mlir"]
 )

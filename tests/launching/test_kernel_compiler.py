@@ -52,6 +52,7 @@ def cubins(folder: Path) -> set[str]:
     return {path.stem for path in folder.rglob("*.cubin")}
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_into_tritons_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """One that does not compile leaves the others alone."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))

@@ -89,6 +89,7 @@ def test_a_missed_fusion_says_condition_bytes_and_suggestion(editor: Editor, tmp
     assert "\nhelp: compute the norm's input in the same function" in found.message
 
 
+@pytest.mark.slow
 def test_settings(tmp_path: Path):
     editor = Editor()
     editor.start()

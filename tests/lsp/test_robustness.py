@@ -62,6 +62,7 @@ def test_every_prefix_is_analyzed():
         hover(check, None, len(lines), len(lines[-1]))
 
 
+@pytest.mark.slow
 def test_all_prefixes_typed_fast(editor: Editor, tmp_path: Path):
     text = EXAMPLE.read_text()
     uri = editor.open(tmp_path / "a.coda", "")
@@ -103,6 +104,7 @@ def test_a_text_without_a_file(editor: Editor):
     assert "cannot import" in found.message
 
 
+@pytest.mark.slow
 def test_a_big_file(editor: Editor, tmp_path: Path):
     body = "".join(f"    # {i}\n    y{i} = silu(x{i % 7}) + y{i - 1}\n" for i in range(1, 1500))
     parameters = ", ".join(f"x{i}: bf16[M, 64]" for i in range(7))
@@ -120,6 +122,7 @@ def test_a_big_file(editor: Editor, tmp_path: Path):
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_tcp(self, tmp_path: Path):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

@@ -52,6 +52,7 @@ def rows_of(inputs: dict[str, torch.Tensor], rows: list[int]) -> dict[str, torch
 types = pytest.mark.parametrize("dtype", NAMES, ids=NAMES.get)
 
 
+@pytest.mark.slow
 @types
 @pytest.mark.parametrize("tile", TILES[1:])
 def test_schedule_does_not_matter(dtype: torch.dtype, tile: str):
@@ -61,6 +62,7 @@ def test_schedule_does_not_matter(dtype: torch.dtype, tile: str):
         assert torch.equal(got, wanted)
 
 
+@pytest.mark.slow
 @types
 @pytest.mark.parametrize("rows", [[0], [39], [3, 1, 2], list(range(39, 2, -1))])
 def test_other_rows_do_not_matter(dtype: torch.dtype, rows: list[int]):
@@ -72,6 +74,7 @@ def test_other_rows_do_not_matter(dtype: torch.dtype, rows: list[int]):
         assert torch.equal(got, wanted[rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numerics", ["fp32-epilogue", "eager-exact", "deterministic"])
 def test_two_runs_agree_in_every_mode(numerics: str):
     inputs = tensors(torch.float32)

@@ -86,6 +86,7 @@ def eager_results(name: str, inputs: dict[str, torch.Tensor]) -> tuple[torch.Ten
     return tuple(result.cpu() for result in EAGER_MODELS[name](tensors, SIZES[name]))
 
 
+@pytest.mark.slow
 @types
 @pytest.mark.parametrize("name", SIZES)
 def test_example_has_the_bits_of_eager(name: str, dtype: torch.dtype):

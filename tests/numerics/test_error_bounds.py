@@ -19,6 +19,7 @@ DAILY = each_choice(
 """Each operator at each place of the grid, and each type."""
 
 
+@pytest.mark.slow
 @daily(lambda case: name_of(case) in DAILY)
 @pytest.mark.parametrize("case", GRID, ids=name_of)
 def test_errors_are_bounded(case: Case):

@@ -88,6 +88,7 @@ def squares(found: Tensor, exact: Tensor) -> float:
     return float((found.double() - exact).square().sum() / exact.square().sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("name", CASES)
 def test_as_close_to_float64_as_eager(name: str, mean: int):
@@ -158,6 +159,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("name", MODELS)

@@ -103,6 +103,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["likely", "any"])
 @pytest.mark.parametrize("scale", [1, 8, 24, 80])
 @pytest.mark.parametrize(("text", "option", "reduction"), CASES)
@@ -115,6 +116,7 @@ def test_against_eager(text: str, option: str, reduction: Reduction, scale: int,
         assert own <= max(1.25 * other, ULP * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["likely", "any"])
 @pytest.mark.parametrize("scale", [1, 8, 24])
 @pytest.mark.parametrize(

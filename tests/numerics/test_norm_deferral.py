@@ -136,6 +136,7 @@ class Block(torch.nn.Module):
         return torch.tanh(self.second(h))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_deferred_norm_of_a_model(norm: str):
     model, x = Block(NORMS[norm]).bfloat16(), (torch.randn(2, 7, D) + 0.5).bfloat16()
@@ -148,6 +149,7 @@ def test_deferred_norm_of_a_model(norm: str):
         assert_as_accurate(actual, eager, model.double()(x.double()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradients(norm: str):
     """Of a norm in front of a linear map: those of all arguments that it depends on."""

@@ -168,6 +168,7 @@ class GPTJAttention(nn.Module):
         return self.out(y.transpose(1, 2).flatten(-2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [True, False], ids=["repeated here", "repeated before"])
 @pytest.mark.parametrize("heads", [2, 3])
 def test_exported_attention_of_gpt_j(heads: int, repeats: bool):

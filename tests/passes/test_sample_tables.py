@@ -203,6 +203,7 @@ def test_gradients_of_parameters_of_samples(mode: str):
         assert relative_error(gradient, value) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("mode", ["fp32-epilogue", "eager-exact"])

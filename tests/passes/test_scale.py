@@ -89,6 +89,7 @@ def llama(layers: int) -> ModuleOp:
         }}""")
 
 
+@pytest.mark.slow
 def test_32_layers():
     counts, missed = lowered(llama(32))
     assert counts == {"gemm.fused": 4 * 32, "gemm.finalize": 2 * 32, "coda.attention": 32}
@@ -153,6 +154,7 @@ def row_powers(count: int) -> ModuleOp:
         }}""")
 
 
+@pytest.mark.slow
 def test_shared_operands_are_computed_once():
     """A chain of squares is one multiplication per link, not two to the power of its length; its
     length may exceed Python's recursion limit."""
@@ -162,6 +164,7 @@ def test_shared_operands_are_computed_once():
     assert sum(op.name == "arith.mulf" for op in module.walk()) == 1201
 
 
+@pytest.mark.slow
 def test_kernel_of_a_thousand_operators_has_a_location():
     """Locations of fused operators do not nest deeper with each of them."""
     chain = "\n".join(f"    z{i + 1} = relu(z{i})" for i in range(1000))

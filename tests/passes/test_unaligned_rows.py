@@ -33,6 +33,7 @@ def test_results_are_dense():
     assert relative_error(y, exact(x, norm, w)) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["triton", "reference"])
 def test_gradients(target: Literal["triton", "reference"]):
     tensors = inputs()
@@ -47,6 +48,7 @@ def test_gradients(target: Literal["triton", "reference"]):
         assert relative_error(gradient, expected_gradient) < 1e-5
 
 
+@pytest.mark.slow
 def test_each_product_that_reads_them_is_reported_once():
     text = LOGITS.replace("2, 160", "B, T")
     function = coda_ir.compile(text, training=True, device="cpu")

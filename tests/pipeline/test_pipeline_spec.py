@@ -157,6 +157,7 @@ functions = st.builds(Pipeline, st.lists(passes, max_size=3).map(tuple), st.just
 pipelines = st.builds(Pipeline, st.lists(passes | functions, max_size=4).map(tuple))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, derandomize=True, database=None, deadline=None)
 @given(pipelines)
 def test_the_printed_form_is_read_as_the_same(pipeline: Pipeline):

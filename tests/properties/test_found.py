@@ -198,6 +198,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_found(text: str):
     case = Case(Program(parse_mlir(text), {"M": 300}))

@@ -96,6 +96,7 @@ def test_a_fault_is_reduced_and_replayed(failure: Failure, attempts: int, tmp_pa
         replay(text)
 
 
+@pytest.mark.slow
 def test_failures_of_one_cause_are_one(failure: Failure):
     report = Report()
     assert report.add(Tally(failures=[failure, failure])) == [failure]
@@ -181,6 +182,7 @@ def test_the_interpreter_sees_no_gpu(monkeypatch: pytest.MonkeyPatch):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == os.environ["HIP_VISIBLE_DEVICES"] == ""
 
 
+@pytest.mark.slow
 def test_programs_have_every_motif():
     found = set[str]()
     for number in range(240):

@@ -31,6 +31,7 @@ few = settings(
 """For hypothesis, which shrinks what fails."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_programs_by_seed(group: int):
     tally = Tally()
@@ -40,12 +41,14 @@ def test_programs_by_seed(group: int):
     assert sum(tally.programs.values()) == PROGRAMS // GROUPS
 
 
+@pytest.mark.slow
 @few
 @given(block_cases(), choices(), st.sampled_from(sorted(PROPERTIES)))
 def test_block_programs(case: Case, source: Choices, name: str):
     PROPERTIES[name].check(case, source)
 
 
+@pytest.mark.slow
 @few
 @given(gemm_cases(), choices(), st.sampled_from(sorted(PROPERTIES)))
 def test_gemm_programs(case: Case, source: Choices, name: str):

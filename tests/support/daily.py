@@ -3,10 +3,14 @@
 Of a test with several independent lists of parameters, every element of every list runs in at least
 one combination: each-choice coverage, as Ammann and Offutt (Introduction to Software Testing) call
 it. The marker `daily` says instead which combinations run, where others matter.
+
+Of the tests with the marker `slow`, which take most of the time, `make test` runs a third, another
+one each day, so that three days run all.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from inspect import signature
 from typing import Any, TypeVar
 
@@ -59,6 +63,24 @@ def run_daily(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     for cases in combinations.values():
         chosen |= each_choice(cases)
     return chosen
+
+
+SLOW_SHARES = 3
+"""The days in which all slow tests run once."""
+
+
+def share_of_the_day() -> int:
+    """Return which share of the slow tests runs today, in UTC."""
+    return datetime.now(UTC).toordinal() % SLOW_SHARES
+
+
+def share_of_slow_tests(items: Sequence[pytest.Item], share: int) -> set[pytest.Item]:
+    """Return the tests that are not slow, and one of `SLOW_SHARES` shares of those that are.
+
+    Each share has neighbors of the others: cases of the same tests, tests of the same files.
+    """
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    return set(items).difference(slow) | set(slow[share::SLOW_SHARES])
 
 
 def _fits(item: pytest.Function, predicate: Callable[..., bool]) -> bool:

@@ -73,6 +73,7 @@ class TestList:
         assert ages["layer"] == "1m ago"
         assert all(re.fullmatch(r"\d+(\.\d)? (KiB|B)", row[3]) for row in rows)
 
+    @pytest.mark.slow
     def test_json(self, cache: Path, capsys: pytest.CaptureFixture[str]):
         compile_programs("layer")
         (path,) = programs()

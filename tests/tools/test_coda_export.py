@@ -120,6 +120,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_mlir(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert coda_export.main(["factories:mlp", "-o", "mlp.mlir"]) == 0
     loaded = coda_ir.load(folder / "mlp.mlir")
@@ -134,6 +135,7 @@ def test_mlir(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert "calls of PyTorch left: none" in told.err
 
 
+@pytest.mark.slow
 def test_a_page_is_for_a_gpu_and_sizes(folder: Path):
     command = ["factories:mlp", "-o", "mlp.mlir", "--html", "mlp.html", "-q"]
     assert coda_export.main([*command, "--arch", "sm_80", "--dim", "batch=3"]) == 0
@@ -147,6 +149,7 @@ def test_options_of_a_page_need_one(option: list[str], capsys: pytest.CaptureFix
     assert "needs --html" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_page(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert coda_export.main(["factories:mlp", "-o", "mlp.mlir", "--html", "mlp.html"]) == 0
     assert "write mlp.html (" in capsys.readouterr().err

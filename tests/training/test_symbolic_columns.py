@@ -119,6 +119,7 @@ def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([tensor.flatten() for tensor in tensors])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str):
     text, shapes, eager = PROGRAMS[name]
@@ -163,6 +164,7 @@ def _distances(q: Any, k: Any, v: Any, slopes: Any, positions: Any) -> torch.Ten
     return scores.masked_fill(distances > 0, float("-inf")).softmax(-1) @ v
 
 
+@pytest.mark.slow
 @daily(lambda attention: attention is not _keys_and_causal)
 @pytest.mark.parametrize("attention", [_keys, _keys_and_causal, _distances])
 def test_model(attention: Callable[..., torch.Tensor], monkeypatch: pytest.MonkeyPatch):

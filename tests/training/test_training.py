@@ -114,6 +114,7 @@ def test_gradients_of_examples(name: str, dtype: torch.dtype):
     check(name, dtype, "reference")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama_mlp", "gpt2_block"])
 def test_gradients_of_generated_kernels(name: str):
     check(name, torch.bfloat16, "triton")

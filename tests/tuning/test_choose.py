@@ -99,6 +99,7 @@ def test_a_stated_order_leaves_no_other_form():
     assert [form for form in FORMS if found.has_form(form)] == ["fused"]
 
 
+@pytest.mark.slow
 def test_the_library_is_no_candidate_where_it_may_round(monkeypatch: pytest.MonkeyPatch):
     in_f32 = PROGRAM.replace("bf16", "f32")
     assert "library" in other_forms(in_f32, B=1, T=16)

@@ -30,6 +30,7 @@ def kernels(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*.cubin"))
 
 
+@pytest.mark.slow
 def test_candidates_are_compiled_into_tritons_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

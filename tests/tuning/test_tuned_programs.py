@@ -226,6 +226,7 @@ def test_failing_candidates_are_told():
     assert skipped and all("PTXASError: spills" in text for text in skipped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"junk", b"coda-ir-tuning 1 0\n{}\n"])
 def test_a_damaged_entry_is_measured_again(damage: bytes):
     with use_measurer(measurer()):
@@ -283,6 +284,7 @@ with use_measurer(FakeMeasurer(lambda c: 40.0 if c.group_m == 16 else 100.0)):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_at_once():
     command = [sys.executable, "-c", TWO_PROCESSES, str(Path(__file__).parents[1]), PROGRAM]
     environment = os.environ | {"TRITON_INTERPRET": "1"}

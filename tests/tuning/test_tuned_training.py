@@ -90,6 +90,7 @@ def test_gradients_by_the_library_are_right():
         assert any("PyTorch's library is 3.33 x as fast" in str(r) for r in function.remarks)
 
 
+@pytest.mark.slow
 def test_a_new_length_of_the_same_bucket_tunes_nothing():
     fake = FakeMeasurer(lambda _: 100.0, compile_s=0.1)
     with use_measurer(fake):

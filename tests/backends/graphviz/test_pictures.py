@@ -253,6 +253,7 @@ def test_sums_of_products_and_gradients_of_weights():
     assert any("hᵀ · dk" in label for label in products)
 
 
+@pytest.mark.slow
 def test_backward_of_attention():
     module = parse(EXAMPLES / "qwen3_block.coda")
     DifferentiatePass().apply(make_context(), module)

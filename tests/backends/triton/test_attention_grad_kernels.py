@@ -55,6 +55,7 @@ def trained(text: str) -> TrainableFunction:
     return coda_ir.compile(text, device="cpu", training=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(("queries", "keys"), SIZES)
 def test_agrees_with_float64(name: str, queries: int, keys: int):
@@ -87,6 +88,7 @@ ROTATED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROTATED)
 def test_epilogues_agree_with_float64(name: str):
     of = ROTATED[name]
@@ -103,6 +105,7 @@ def test_epilogues_agree_with_float64(name: str):
         assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
 
 
+@pytest.mark.slow
 @daily(lambda seed: seed < 3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_agree_with_float64(seed: int):
@@ -130,6 +133,7 @@ MASKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["causal=false", "causal=true, window=30", "softcap=1.5"])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_masks_agree_with_float64(mask: str, options: str):
@@ -157,6 +161,7 @@ def check_masked(
         assert relative_error(one, other) < 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", ["bf16", "f32"])
 @pytest.mark.parametrize("options", ["causal=true", "window=30, softcap=1.5"])
 @pytest.mark.parametrize("far", [-1e4, float(torch.finfo(torch.bfloat16).min), -torch.inf])
@@ -172,6 +177,7 @@ def test_added_masks_agree_with_float64(options: str, element: str, far: float):
     check_masked(compiled, Heads(options=options), of.inputs(45, 52), mask.to(dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["causal=true", "window=12, softcap=2.0"])
 def test_sinks_agree_with_float64(options: str):
     """They are keys of their own scores, with values of 0."""
@@ -192,6 +198,7 @@ def test_sinks_agree_with_float64(options: str):
         assert relative_error(one, other) < (4e-2 if one.numel() == 4 else 1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "values"), [(24, 16), (16, 32), (40, 24)])
 def test_heads_of_values_may_have_other_columns(keys: int, values: int):
     compiled = trained(f"""
@@ -219,6 +226,7 @@ def test_heads_of_values_may_have_other_columns(keys: int, values: int):
         assert relative_error(one, other) < 1e-2
 
 
+@pytest.mark.slow
 def test_what_is_done_with_parts_of_heads_agrees_with_float64():
     """Heads of 24 columns behind a rotation, which no epilogue undoes."""
     of = Heads(4, 2, 24)
@@ -307,6 +315,7 @@ AHEAD_OF_A_DAY = {
 }
 
 
+@pytest.mark.slow
 @daily(lambda target, of: AHEAD_OF_A_DAY.get(of.width) == (target, of.numbers.get("softcap")))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
 @pytest.mark.parametrize(

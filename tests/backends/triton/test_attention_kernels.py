@@ -33,6 +33,7 @@ PROGRAMS = {
 SIZES = [(64, 64), (33, 90), (90, 33), (17, 40), (1, 50)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(("queries", "keys"), SIZES)
 def test_agrees_with_float64(name: str, queries: int, keys: int):
@@ -91,6 +92,7 @@ MASKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("options", ["causal=false, softcap=2.0", "causal=true, softcap=1.5"])
 def test_masks_agree_with_float64(mask: str, options: str):

@@ -33,6 +33,7 @@ LAYER = EXAMPLES / "llama_layer.coda"
 SIZES = {"D": 64, "F": 96, "HEAD": 32}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not fake_cuda.is_possible(), reason="Triton's launchers need a C compiler")
 def test_what_is_passed_to_the_driver(tmp_path: Path):
     """The cases run in a process in which Triton is not in its interpreter."""

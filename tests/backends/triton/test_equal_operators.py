@@ -42,6 +42,7 @@ def emit(count: int, *, training: bool) -> None:
         Lowering(module, options).artifact(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 def test_more_layers_emit_no_more_kernels(monkeypatch: pytest.MonkeyPatch, training: bool):
     emitted: list[str] = []
@@ -61,6 +62,7 @@ def test_more_layers_emit_no_more_kernels(monkeypatch: pytest.MonkeyPatch, train
     assert count(2) == count(4) > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True])
 def test_a_known_kernel_is_the_one_that_would_be_emitted(
     monkeypatch: pytest.MonkeyPatch, training: bool

@@ -130,6 +130,7 @@ class TestLlamaLike:
         launches = [program.source.index(f"    {name}[") for name in names]
         assert launches == sorted(launches)
 
+    @pytest.mark.slow
     def test_it_runs_without_coda_ir(self, tmp_path: Path) -> None:
         (tmp_path / "emitted.py").write_text(planned(LLAMA_LIKE))
         script = (

@@ -135,6 +135,7 @@ class TestLayouts:
         check_against_reference(text, [5], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize("name", [*WEIGHTS, "bf16"])
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def neutral_names() -> Iterator[str]:
     return (f"q{number}q" for number in count())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PROGRAMS, *LARGE])
 def test_no_name_of_a_program_changes_what_it_does(name: str, monkeypatch: pytest.MonkeyPatch):
     """Values, arguments and sizes are called everything that occurs in the module."""
@@ -138,6 +139,7 @@ def names_taken(name: str) -> int:
     return next(numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_renamed_programs_compute_the_same(name: str):
     func = find_entry(lowered(name), PROGRAMS[name][2])

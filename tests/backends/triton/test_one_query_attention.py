@@ -55,6 +55,7 @@ PYTORCH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_agrees_with_float64(name: str):
     program = PROGRAMS[name]
@@ -144,6 +145,7 @@ def of_columns(
     return coda_ir.compile(text, device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "mask=seen", "causal=true, mask=seen, scale=0.5"])
 @pytest.mark.parametrize("shared", [16, 48, 96])
 @pytest.mark.parametrize("keys", ["S", "70", "900"])

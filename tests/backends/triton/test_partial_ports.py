@@ -178,6 +178,7 @@ fn stored_norms(
 with the residual."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "constants", "launches"),
     [

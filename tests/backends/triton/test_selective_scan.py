@@ -120,6 +120,7 @@ def test_parts_of_a_sequence() -> None:
     assert torch.equal(torch.cat(found, 1), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, CHUNK + 9])
 def test_gradients_of_states(length: int) -> None:
     operands, _ = with_states(length)
@@ -184,6 +185,7 @@ def check_gradients(operands: Operands) -> list[torch.Tensor]:
     return actual
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 6, CHUNK + 1, 2 * CHUNK + 3])
 def test_gradients_of_lengths(length: int) -> None:
     check_gradients(operands_of(1, length, 8, 4))

@@ -96,6 +96,7 @@ def test_lengths(length: int) -> None:
     check(operands_of(1, length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize(
     ("heads", "columns", "states", "groups"), [(3, 33, 16, 1), (4, 5, 20, 2), (1, 1, 1, 1)]
@@ -169,6 +170,7 @@ def test_parts_of_a_sequence() -> None:
     assert torch.equal(torch.cat(found, 1), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, GRADIENT_CHUNK + 9])
 def test_gradients_of_states(length: int) -> None:
     operands, _ = with_states(length)
@@ -233,11 +235,13 @@ def check_gradients(
     return actual
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, ROWS + 1, 2 * GRADIENT_CHUNK + 3])
 def test_gradients_of_lengths(length: int) -> None:
     check_gradients(operands_of(1, length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("heads", "columns", "states", "groups"), [(3, 33, 16, 1), (18, 5, 3, 2)])
 def test_gradients_of_sizes_that_are_no_tiles(
     heads: int, columns: int, states: int, groups: int
@@ -289,6 +293,7 @@ def assert_few_spills(kernels: list[EmittedKernel], arch: str, level: MachineLev
         assert kernel.resources.fits and kernel.resources.spills <= most, kernel.resources
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_kernels_compile_ahead_of_time(arch: str) -> None:
     assert_few_spills([*kernels(*SIZES), *gradient_kernels(*SIZES)], arch, "ptx")

@@ -276,6 +276,7 @@ class TestLimits:
             assert re.fullmatch(r"the calls in 'step\d+' are nested too deeply", diagnostic.message)
             assert diagnostic.range is not None and diagnostic.range.column == 4
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("body", ["silu(x)", "x"])
     def test_functions_that_double(self, body: str):
         calls = "\n".join(

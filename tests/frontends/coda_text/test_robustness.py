@@ -68,6 +68,7 @@ def mutated(text: str, generator: random.Random) -> str:
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_mutated_examples_compile_or_are_explained(name: str):
     generator = random.Random(name)

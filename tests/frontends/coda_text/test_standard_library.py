@@ -112,6 +112,7 @@ FIRST = {block.file: name for name, block in reversed(BLOCKS.items())}
 """The first function of each file."""
 
 
+@pytest.mark.slow
 @daily(lambda name: name in FIRST.values())
 @pytest.mark.parametrize("name", [name for name in BLOCKS if BLOCKS[name].file != "quantize"])
 def test_blocks_in_float32(name: str, library_in_float32: Path):

@@ -196,6 +196,7 @@ def exported(build: Callable[[], tuple[Any, Any, Any]]) -> tuple[Any, ExportedMo
     return inputs, export(model.eval(), (), inputs, dynamic_shapes=shapes)
 
 
+@pytest.mark.slow
 @daily(lambda build: build is not gpt2)
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("build", [llama, gpt2, vit])

@@ -36,6 +36,7 @@ class Several(nn.Module):
         return [self.model(x, c) for x, c in inputs]
 
 
+@pytest.mark.slow
 def test_exported_adaptive_norms():
     model = Several()
     inputs = [(torch.randn(b, t, 32), torch.randn(b, 16)) for b, t in ((1, 5), (3, 7), (2, 1))]
@@ -45,6 +46,7 @@ def test_exported_adaptive_norms():
             torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 def test_trained_adaptive_norm():
     model, exact = AdaptiveNorm(), AdaptiveNorm().double()
     exact.load_state_dict(model.state_dict())

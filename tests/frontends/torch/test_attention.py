@@ -102,6 +102,7 @@ class Shared(nn.Module):
         return y.transpose(1, 2).reshape(x.shape) if self.columns else y.reshape(x.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     ("queries", "columns", "scaled"),

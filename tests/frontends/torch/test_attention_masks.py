@@ -114,6 +114,7 @@ def features(op: coda.AttentionOp) -> dict[str, Any]:
     return found | {name: True for name, value in tensors.items() if value is not None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_spellings(dtype: torch.dtype):
     """Dynamic batch and length in float32, none in bfloat16."""

@@ -41,6 +41,7 @@ class OnBounds(nn.Module):
         return [function(F.linear(x, weight)) for (function, _), x, weight in cases]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", ["derived", "autograd"])
 def test_gradients_on_bounds_are_pytorchs(backward: str):
     model = OnBounds()
@@ -71,6 +72,7 @@ class SpelledElu(nn.Module):
         return x + self.down(F.relu(h) + torch.clamp(torch.exp(h) - 1, max=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_a_spelled_elu_in_bfloat16_is_as_exact_as_eager(target: str):
     model = SpelledElu().bfloat16()

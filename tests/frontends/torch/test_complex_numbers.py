@@ -93,6 +93,7 @@ class Several(nn.Module):
         return torch.stack([model(x, places) for model in self.models])
 
 
+@pytest.mark.slow
 def test_rotations_are_found():
     model, x, places = Several(), torch.randn(2, LENGTH, 16), torch.arange(LENGTH)
     exported = export(model, (x, places))
@@ -123,6 +124,7 @@ def test_training(name: str, target: str, caplog: pytest.LogCaptureFixture):
         assert relative_error(ours, eager) < 2e-6
 
 
+@pytest.mark.slow
 def test_a_complex_argument():
     def table(model: Attention, places: Tensor) -> Tensor:
         return places

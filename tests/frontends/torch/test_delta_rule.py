@@ -79,6 +79,7 @@ def test_second_derivatives_are_refused() -> None:
         torch.autograd.grad(gradient.sum(), operands)
 
 
+@pytest.mark.slow
 def test_registration() -> None:
     """Types of results without data, gradients, and strides, as PyTorch checks them."""
     library: Any = torch.library  # without complete types

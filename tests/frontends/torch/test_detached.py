@@ -111,6 +111,7 @@ class All(nn.Module):
         return [model(x) for model in self.models]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_exported", [False, True], ids=["model", "program"])
 def test_gradients(is_exported: bool):
     model = All()

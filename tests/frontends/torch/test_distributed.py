@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from faults.runner import start_server
 
@@ -94,6 +95,7 @@ def work(rank: int, store: str) -> None:
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_one_process(tmp_path: Path) -> None:
     """All ways in the same two processes, which take longer to start than to compute."""
     processes: Any = import_module("torch.multiprocessing")

@@ -40,6 +40,7 @@ def fallbacks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_inference(target: str, fallbacks: list[object]):
     model = Block()
@@ -71,6 +72,7 @@ def test_batch_and_length_become_dynamic_by_themselves(fallbacks: list[object]):
     assert not fallbacks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_gradients(dynamic: bool, fallbacks: list[object]):
     model = Block()

@@ -24,6 +24,7 @@ CONFIG: Any = library.LlamaConfig(
 )
 
 
+@pytest.mark.slow
 def test_llama_with_a_static_cache(caplog: pytest.LogCaptureFixture):
     """One graph reads the prompt and one each token; caches are updated in place."""
     model: Any = library.LlamaForCausalLM(CONFIG).eval()
@@ -136,6 +137,7 @@ class Layer(nn.Module):
         return x + self.out(heads.transpose(1, 2).flatten(2))
 
 
+@pytest.mark.slow
 def test_a_cache_that_grows():
     model = Layer()
     fast = compiled(model, dynamic=True)

@@ -92,6 +92,7 @@ def test_copies_are_released():
     check(fast, model, x)
 
 
+@pytest.mark.slow
 def test_a_tied_head(told: Callable[[], str]):
     model, ids = llama(), torch.randint(0, 61, (2, 7))
     fast = compiled(model, **FOLDING)
@@ -118,6 +119,7 @@ def test_gradients_fold_nothing_and_say_so(told: Callable[[], str]):
     assert "folded into 2 weights" in told()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", ["derived", "autograd"])
 def test_training_between_evaluations(backward: str):
     model, x = Network(), torch.randn(3, 16)

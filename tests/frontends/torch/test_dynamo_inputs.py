@@ -175,6 +175,7 @@ def test_lambda_that_cannot_be_traced():
         compiled(model, fullgraph=True)(torch.randn(3, 8))
 
 
+@pytest.mark.slow
 def test_no_rows_and_strided_rows():
     layer = linear()
 

@@ -127,6 +127,7 @@ def test_contrastive_loss(derived: list[TrainableFunction]):
     assert derived
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_extents_that_are_no_symbols(target: str):
     """Quotients, sums and differences of sizes, two of them in arguments of the backward."""
@@ -226,6 +227,7 @@ def test_loss(reduction: str):
     check(compiled(model), model, torch.randn(4, 16, requires_grad=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_loss_of_any_number_of_rows(reduction: str, derived: list[TrainableFunction]):
     class Focal(nn.Module):
@@ -324,6 +326,7 @@ class Reversed(torch.autograd.Function):
 apply_reversed: Any = getattr(Reversed, "apply")  # noqa: B009
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
@@ -381,6 +384,7 @@ class Deep(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_activation_checkpointing(derived: list[TrainableFunction]):
     """What is saved are the inputs of the parts, and numbers of their rows."""
     plain, saving = Deep(checkpointed=False), Deep(checkpointed=True)
@@ -532,6 +536,7 @@ TWICE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWICE)
 def test_an_operator_of_one_tensor_twice(name: str):
     class Model(nn.Module):

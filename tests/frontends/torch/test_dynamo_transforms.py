@@ -41,6 +41,7 @@ TRANSFORMS: dict[str, Function] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(name: str):
     reset()
@@ -49,6 +50,7 @@ def test_transforms(name: str):
     torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5, check_dtype=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [penalty, change])
 def test_the_gradient_of_a_gradient(function: Function):
     reset()

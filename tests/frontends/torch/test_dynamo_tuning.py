@@ -49,6 +49,7 @@ def test_a_graph_is_tuned_when_it_is_compiled(caplog: pytest.LogCaptureFixture):
     assert "2.00 x as fast as the model's choice" in caplog.text
 
 
+@pytest.mark.slow
 def test_sizes_of_a_new_order_are_tuned_when_they_are_met():
     model, fake = Block(), measurer()
     counts: list[int] = []

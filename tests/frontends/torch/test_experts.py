@@ -103,6 +103,7 @@ def grouped_gemms(model: ExportedModel) -> list[FusedOp]:
     return [op for op in module.walk() if isinstance(op, FusedOp) and op.groups is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_experts_are_gemms_with_epilogues(name: str):
     """Columns of gate and up are paired; the router's weights scale the rows of what comes down.
@@ -191,6 +192,7 @@ def exported_with_biases() -> tuple[torch.nn.Module, ExportedModel]:
     return block, export(block, (x,), dynamic_shapes=({1: torch.export.Dim("T")},))
 
 
+@pytest.mark.slow
 def test_biases_are_read_by_group():
     """No row of a bias is selected, and the gate is in the epilogue of its projection."""
     _, found = exported_with_biases()
@@ -278,6 +280,7 @@ class Layer(torch.nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype):
     """Also in float32, in which transformers multiplies the rows of experts in its own operator."""

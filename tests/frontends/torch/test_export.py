@@ -156,6 +156,7 @@ class Operators(nn.Module):
         return joined, y, z, u, v, w, ids.sum(), x[ids % x.shape[0]], x.new_zeros(x.shape[0] + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_operators(dtype: torch.dtype):
 
@@ -422,6 +423,7 @@ def test_an_exported_program():
         export(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["artifact", "prepare", "run"])
 def test_a_defect_of_this_package(monkeypatch: pytest.MonkeyPatch, place: str):
     """While a program is emitted, imported, and run."""

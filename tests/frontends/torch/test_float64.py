@@ -117,6 +117,7 @@ def test_parts_in_float64_are_pytorchs():
     assert "gemm_bias" in fast.kernels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", ["derived", "autograd"])
 def test_gradients_through_parts_in_float64(backward: str):
     model, x = Parts(), torch.randn(3, D, requires_grad=True)

@@ -74,6 +74,7 @@ def exported_checkpoint() -> tuple[coda_ir.ExportedModel, torch.Tensor]:
     return exported, first(exported.compile(target="reference", device="cpu")(ids()))
 
 
+@pytest.mark.slow
 def test_exported() -> None:
     """Seven products of float8, those of one block without scales along K, and what layers of
     `quantize` give, bit by bit; transformers has its own function again.
@@ -95,6 +96,7 @@ def test_exported() -> None:
     assert relative_error(result, expected) <= 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled() -> None:
     coda_ir.keep_float8_layers()

@@ -77,6 +77,7 @@ KEEP = torch.tensor([[False] * 5, [True] * 4 + [False], [False] * 2 + [True] * 3
 FUSED = ("filled", "added", "strictly causal", "filled twice", "queries filled", "heads filled")
 
 
+@pytest.mark.slow
 @daily(lambda target: target == "triton")
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_gradients(target: str):
@@ -86,6 +87,7 @@ def test_gradients(target: str):
     assert_same_gradients(fast, model, x, dy)
 
 
+@pytest.mark.slow
 def test_exported_models():
     """One exported module serves inference, as results, and training, as gradients."""
     model = Attention(list(MASKINGS.values()))

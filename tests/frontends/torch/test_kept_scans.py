@@ -27,6 +27,7 @@ def test_not_exported() -> None:
     assert compiled(torch.zeros(1)).item() == f(torch.zeros(1)).item() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_load_balancing_loss(is_masked: bool) -> None:
     """One graph, whose softmax is in the GEMMs of the routers, with its gradient."""

@@ -94,6 +94,7 @@ def adaptive_inputs(b: int, t: int, *, training: bool = False) -> list[Tensor]:
     return [torch.randn(shape, requires_grad=training) for shape in shapes]
 
 
+@pytest.mark.slow
 @daily(lambda compiler, dynamic: compiler == "traced" and dynamic is None)
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("dynamic", [None, True])
@@ -111,6 +112,7 @@ def test_adaptive_norm_of_any_size(dynamic: bool | None, programs: dict[str, Any
         assert_results(fast, model, *adaptive_inputs(1, 1))
 
 
+@pytest.mark.slow
 @traced_daily
 @pytest.mark.usefixtures("compiler")
 def test_adaptive_norm_in_training(programs: dict[str, Any]):
@@ -194,6 +196,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.slow
 @traced_daily
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("name", MODELS)
@@ -233,6 +236,7 @@ def test_weights_may_change(
     assert programs
 
 
+@pytest.mark.slow
 def test_derivatives_by_pytorch(programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     """Autograd records nothing in a program that a graph calls: the graph has them."""
     trace_only(monkeypatch)
@@ -333,6 +337,7 @@ def rows_first(attention: Any) -> Any:
     return attend
 
 
+@pytest.mark.slow
 def test_results_are_laid_out_as_stated(monkeypatch: pytest.MonkeyPatch, programs: dict[str, Any]):
     trace_only(monkeypatch)
     model = JoinedHeads()

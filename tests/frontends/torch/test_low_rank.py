@@ -82,6 +82,7 @@ def stored_products(module: ModuleOp, function: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_product_is_stored_to_be_added():
     model = Block(nn.RMSNorm).bfloat16()
     exported = export(model, (torch.randn(2, 5, WIDTH).bfloat16(),), name="block")
@@ -109,6 +110,7 @@ def gradients(function: Any, model: nn.Module, x: torch.Tensor) -> list[torch.Te
     return [y.detach(), *torch.autograd.grad(y.square().sum(), wanted)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("norm", "dtype"), [(nn.RMSNorm, torch.bfloat16), (nn.LayerNorm, torch.float32)]
 )

@@ -104,6 +104,7 @@ def check(models: Sequence[Model], inputs: Sequence[Tensor]) -> list[coda.SSDOp]
 SIZES = [(2, 21, 4, 2), (1, 21, 4, 1), (2, 16, 2, 2), (1, 5, 2, 1), (2, 8, 1, 1)]
 
 
+@pytest.mark.slow
 @daily(lambda shift: shift == 0)
 @pytest.mark.parametrize("shift", range(2))
 @torch.no_grad()
@@ -129,6 +130,7 @@ def test_narrow_operands() -> None:
     assert relative_error(actual, model.exact(x)) <= 1e-2
 
 
+@pytest.mark.slow
 @daily(lambda shift: shift == 0)
 @pytest.mark.parametrize("shift", range(3))
 @torch.no_grad()
@@ -142,6 +144,7 @@ def test_states(shift: int) -> None:
         assert ((op.initial is not None), (op.final is not None)) == (initial, final)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("states", [False, True])
 @pytest.mark.parametrize("target", ["reference", "triton"])

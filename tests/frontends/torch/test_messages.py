@@ -38,6 +38,7 @@ class Flex(nn.Module):
         return self.out(y.transpose(1, 2).flatten(2))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_attention_with_a_function_of_the_scores(fallback: str, caplog: pytest.LogCaptureFixture):

@@ -20,6 +20,7 @@ KINDS = {"python", "console", "coda"}
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
+@pytest.mark.slow
 def test_the_page_from_top_to_bottom(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run_page("pytorch.md", tmp_path, capsys)
 

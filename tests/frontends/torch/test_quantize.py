@@ -78,6 +78,7 @@ def exact(layer: Layer, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor
     return wide(*(tensor.double() for tensor in tensors))
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @RECIPES
 def test_layer(recipe: str) -> None:
@@ -113,6 +114,7 @@ KERNELS = {
 """By recipe and columns, the number of pointwise kernels, and what stores float8."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "d"), KERNELS)
 def test_kernels(recipe: str, d: int) -> None:
     """Epilogues store float8 where a tile has whole rows, of 128 columns; with scales of blocks
@@ -129,6 +131,7 @@ def test_kernels(recipe: str, d: int) -> None:
     assert (names.count("gemm.map"), " ".join(storing)) == KERNELS[recipe, d]
 
 
+@pytest.mark.slow
 @RECIPES
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled(recipe: str) -> None:
@@ -284,6 +287,7 @@ def exact_weight(module: LowBitLinear) -> torch.Tensor:
     return module.dequantized().double()
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize("name", WEIGHT_RECIPES)
 def test_layer_with_weights_of_few_bits(name: str) -> None:
@@ -299,6 +303,7 @@ def test_layer_with_weights_of_few_bits(name: str) -> None:
         assert relative_error(plain, reference) <= 8e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["int4", "int8", "int8 in groups"])
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled_with_weights_of_few_bits(name: str) -> None:

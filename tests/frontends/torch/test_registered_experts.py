@@ -55,6 +55,7 @@ def results(
     return {"logits": logits.detach(), **gradients}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 13])
 @pytest.mark.parametrize("name", MODELS)
 def test_forward_and_gradients(name: str, length: int):
@@ -74,6 +75,7 @@ def test_forward_and_gradients(name: str, length: int):
         torch.testing.assert_close(found[key], value, rtol=1e-4, atol=1e-4 * scale + 1e-7)
 
 
+@pytest.mark.slow
 def test_without_gradients():
     coda_ir.register_experts()
     model, ids = MODELS["mixtral"]().bfloat16().eval(), torch.randint(0, 64, (2, 9))
@@ -108,6 +110,7 @@ def neighbours(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return rows[..., ::2], rows[..., 1::2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize("is_concatenated", [False, True])
 def test_layouts_of_weights(is_transposed: bool, is_concatenated: bool):

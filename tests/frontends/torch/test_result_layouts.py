@@ -55,6 +55,7 @@ class All(nn.Module):
         return [model(x) for model in self.models]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("is_trained", [False, True])
 def test_strides(is_trained: bool, dynamic: bool):

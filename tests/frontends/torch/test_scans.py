@@ -68,6 +68,7 @@ def check(model: Scanning, *lengths: int, samples: int = 2) -> None:
             assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", ["product", "last"])
 def test_raised(read: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
@@ -76,6 +77,7 @@ def test_raised(read: str, caplog: pytest.LogCaptureFixture) -> None:
     assert LEFT not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", ["product", "last"])
 def test_one_sample(read: str, caplog: pytest.LogCaptureFixture) -> None:
     """A transpose that moves a dimension of 1 is a view."""
@@ -107,6 +109,7 @@ def test_gradients_are_derived(caplog: pytest.LogCaptureFixture) -> None:
         assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("combine", "read"), [(largest, "product"), (linear, "sum"), (linear, "first")]
 )

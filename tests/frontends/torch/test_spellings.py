@@ -321,6 +321,7 @@ def operators(model: ExportedModel) -> Counter[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 @pytest.mark.parametrize("name", GROUPS)
 def test_spellings(name: str, dtype: torch.dtype):
@@ -381,6 +382,7 @@ def test_a_batch_of_one_is_fused_like_others():
         assert counts == (1, 3, 1), shapes[part]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_einsum_with_weights(dtype: torch.dtype):
     """A linear map by any spelling, of weights that are cast as under autocast, too; attention of a

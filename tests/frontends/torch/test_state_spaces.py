@@ -78,6 +78,7 @@ def tokens(length: int) -> Tensor:
     return torch.randint(64, (2, length), generator=torch.Generator().manual_seed(length))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
@@ -92,6 +93,7 @@ def test_prompts_of_any_length(name: str) -> None:
     assert counters["stats"]["unique_graphs"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("target", ["reference", "triton"])
 @pytest.mark.parametrize("name", MODELS)

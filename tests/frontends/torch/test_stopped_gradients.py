@@ -123,6 +123,7 @@ class All(nn.Module):
         return [model(x) for model in self.models]
 
 
+@pytest.mark.slow
 def test_gradients_are_pytorchs(monkeypatch: pytest.MonkeyPatch):
     derived: list[TrainingRunner] = []
     call: Callable[..., Any] = TrainingRunner.__call__

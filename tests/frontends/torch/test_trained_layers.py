@@ -65,6 +65,7 @@ def gradients(
     return {"y": y.detach(), **dict(zip(("x", *parameters), found, strict=True))}
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @RECIPES
 @pytest.mark.parametrize("master", [torch.bfloat16, torch.float32], ids=["bf16", "f32"])
@@ -103,6 +104,7 @@ def exactly(x: torch.Tensor, weight: torch.Tensor, recipe: str) -> torch.Tensor:
     return F.linear(*(operand.double() for operand in operands))
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @RECIPES
 @pytest.mark.parametrize(("k", "n"), [(256, 384), (192, 200), (40, 72)])

@@ -100,6 +100,7 @@ def assert_as_accurate(model: Any, function: Any, inputs: Sequence[torch.Tensor]
             assert got.abs().max().item() < torch.finfo(got.dtype).eps * largest
 
 
+@pytest.mark.slow
 @daily(lambda name: name not in ("qwen3", "gemma2"))
 @pytest.mark.parametrize("name", MODELS)
 def test_loss_and_gradients(name: str, monkeypatch: pytest.MonkeyPatch):
@@ -117,6 +118,7 @@ def test_loss_and_gradients(name: str, monkeypatch: pytest.MonkeyPatch):
     assert derived
 
 
+@pytest.mark.slow
 @daily(lambda name: name != "t5")
 @pytest.mark.parametrize("name", IN_BFLOAT16)
 def test_gradients_in_bfloat16(name: str):
@@ -126,6 +128,7 @@ def test_gradients_in_bfloat16(name: str):
     assert_as_accurate(model, compiled(model), inputs)
 
 
+@pytest.mark.slow
 def test_steps_of_an_optimizer():
     """With tied embeddings, a frozen norm, and checkpointed layers."""
     model, ids = make("llama")

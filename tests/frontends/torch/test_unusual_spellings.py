@@ -168,6 +168,7 @@ class Parts(nn.Module):
         return [part(x) for part in self.parts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("half", [0, 1])
 def test_as_exact_as_eager(half: int, dtype: torch.dtype) -> None:
@@ -192,6 +193,7 @@ def test_as_exact_as_eager(half: int, dtype: torch.dtype) -> None:
             assert relative_error(y, exact) <= ERROR * relative_error(eager, exact), name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     "functions",

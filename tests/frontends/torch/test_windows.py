@@ -81,6 +81,7 @@ def resized(m: Windows, x: Tensor) -> Tensor:
     return m.out(F.interpolate(y, scale_factor=1.5).transpose(1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [rows, masked_rows, image, flattened_tiles, resized])
 def test_one_program_for_all_sizes(
     function: Callable[[Windows, Tensor], Tensor], caplog: pytest.LogCaptureFixture

@@ -67,18 +67,21 @@ def check(architecture: Architecture, dtype: str) -> None:
     assert outside <= OUTSIDE.get(architecture.name, outside), result.ends.counts
 
 
+@pytest.mark.slow
 @daily(lambda name: name in EMITTED)
 @pytest.mark.parametrize("name", FLOAT32)
 def test_float32(name: str):
     check(BY_NAME[name], "f32")
 
 
+@pytest.mark.slow
 @daily(lambda name: name in EMITTED)
 @pytest.mark.parametrize("name", BFLOAT16)
 def test_bfloat16(name: str):
     check(BY_NAME[name], "bf16")
 
 
+@pytest.mark.slow
 @daily(lambda name: name == "llama")
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_gradients_of_emitted_programs(name: str):
