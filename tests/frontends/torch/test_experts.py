@@ -222,8 +222,8 @@ class AllExperts(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        sizes = SIZES | {"intermediate_size": 48, "num_local_experts": 4, "num_experts_per_tok": 1}
-        config: Any = Llama4TextConfig(**sizes)
+        sizes: dict[str, Any] = {**SIZES, "num_experts_per_tok": 1}
+        config = Llama4TextConfig(**sizes, intermediate_size=48, num_local_experts=4)
         self.block = Llama4TextMoe(config)
         for parameter in self.parameters():
             torch.nn.init.normal_(parameter, std=0.2)
