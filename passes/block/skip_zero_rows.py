@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    format_shape,
+    shape_of,
+)
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.block.zero_elements import number_computed
 from coda_ir.passes.support.function_pass import (
@@ -20,8 +26,8 @@ from coda_ir.passes.support.function_pass import (
     OpInserter,
     Refusal,
 )
-from coda_ir.passes.support.matching import defined_by, same_type
-from coda_ir.passes.support.row_numbers import bound_of
+from coda_ir.passes.support.matching import defined_by, number_of, same_type
+from coda_ir.passes.support.row_numbers import bound_of, differ_in_rows
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 REPEATED = ("aten.expand.default", "aten.repeat.default")
@@ -39,9 +45,9 @@ class SkipZeroRowsPass(FunctionPass):
             : (4 x T x N) -> (1 x T x N)                      : (T x 2 x N) -> (T x 1 x N)
 
     Llama 4 multiplies all tokens by all experts in this way, though a token has few. Legal iff
-    factors are scattered to the chosen groups, by numbers that are those of groups, and what they
-    are scattered into gives 0 in all code up to the sum. Weights must be finite: 0 times an element
-    is taken to be 0.
+    factors are scattered to the chosen groups, by numbers that are those of groups and differ for a
+    token, and what they are scattered into gives 0 in all code up to the sum. Weights must be
+    finite: 0 times an element is taken to be 0.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -53,7 +59,7 @@ class SkipZeroRowsPass(FunctionPass):
             if found is None or rows.choice is None or not rows.products:
                 continue
             groups, k = rows.groups_and_k
-            refusal = _why_not(found, rows, rewriter)
+            refusal = _why_not(op, found, rows, rewriter)
             if rewriter.accepts(
                 op, refusal, f"computes rows of {k} of {groups} groups: the others are 0"
             ):
@@ -66,12 +72,15 @@ def _is_over_groups(op: coda.SumToOp) -> bool:
     return rank == 3 and op.summed_dims == (0,) and len(shape_of(op.result)) == rank
 
 
-def _why_not(found: _Chosen, rows: _Rows, rewriter: FunctionRewriter) -> Refusal | None:
-    cost = "all groups multiply all rows"
-    assert rows.choice is not None
-    (groups, _), bound = rows.groups_and_k, bound_of(rows.choice.ids, rewriter.shapes)
+def _why_not(
+    op: coda.SumToOp, found: _Chosen, rows: _Rows, rewriter: FunctionRewriter
+) -> Refusal | None:
+    cost, shapes = "all groups multiply all rows", rewriter.shapes
+    (groups, _), ids = rows.groups_and_k, rows.chosen.ids
+    bound = bound_of(ids, shapes)
     if found.elsewhere != 0:
-        other = "unknown" if found.elsewhere is None else f"{found.elsewhere:g}"
+        is_known = found.elsewhere is not None and not isnan(found.elsewhere)
+        other = f"{found.elsewhere:g}" if is_known else "unknown"
         return Refusal(
             "rows of groups that are not chosen are 0", f"{cost}: the others are {other}"
         )
@@ -80,10 +89,20 @@ def _why_not(found: _Chosen, rows: _Rows, rewriter: FunctionRewriter) -> Refusal
             "the tensors have a matrix for each group",
             f"{cost}: there are {groups} groups, and {sorted(rows.counts - {groups})} matrices",
         )
+    if shapes.dims(op.x) != (groups, shapes.dims(ids)[0], found.columns):
+        return Refusal(
+            "a sum adds the rows of a token in all groups",
+            f"{cost}: it adds up {format_shape(shape_of(op.x))} in dimension 0",
+        )
     if bound is None or bound.symbols or int(bound) > groups:
         return Refusal(
             "the numbers of groups are known to be valid, such as those of topk",
             f"{cost}: numbers of groups may be invalid",
+        )
+    if not differ_in_rows(ids):
+        return Refusal(
+            "the groups of a token differ, as topk gives them",
+            f"{cost}: a group may be chosen twice, and counts once",
         )
     if groups > coda.MAX_GROUPS:
         return Refusal(f"there are at most {coda.MAX_GROUPS} groups", f"{cost}: {groups} groups")
@@ -208,7 +227,7 @@ class _Rows:
     def _transposed(self, op: coda.TransposeOp) -> _Chosen | None:
         """Find the columns of a matrix over groups as rows of one column."""
         found = self.of(op.x)
-        if found is None or found.columns is not None:
+        if found is None or found.columns is not None or op.permutation != (1, 0):
             return None
 
         def make() -> SSAValue:
@@ -253,6 +272,8 @@ class _Rows:
 
     def _multiplied(self, op: CallOp) -> _Chosen | None:
         """Find rows times the matrix of their group."""
+        if op.arguments.data != "{0}, {1}":
+            return None
         x, weight = op.inputs
         shape, (result,) = shape_of(weight), op.outputs
         found = self.of(x) if len(shape_of(x)) == len(shape) == 3 else None
@@ -279,9 +300,10 @@ class _Rows:
         pairs = list(zip(op.operands, found, strict=True))
         if len({each.columns is None for each in known}) != 1:
             return None
-        if not all(self._fits(value, each, op.results[0]) for value, each in pairs):
-            return None
         is_rows, columns = known[0].columns is not None, max(each.columns or 0 for each in known)
+        of_rows = columns if is_rows else None
+        if not all(self._fits(value, each, of_rows, op.results[0]) for value, each in pairs):
+            return None
 
         def make() -> SSAValue:
             operands = [value if each is None else each.value for value, each in pairs]
@@ -290,16 +312,18 @@ class _Rows:
             self._insert.location = op.location
             return self._insert.again(op, operands, shape)
 
-        elsewhere = number_computed(op, [each and each.elsewhere for each in found])
-        return _Chosen(elsewhere, columns if is_rows else None, make)
+        numbers = [each.elsewhere if each else number_of(value) for value, each in pairs]
+        return _Chosen(number_computed(op, numbers), of_rows, make)
 
-    def _fits(self, value: SSAValue, found: _Chosen | None, result: SSAValue) -> bool:
+    def _fits(
+        self, value: SSAValue, found: _Chosen | None, columns: int | None, result: SSAValue
+    ) -> bool:
         """Return whether an operand is a number, or has the rows of a result in their places."""
         dims, wanted = self._shapes.dims(value), self._shapes.dims(result)
         if found is None:
             return dims == ()
         is_column = len(dims) == len(wanted) and (*dims[:-1], 1) == (*wanted[:-1], dims[-1])
-        return dims == wanted or (is_column and found.columns == 1)
+        return (dims == wanted and found.columns == columns) or (is_column and found.columns == 1)
 
 
 def _times_repeated(before: Dims, after: Dims) -> int | None:
