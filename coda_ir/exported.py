@@ -316,6 +316,7 @@ def load_weights(
     """Return the weights that `specs` names, in order. Raises CodaError if one does not fit."""
     from safetensors import SafetensorError, safe_open
 
+    place = str(resolve_device(device))
     if not specs:
         return {}
     if not path.is_file():
@@ -325,7 +326,7 @@ def load_weights(
         )
     opener: Any = safe_open
     try:
-        with opener(path, framework="pt", device=str(resolve_device(device))) as file:
+        with opener(path, framework="pt", device=place) as file:
             names = set(file.keys())
             missing = [spec.name for spec in specs if spec.name not in names]
             if missing:

@@ -329,8 +329,9 @@ class TestWrongModels:
             coda_ir.export(nn.SiLU(), ())
 
 
-def test_an_unknown_device_is_no_fault_of_the_file(tmp_path: Path):
+@pytest.mark.parametrize("model", [nn.Linear(4, 4), nn.SiLU()])
+def test_an_unknown_device_is_no_fault_of_the_file(tmp_path: Path, model: nn.Module):
     path = tmp_path / "model.mlir"
-    coda_ir.save(coda_ir.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),)), path)
+    coda_ir.save(coda_ir.export(model, (torch.ones(2, 4),)), path)
     with pytest.raises(CodaError, match="unknown device 'gpu'"):
         coda_ir.load(path, device="gpu")
