@@ -45,12 +45,11 @@ class ExpandQuantizedLinearPass(FunctionPass):
 def _expand(op: coda.QuantizedLinearOp, maxima: Maxima, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, "became a product of float8 with scales of rows or of blocks")
     insert = rewriter.before(op)
-    quantizer = _Quantizer(insert, maxima)
-    value = quantizer.by_rows(op) if op.blocks is None else quantizer.by_blocks(op, op.blocks)
-    value = insert.cast(value, element_type_of(op.result))
     if op.result.name_hint is None and op.weight.name_hint is not None:
         op.result.name_hint = f"{op.weight.name_hint}_out"
-    rewriter.replace(op, value)
+    quantizer = _Quantizer(insert, maxima)
+    value = quantizer.by_rows(op) if op.blocks is None else quantizer.by_blocks(op, op.blocks)
+    rewriter.replace(op, insert.cast(value, element_type_of(op.result)))
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,12 @@ class _Quantizer:
         wide = [self.insert.cast(value, f32) for value in op.operands]
         scales = [self._scale(self._largest(value)) for value in wide]
         x, weight = map(self._rounded, wide, scales)
-        value = self.insert.insert(coda.LinearOp(x, weight))
+        # Under the name of the result, by which it is chosen to be recomputed as a whole.
+        name = op.result.name_hint
+        value = self.insert.insert(coda.LinearOp(x, weight), name)
         columns = self._reshaped(scales[1], shape_of(op.weight)[:1])
         for scale in (scales[0], columns):
-            value = self.insert.mul(value, scale)
+            value = self.insert.mul(value, scale, name)
         return value
 
     def by_blocks(self, op: coda.QuantizedLinearOp, blocks: coda.BlocksAttr) -> SSAValue:
@@ -97,7 +98,7 @@ class _Quantizer:
             of_weight,
             blocks,
         )
-        return self.insert.insert(product)
+        return self.insert.insert(product, op.result.name_hint)
 
     def _rounded(self, wide: SSAValue, scale: SSAValue) -> SSAValue:
         quotient = self.insert.insert(coda.DivOp(wide, scale))

@@ -26,8 +26,8 @@ from coda_ir.passes.raising.raise_ssd import RaiseSSDPass
 from coda_ir.passes.support.function_pass import NamedPass
 
 STEPS: tuple[ModulePass, ...] = (
+    # First: depthwise convolutions see the rows that are products of single positions.
     RaiseConvolutionPass(),
-    CanonicalizePass(),
     DeadCodeElimination(),
     RaiseDepthwiseConvolutionPass(),
     DeadCodeElimination(),

@@ -1,5 +1,6 @@
 """Pass `raise-convolution`: convolutions whose windows do not overlap become linear maps."""
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr
@@ -65,8 +66,7 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     if readers is None and count > 1:
         y = insert.insert(coda.TransposeOp(y, ROWS), op.results[0].name_hint)
     for old in op.results if readers is None else [reader.results[0] for reader in readers]:
-        new = insert.insert(coda.ReshapeOp(y, shape_of(old)), old.name_hint)
-        old.replace_all_uses_with(new)
+        old.replace_all_uses_with(_reshaped(y, shape_of(old), old.name_hint, insert))
     return None
 
 
@@ -98,10 +98,16 @@ def _rows(found: Convolution, counts: tuple[int, ...], insert: OpInserter) -> SS
             axes.append(size)
     x = found.input
     if prod(counts) > 1:
-        x = insert.insert(coda.ReshapeOp(x, axes), "windows")
+        x = _reshaped(x, axes, "windows", insert)
         x = insert.insert(coda.TransposeOp(x, (0, *positions, 1, *inside)), "windows")
-    window = channels * prod(found.kernel)
-    return insert.insert(coda.ReshapeOp(x, (batch, prod(counts), window)), "windows")
+    shape = (batch, prod(counts), channels * prod(found.kernel))
+    return _reshaped(x, shape, "windows", insert)
+
+
+def _reshaped(x: SSAValue, shape: Sequence[int], name: str | None, insert: OpInserter) -> SSAValue:
+    """Return `x` itself if it has the shape, so that passes see a transpose behind it."""
+    is_same = shape_of(x) == tuple(shape)
+    return x if is_same else insert.insert(coda.ReshapeOp(x, shape), name)
 
 
 def _readers(value: SSAValue) -> list[Operation] | None:

@@ -184,3 +184,20 @@ def test_forward_finds_the_scales_of_what_it_reads(recipe: str):
     reduced = function_of(module, "layer_backward").walk()
     elements = [prod(shape_of(op.x)) for op in reduced if isinstance(op, coda.ReduceOp)]
     assert elements == [256 * 512] * 2
+
+
+@pytest.mark.parametrize("recipe", ["rowwise", "blocks"])
+def test_quantized_product_is_recomputed_by_name(recipe: str):
+    """Neither the product nor its result in float32, before it is scaled and rounded, is saved."""
+    module = parse(
+        f"""
+        fn layer(x: bf16[128, 256], weight w: bf16[384, 256]) -> bf16[128, 384] {{
+            y = quantized_linear(x, w, recipe="{recipe}")
+            return silu(y)
+        }}
+        """
+    )
+    DifferentiatePass(recompute=("y",)).apply(make_context(), module)
+    arguments = function_of(module, "layer_backward").body.block.args
+    whole = [each for each in arguments if shape_of(each) == (128, 384)]
+    assert [each.name_hint for each in whole] == ["d_result0"]

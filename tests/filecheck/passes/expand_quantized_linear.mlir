@@ -25,23 +25,23 @@ func.func @rows(%x: tensor<?x?x256xbf16> {coda.dims = ["B", "T", 256 : i64]}, %w
 // CHECK-NEXT:   %quantized = coda.cast %8 : (tensor<?x?x256xf32>) -> tensor<?x?x256xf8E4M3FN>
 // CHECK-NEXT:   %9 = coda.div %w, %scale_1 : (tensor<512x256xf32>, tensor<512x1xf32>) -> tensor<512x256xf32>
 // CHECK-NEXT:   %quantized_1 = coda.cast %9 : (tensor<512x256xf32>) -> tensor<512x256xf8E4M3FN>
-// CHECK-NEXT:   %10 = coda.linear %quantized, %quantized_1 : (tensor<?x?x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>) -> tensor<?x?x512xf32>
+// CHECK-NEXT:   %y = coda.linear %quantized, %quantized_1 : (tensor<?x?x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>) -> tensor<?x?x512xf32>
 // CHECK-NEXT:   %scale_2 = coda.reshape %scale_1 : (tensor<512x1xf32>) -> tensor<512xf32>
-// CHECK-NEXT:   %11 = coda.mul %10, %scale : (tensor<?x?x512xf32>, tensor<?x?x1xf32>) -> tensor<?x?x512xf32>
-// CHECK-NEXT:   %12 = coda.mul %11, %scale_2 : (tensor<?x?x512xf32>, tensor<512xf32>) -> tensor<?x?x512xf32>
-// CHECK-NEXT:   %y = coda.cast %12 : (tensor<?x?x512xf32>) -> tensor<?x?x512xbf16>
+// CHECK-NEXT:   %y_1 = coda.mul %y, %scale : (tensor<?x?x512xf32>, tensor<?x?x1xf32>) -> tensor<?x?x512xf32>
+// CHECK-NEXT:   %y_2 = coda.mul %y_1, %scale_2 : (tensor<?x?x512xf32>, tensor<512xf32>) -> tensor<?x?x512xf32>
+// CHECK-NEXT:   %y_3 = coda.cast %y_2 : (tensor<?x?x512xf32>) -> tensor<?x?x512xbf16>
 // CHECK-NEXT:   %v_1 = coda.cast %v : (tensor<128x256xbf16>) -> tensor<128x256xf32>
-// CHECK-NEXT:   %13 = coda.abs %v_1 : (tensor<128x256xf32>) -> tensor<128x256xf32>
-// CHECK-NEXT:   %14 = coda.reduce %13 {kind = "max"} : (tensor<128x256xf32>) -> tensor<128x1xf32>
-// CHECK-NEXT:   %15 = coda.div %14, %2 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
-// CHECK-NEXT:   %scale_3 = coda.maximum %15, %3 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
-// CHECK-NEXT:   %16 = coda.div %v_1, %scale_3 : (tensor<128x256xf32>, tensor<128x1xf32>) -> tensor<128x256xf32>
-// CHECK-NEXT:   %quantized_2 = coda.cast %16 : (tensor<128x256xf32>) -> tensor<128x256xf8E4M3FN>
-// CHECK-NEXT:   %17 = coda.linear %quantized, %quantized_2 : (tensor<?x?x256xf8E4M3FN>, tensor<128x256xf8E4M3FN>) -> tensor<?x?x128xf32>
+// CHECK-NEXT:   %10 = coda.abs %v_1 : (tensor<128x256xf32>) -> tensor<128x256xf32>
+// CHECK-NEXT:   %11 = coda.reduce %10 {kind = "max"} : (tensor<128x256xf32>) -> tensor<128x1xf32>
+// CHECK-NEXT:   %12 = coda.div %11, %2 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
+// CHECK-NEXT:   %scale_3 = coda.maximum %12, %3 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
+// CHECK-NEXT:   %13 = coda.div %v_1, %scale_3 : (tensor<128x256xf32>, tensor<128x1xf32>) -> tensor<128x256xf32>
+// CHECK-NEXT:   %quantized_2 = coda.cast %13 : (tensor<128x256xf32>) -> tensor<128x256xf8E4M3FN>
+// CHECK-NEXT:   %z = coda.linear %quantized, %quantized_2 : (tensor<?x?x256xf8E4M3FN>, tensor<128x256xf8E4M3FN>) -> tensor<?x?x128xf32>
 // CHECK-NEXT:   %scale_4 = coda.reshape %scale_3 : (tensor<128x1xf32>) -> tensor<128xf32>
-// CHECK-NEXT:   %18 = coda.mul %17, %scale : (tensor<?x?x128xf32>, tensor<?x?x1xf32>) -> tensor<?x?x128xf32>
-// CHECK-NEXT:   %z = coda.mul %18, %scale_4 : (tensor<?x?x128xf32>, tensor<128xf32>) -> tensor<?x?x128xf32>
-// CHECK-NEXT:   func.return %y, %z : tensor<?x?x512xbf16>, tensor<?x?x128xf32>
+// CHECK-NEXT:   %z_1 = coda.mul %z, %scale : (tensor<?x?x128xf32>, tensor<?x?x1xf32>) -> tensor<?x?x128xf32>
+// CHECK-NEXT:   %z_2 = coda.mul %z_1, %scale_4 : (tensor<?x?x128xf32>, tensor<128xf32>) -> tensor<?x?x128xf32>
+// CHECK-NEXT:   func.return %y_3, %z_2 : tensor<?x?x512xbf16>, tensor<?x?x128xf32>
 // CHECK-NEXT: }
 
 // REMARK: remark[passed] expand-quantized-linear: coda.quantized_linear: became a product of float8 with scales of rows or of blocks
@@ -74,12 +74,12 @@ func.func @turned(%dy: tensor<?x512xbf16> {coda.dims = ["M", 512 : i64]}, %w: te
 // CHECK-NEXT:   %quantized = coda.cast %8 : (tensor<?x512xf32>) -> tensor<?x512xf8E4M3FN>
 // CHECK-NEXT:   %9 = coda.div %t_1, %scale_1 : (tensor<256x512xf32>, tensor<256x1xf32>) -> tensor<256x512xf32>
 // CHECK-NEXT:   %quantized_1 = coda.cast %9 : (tensor<256x512xf32>) -> tensor<256x512xf8E4M3FN>
-// CHECK-NEXT:   %10 = coda.linear %quantized, %quantized_1 : (tensor<?x512xf8E4M3FN>, tensor<256x512xf8E4M3FN>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %y = coda.linear %quantized, %quantized_1 : (tensor<?x512xf8E4M3FN>, tensor<256x512xf8E4M3FN>) -> tensor<?x256xf32>
 // CHECK-NEXT:   %scale_2 = coda.reshape %scale_1 : (tensor<256x1xf32>) -> tensor<256xf32>
-// CHECK-NEXT:   %11 = coda.mul %10, %scale : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
-// CHECK-NEXT:   %12 = coda.mul %11, %scale_2 : (tensor<?x256xf32>, tensor<256xf32>) -> tensor<?x256xf32>
-// CHECK-NEXT:   %y = coda.cast %12 : (tensor<?x256xf32>) -> tensor<?x256xbf16>
-// CHECK-NEXT:   func.return %y : tensor<?x256xbf16>
+// CHECK-NEXT:   %y_1 = coda.mul %y, %scale : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %y_2 = coda.mul %y_1, %scale_2 : (tensor<?x256xf32>, tensor<256xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %y_3 = coda.cast %y_2 : (tensor<?x256xf32>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   func.return %y_3 : tensor<?x256xbf16>
 // CHECK-NEXT: }
 
 // -----
@@ -126,9 +126,9 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 // CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<256x3x128xf8E4M3FN>) -> tensor<256x384xf8E4M3FN>
 // CHECK-NEXT:   %25 = coda.slice %quantized_3 {dim = 0 : i64, start = 0 : i64, stop = 200 : i64} : (tensor<256x384xf8E4M3FN>) -> tensor<200x384xf8E4M3FN>
 // CHECK-NEXT:   %scale_3 = coda.reshape %scale : (tensor<?x3x1xf32>) -> tensor<?x3xf32>
-// CHECK-NEXT:   %26 = coda.scaled_linear %quantized_2, %25, %scale_3, %scale_1 {blocks = #coda.blocks<128, 128>} : (tensor<?x384xf8E4M3FN>, tensor<200x384xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
-// CHECK-NEXT:   %y = coda.cast %26 : (tensor<?x200xf32>) -> tensor<?x200xbf16>
-// CHECK-NEXT:   func.return %y : tensor<?x200xbf16>
+// CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %25, %scale_3, %scale_1 {blocks = #coda.blocks<128, 128>} : (tensor<?x384xf8E4M3FN>, tensor<200x384xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x200xf32>) -> tensor<?x200xbf16>
+// CHECK-NEXT:   func.return %y_1 : tensor<?x200xbf16>
 // CHECK-NEXT: }
 
 // -----
@@ -180,9 +180,9 @@ func.func @columns(%dy: tensor<2x128x256xbf16>, %x: tensor<2x128x384xbf16>) -> t
 // CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<256x2x128xf8E4M3FN>) -> tensor<256x256xf8E4M3FN>
 // CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<384x2x128xf8E4M3FN>) -> tensor<384x256xf8E4M3FN>
 // CHECK-NEXT:   %scale_4 = coda.reshape %scale : (tensor<256x2x1xf32>) -> tensor<256x2xf32>
-// CHECK-NEXT:   %24 = coda.scaled_linear %quantized_2, %quantized_3, %scale_4, %scale_2 {blocks = #coda.blocks<128, 128>} : (tensor<256x256xf8E4M3FN>, tensor<384x256xf8E4M3FN>, tensor<256x2xf32>, tensor<3x2xf32>) -> tensor<256x384xf32>
-// CHECK-NEXT:   %y = coda.cast %24 : (tensor<256x384xf32>) -> tensor<256x384xbf16>
-// CHECK-NEXT:   func.return %y : tensor<256x384xbf16>
+// CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %quantized_3, %scale_4, %scale_2 {blocks = #coda.blocks<128, 128>} : (tensor<256x256xf8E4M3FN>, tensor<384x256xf8E4M3FN>, tensor<256x2xf32>, tensor<3x2xf32>) -> tensor<256x384xf32>
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<256x384xf32>) -> tensor<256x384xbf16>
+// CHECK-NEXT:   func.return %y_1 : tensor<256x384xbf16>
 // CHECK-NEXT: }
 
 // -----

@@ -15,8 +15,7 @@ func.func @patches(%x: tensor<?x3x32x48xbf16>, %w: tensor<64x3x16x16xbf16>, %b: 
 // CHECK-NEXT:   %windows_1 = coda.transpose %windows {perm = [0 : i64, 2 : i64, 4 : i64, 1 : i64, 3 : i64, 5 : i64]} : (tensor<?x3x2x16x3x16xbf16>) -> tensor<?x2x3x3x16x16xbf16>
 // CHECK-NEXT:   %windows_2 = coda.reshape %windows_1 : (tensor<?x2x3x3x16x16xbf16>) -> tensor<?x6x768xbf16>
 // CHECK-NEXT:   %c = coda.linear %windows_2, %weight, %b {coda.patches} : (tensor<?x6x768xbf16>, tensor<64x768xbf16>, tensor<64xbf16>) -> tensor<?x6x64xbf16>
-// CHECK-NEXT:   %y = coda.reshape %c : (tensor<?x6x64xbf16>) -> tensor<?x6x64xbf16>
-// CHECK-NEXT:   func.return %y : tensor<?x6x64xbf16>
+// CHECK-NEXT:   func.return %c : tensor<?x6x64xbf16>
 // CHECK-NEXT: }
 
 // -----
@@ -106,7 +105,7 @@ func.func @valid(%x: tensor<?x3x32x48xbf16>, %w: tensor<64x3x16x16xbf16>) -> ten
 
 // CHECK:      func.func @valid(
 // CHECK:        %c = coda.linear %windows_2, %weight {coda.patches} : (tensor<?x6x768xbf16>, tensor<64x768xbf16>) -> tensor<?x6x64xbf16>
-// CHECK-NEXT:   %y = coda.reshape %c
+// CHECK-NEXT:   func.return %c : tensor<?x6x64xbf16>
 
 // -----
 

@@ -33,3 +33,19 @@ func.func @heads(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: 
 // CHECK-NEXT:    [[S:%.*]] = coda.reshape [[R]]
 // CHECK-NEXT:    [[Y:%.*]] = coda.transpose [[S]]
 // CHECK-NEXT:    func.return [[Y]]
+
+// Heads are joined, and rows flattened for the product alone, which reads them where they are.
+
+func.func @flattened_heads(%x: tensor<2x8x4x16xf32>, %w: tensor<64x64xf32>) -> tensor<2x8x64xf32> {
+  %h = coda.reshape %x : (tensor<2x8x4x16xf32>) -> tensor<2x8x64xf32>
+  %f = coda.reshape %h : (tensor<2x8x64xf32>) -> tensor<16x64xf32>
+  %p = coda.matmul %f, %w : (tensor<16x64xf32>, tensor<64x64xf32>) -> tensor<16x64xf32>
+  %y = coda.reshape %p : (tensor<16x64xf32>) -> tensor<2x8x64xf32>
+  func.return %y : tensor<2x8x64xf32>
+}
+
+// CHECK:      func.func @flattened_heads(
+// CHECK-NEXT:   %h = coda.reshape %x : (tensor<2x8x4x16xf32>) -> tensor<2x8x64xf32>
+// CHECK-NEXT:   %p = coda.matmul %h, %w : (tensor<2x8x64xf32>, tensor<64x64xf32>) -> tensor<2x8x64xf32>
+// CHECK-NEXT:   func.return %p : tensor<2x8x64xf32>
+// CHECK-NEXT: }
