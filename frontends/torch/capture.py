@@ -316,7 +316,7 @@ def _outputs(program: ExportedProgram) -> list[Any]:
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Return decompositions of operators that the importer does not know: PyTorch's, or ours where
-    the derivative of PyTorch's is NaN although the operator has one.
+    the derivative of PyTorch's is NaN although the operator has one, or where it has none.
     """
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
     known: Any = torch.ops.aten
@@ -324,6 +324,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.sinc.default: _sinc,
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
+        known.as_strided.default: _as_strided,
     }
     kept = {
         overload: rule
@@ -350,6 +351,31 @@ def _std_mean(x: torch.Tensor, *args: Any, **options: Any) -> tuple[torch.Tensor
     """Decompose a standard deviation and a mean like `_std`."""
     variance, mean = torch.var_mean(_widened(x), *args, **options)
     return _root(variance).to(x.real.dtype), mean.to(x.dtype)
+
+
+def _as_strided(
+    x: torch.Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Any:
+    """Decompose a view by strides into elements of a tensor that has its memory alone, by their
+    numbers in memory.
+
+    A compiled program may store the tensor in another layout, or not at all. What reads memory of
+    other tensors is left whole, which the importer refuses.
+    """
+    in_memory = x.permute(sorted(range(x.dim()), key=x.stride, reverse=True))
+    first = storage_offset or 0
+    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if not in_memory.is_contiguous() or x.storage_offset() != 0 or not last < x.numel():
+        return NotImplemented
+    number = torch.full([1] * len(size), first, device=x.device)
+    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
+        shape = [1] * len(size)
+        shape[axis] = n
+        number = number + torch.arange(n, device=x.device).mul(step).reshape(shape)
+    return in_memory.reshape(-1)[number]
 
 
 def _root(variance: torch.Tensor) -> torch.Tensor:

@@ -156,6 +156,10 @@ class ResultNumber:
     order: tuple[int, ...] | None
 
 
+READS_STRIDES = ("aten.as_strided", "aten.as_strided_scatter")
+"""Operators whose result depends on where elements lie; see `capture._as_strided`."""
+
+
 class GraphImporter:
     """Walks a graph in order; operators without a counterpart become `torch.call`."""
 
@@ -283,6 +287,11 @@ class GraphImporter:
 
     def _call_torch(self, node: Node, expected: Mapping[int, torch.Tensor]) -> Value:
         target: Any = node.target
+        if str(target.overloadpacket) in READS_STRIDES:
+            raise CodaError(
+                f"{target.overloadpacket} reads memory by strides that a compiled program may change",
+                "use views that keep to dimensions, such as unfold, or index the tensor",
+            )
         is_tensor = isinstance(node.meta["val"], torch.Tensor)
         is_all = is_tensor or len(expected) == len(node.meta["val"])
         results = list(expected.values())

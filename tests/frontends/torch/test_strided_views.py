@@ -1,0 +1,61 @@
+"""Views by strides read the elements of eager PyTorch, though programs store other layouts."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from support.torch_compile import compiled, gradients
+from torch import Tensor, nn
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+OPERANDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "a copy of transposed dimensions": lambda y: y.transpose(1, 2).contiguous(),
+    "transposed dimensions": lambda y: y.transpose(1, 2),
+    "a copy of columns": lambda y: y[..., :8].contiguous(),
+    "columns": lambda y: y[..., :8],
+    "later rows": lambda y: y[1:],
+    "a copy of repeated elements": lambda y: y[:, :1].expand(-1, 6, -1).contiguous(),
+}
+
+
+class Windows(nn.Module):
+    def __init__(self, operand: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.linear, self.operand = nn.Linear(16, 16), operand
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.operand(self.linear(x))
+        (a, b, c), (i, j, k) = y.shape, y.stride()
+        windows = y.as_strided((a, 2, b // 2 + 1, c), (i, j, j, k))
+        return windows.square() + self.linear(x).mean()
+
+
+class Written(nn.Module):
+    """Writes to what it reads by strides."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x).transpose(1, 2).contiguous()
+        y.as_strided((2, 6), (96, 7)).add_(1.0)
+        return y
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_values_and_gradients_are_those_of_eager(name: str):
+    model, x = Windows(OPERANDS[name]), torch.randn(2, 6, 16, requires_grad=True)
+    program = compiled(model, target="triton", compare=False)
+    torch.testing.assert_close(program(x), model(x))
+    for gradient, expected in zip(
+        gradients(program, model, x), gradients(model, model, x), strict=True
+    ):
+        torch.testing.assert_close(gradient, expected)
+
+
+def test_writing_by_strides():
+    model, x = Written(), torch.randn(2, 6, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(model, compare=False)(x), model(x))
