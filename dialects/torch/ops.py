@@ -314,12 +314,6 @@ def _verify_callee(callee: StringAttr) -> None:
             f'property callee is "{callee.data}", expected namespace.operator.overload '
             'such as "aten.cumsum.default"'
         )
-    namespace, name, overload = parts
-    if namespace == "aten" and name.endswith("_") and not name.endswith("__"):
-        raise VerifyException(
-            f'property callee is "{callee.data}", which changes its operand; expected '
-            f'"aten.{name[:-1]}.{overload}"'
-        )
 
 
 def _verify_arguments(arguments: StringAttr, inputs: int) -> None:

@@ -289,6 +289,7 @@ class TestRun:
     ("callee", "message"),
     [
         ("aten.add.default", "2:8: error[E0602]: torch.call: aten.add.default gives no tensor"),
+        ("aten.add_.Tensor", "2:8: error[E0602]: torch.call: aten.add_.Tensor changes its operand"),
         ("aten.matmul.default", "2:8: error[E0902]: aten.matmul.default fails: mat1 and mat2"),
     ],
 )

@@ -72,14 +72,6 @@ func.func @type(%x: tensor<8xf32>) {
 
 // -----
 
-func.func @changes(%x: tensor<8xf32>) {
-  // expected-error@below {{property callee is "aten.add_.Tensor", which changes its operand; expected "aten.add.Tensor"}}
-  %y = torch.call "aten.add_.Tensor"(%x) {arguments = "{0}, {0}"} : (tensor<8xf32>) -> tensor<8xf32>
-  func.return
-}
-
-// -----
-
 func.func @twice(%x: tensor<8xf32>) {
   // expected-error@below {{expected a call with a variant in place that has its first operand as the first argument only, and one result, of its type}}
   %y = torch.call "aten.add.Tensor"(%x) {arguments = "{0}, {0}", in_place} : (tensor<8xf32>) -> tensor<8xf32>
