@@ -289,7 +289,7 @@ class GraphImporter:
         target: Any = node.target
         if str(target.overloadpacket) in READS_STRIDES:
             raise CodaError(
-                f"{target.overloadpacket} reads memory by strides, which a program may change",
+                f"an operator depends on strides, which programs may change: {node.target}",
                 "use views that keep to dimensions, such as unfold, or index the tensor",
             )
         is_tensor = isinstance(node.meta["val"], torch.Tensor)
