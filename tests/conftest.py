@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     set_nightly(bool(config.getoption("nightly")))
-    if config.option.slow is None:  # workers are told
+    if config.option.slow is None:  # pytest-xdist passes the value on to workers
         config.option.slow = "all" if ON_GPU or _names_tests(config) else str(share_of_the_day())
 
 

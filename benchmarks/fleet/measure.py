@@ -29,7 +29,7 @@ LIGER = "liger"
 PARTS = ("forward", "training")
 
 LACKED_MEMORY = torch.OutOfMemoryError.__name__
-"""What notes say of a variant that failed because the GPU ran out of memory."""
+"""The exception that notes name where a variant ran out of GPU memory."""
 
 Tensors = Mapping[str, torch.Tensor]
 

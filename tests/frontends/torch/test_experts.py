@@ -233,7 +233,7 @@ class AllExperts(torch.nn.Module):
 
 
 def test_rows_of_zeros_are_not_computed():
-    """Of the experts, that of a token has a row; nothing is left to PyTorch."""
+    """The experts that a token did not choose compute nothing for it; PyTorch runs no operator."""
     block, x = AllExperts().eval().bfloat16(), torch.randn(2, 9, 64).bfloat16()
     found = export(block, (x,))
     up, down = grouped_gemms(found)
