@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coda_ir.frontends.torch.export import export
     from coda_ir.frontends.torch.kept_scans import keep_scans
     from coda_ir.frontends.torch.quantize import quantize
+    from coda_ir.frontends.torch.state_spaces import state_space
     from coda_ir.training.functions import TrainableFunction
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ __all__ = [
     "read_low_bit_layers",
     "register_experts",
     "save",
+    "state_space",
 ]
 
 _MODULES = {
@@ -55,6 +57,7 @@ _MODULES = {
     "read_low_bit_layers": "coda_ir.frontends.torch.checkpoints",
     "register_experts": "coda_ir.frontends.torch.experts",
     "save": "coda_ir.exported",
+    "state_space": "coda_ir.frontends.torch.state_spaces",
 }
 
 

@@ -16,7 +16,6 @@ from coda_ir.dialects.torch import (
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
     CallOp,
-    LinearScanOp,
     VjpOp,
 )
 from coda_ir.symbolic_size import SymbolicSize
@@ -309,7 +308,6 @@ RULES: dict[type, Rule] = {
     coda.AttentionOp: _attention,
     coda.SelectiveScanGradOp: _like_others,
     coda.SSDGradOp: _like_others,
-    LinearScanOp: _like_first,
     coda.GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
     coda.ReshapeOp: _reshape,
     coda.SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],

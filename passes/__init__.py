@@ -28,8 +28,6 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-linear": "RaiseLinearPass",
         "raise-rms-norm": "RaiseRMSNormPass",
         "raise-rope": "RaiseRopePass",
-        "raise-selective-scan": "RaiseSelectiveScanPass",
-        "raise-ssd": "RaiseSSDPass",
     },
     "block": {
         "canonicalize": "CanonicalizePass",

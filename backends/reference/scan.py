@@ -8,7 +8,6 @@ import torch
 from coda_ir.backends.reference.numerics import Handlers, Numerics
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceModel
-from coda_ir.dialects.torch import LinearScanOp
 
 Tensors = Sequence[torch.Tensor]
 Scan = Callable[[Tensors], tuple[torch.Tensor, torch.Tensor]]
@@ -90,20 +89,9 @@ def _ssd_grad(op: coda.SSDGradOp, operands: Tensors, _: Numerics) -> Tensors:
     return _gradients(partial(scanned_states, states=op.state_count), op, operands)
 
 
-def _linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
-    a, x = operands
-    state = x.new_zeros(x.shape[1:])
-    rows: list[torch.Tensor] = []
-    for a_t, x_t in zip(a.unbind(), x.unbind(), strict=True):
-        state = a_t * state + x_t
-        rows.append(state)
-    return [torch.stack(rows) if rows else x.clone()]
-
-
 SCAN_HANDLERS: Handlers = {
     coda.SelectiveScanOp: _selective_scan,
     coda.SelectiveScanGradOp: _selective_scan_grad,
     coda.SSDOp: _ssd,
     coda.SSDGradOp: _ssd_grad,
-    LinearScanOp: _linear_scan,
 }

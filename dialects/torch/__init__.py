@@ -25,10 +25,9 @@ from coda_ir.dialects.torch.ops import (
     CONVOLUTION_GRAD as CONVOLUTION_GRAD,
     COPY as COPY,
     CallOp as CallOp,
-    LinearScanOp as LinearScanOp,
     StoredRow as StoredRow,
     VjpOp as VjpOp,
     in_place as in_place,
 )
 
-Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])
+Torch = Dialect("torch", [CallOp, VjpOp], [])

@@ -20,10 +20,8 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -33,8 +31,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
-    expect_like,
-    expect_rank_at_least,
     shape_of,
 )
 from coda_ir.dialects.template import ArgumentTemplate
@@ -331,31 +327,3 @@ def _verify_arguments(arguments: StringAttr, inputs: int) -> None:
         raise VerifyException(
             f"operand {unused[0]} is not in property arguments, expected every operand there"
         )
-
-
-@irdl_op_definition
-class LinearScanOp(IRDLOperation):
-    """h[t] = a[t] · h[t − 1] + x[t] along the first dimension, from h = 0.
-
-    It is `associative_scan` of PyTorch with (a, x), (b, y) -> (a · b, b · x + y), and comes from a
-    captured graph. Kernels take it as a part of `coda.selective_scan` only.
-
-        %h = torch.linear_scan %a, %x : (tensor<?x2x8x4xf32>, tensor<?x2x8x4xf32>)
-            -> tensor<?x2x8x4xf32>
-    """
-
-    name = "torch.linear_scan"
-    a = operand_def(TensorType)
-    x = operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
-
-    def __init__(self, a: SSAValue | Operation, x: SSAValue | Operation):
-        x = SSAValue.get(x)
-        super().__init__(operands=[a, x], result_types=[x.type])
-
-    def verify_(self) -> None:
-        expect_rank_at_least("operand x", self.x, 1)
-        for name, value in (("operand a", self.a), ("result", self.result)):
-            expect_like(name, value, self.x)

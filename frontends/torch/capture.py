@@ -21,6 +21,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.checkpoints import with_scaled_layers
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
+from coda_ir.frontends.torch.kept_scans import exported_scans
 from coda_ir.pytree import pytree
 
 MODEL_ERRORS = (
@@ -188,7 +189,7 @@ def capture(
     _check_call(model, args, kwargs or {})
     try:
         marks = _marks_removed((args, kwargs))
-        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows():
+        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows(), exported_scans():
             program = torch.export.export(
                 with_scaled_layers(model),
                 tuple(args),

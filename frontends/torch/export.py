@@ -16,7 +16,6 @@ from coda_ir.exported import ExportedModel
 from coda_ir.frontends.torch.capture import capture, decomposed, graph_of
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.operators import HANDLERS
-from coda_ir.frontends.torch.scans import check_scans
 from coda_ir.frontends.torch.symbol_names import chosen_names, rename_symbols, symbol_names
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.pytree import pytree
@@ -70,7 +69,6 @@ def export(
         if raise_patterns:
             TorchToCodaPass().apply(make_context(), imported.module)
             imported.module.verify()
-            check_scans(imported.module)
     _warn_of_training(model, imported.module)
     tree = _call_tree(model, program, imported, leaves, names)
     return ExportedModel(imported.module, imported.weights, tree, remarks)

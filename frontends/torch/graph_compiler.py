@@ -45,7 +45,6 @@ from coda_ir.frontends.torch.regions import (
     split_graph,
 )
 from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
-from coda_ir.frontends.torch.scans import check_scans
 from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
     stop_updates,
@@ -207,7 +206,6 @@ class GraphCompiler:
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
             TorchToCodaPass().apply(make_context(), imported.module)
         imported.module.verify()
-        check_scans(imported.module)
         return imported, remarks
 
     def _choices(self, device: torch.device) -> ProgramOptions:

@@ -1,13 +1,15 @@
-"""Functions of transformers that torch.compile traces in another form.
+"""Functions of transformers that are traced in another form.
 
 Scans are one operator each, whatever their length; the loss that balances experts has no size that
 depends on values.
 """
 
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from inspect import signature
+from types import ModuleType
 from typing import Any, cast
 
 import torch
@@ -48,10 +50,52 @@ def keep_scans() -> None:
     for model in MODELS:
         with suppress(ImportError):
             import_module(f"{MODELS_OF_TRANSFORMERS}{model}.modeling_{model}")
+    for module in _imported_models():
+        for function, substitute in SUBSTITUTES.items():
+            _substitute(getattr(module, function, None), substitute)
+
+
+@contextmanager
+def exported_scans() -> Generator[None]:
+    """Within the context, the state-space models of transformers that have been imported compute
+    `coda_ir::state_space`, for any length, unless they compute in float64.
+
+    `torch.export` runs the code of a model without TorchDynamo, which would substitute functions.
+    """
+    replaced = [
+        (module, name, getattr(module, name), substitute)
+        for module in _imported_models()
+        for name, substitute in STATE_SPACES.items()
+        if _has_parameters_of(getattr(module, name, None), substitute)
+    ]
+    for module, name, function, substitute in replaced:
+        setattr(module, name, _unless_wide(function, substitute))
+    try:
+        yield
+    finally:
+        for module, name, function, _ in replaced:
+            setattr(module, name, function)
+
+
+def _imported_models() -> Iterator[ModuleType]:
     for name, module in list(sys.modules.items()):
         if name.startswith(MODELS_OF_TRANSFORMERS) and ".modeling_" in name:
-            for function, substitute in SUBSTITUTES.items():
-                _substitute(getattr(module, function, None), substitute)
+            yield module
+
+
+def _unless_wide(function: Callable[..., Any], substitute: Callable[..., Any]) -> Any:
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        operands = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        is_wide = any(operand.dtype == torch.float64 for operand in operands)
+        return (function if is_wide else substitute)(*args, **kwargs)
+
+    return chosen
+
+
+def _has_parameters_of(function: Any, substitute: Callable[..., Any]) -> bool:
+    return callable(function) and [*signature(function).parameters] == [
+        *signature(substitute).parameters
+    ]
 
 
 def _substitute(function: Any, substitute: Callable[..., Any]) -> None:
@@ -275,11 +319,16 @@ def _gated(y: Tensor, x: Tensor, D: Tensor | None, z: Tensor | None) -> Tensor:
     return y if z is None else y * F.silu(z)
 
 
-SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
+STATE_SPACES: Mapping[str, Callable[..., Any]] = {
     "mamba_selective_scan": _selective_scan,
     "mamba_selective_state_update": _selective_state_update,
     "mamba2_chunk_scan": _chunk_scan,
     "mamba2_selective_state_update": _head_state_update,
+}
+"""Replacements, by name, for functions of transformers that compute a state-space model."""
+
+SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
+    **STATE_SPACES,
     "causal_conv1d_update": _causal_conv1d_update,
     "torch_chunk_gated_delta_rule": _chunk_gated_delta_rule,
     "load_balancing_loss_func": _load_balancing_loss,

@@ -35,7 +35,6 @@ from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.scaled_products import SCALED_PRODUCTS
-from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN, associative_scan
 from coda_ir.frontends.torch.state_spaces import imported_state_space
 from coda_ir.frontends.torch.types import UNNAMED, dims_of, element_type, tensor_type
 from coda_ir.storage import EXPAND
@@ -463,7 +462,6 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.cat.default": concat,
     **dict.fromkeys(KERNELS, attention),
     "<built-in function getitem>": getitem,
-    ASSOCIATIVE_SCAN: associative_scan,
     "coda_ir.state_space.default": imported_state_space,
 }
 """By the name of the overload."""

@@ -16,7 +16,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED, ModelInput
-from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN
 from coda_ir.frontends.torch.types import CHECKPOINT, called_name, tensors_in
 
 _CHECKPOINT = "tag_activation_checkpoint"
@@ -118,9 +117,6 @@ def _check_called(graph: GraphModule, node: Node) -> None:
         if argument.op == "get_attr"
         and isinstance(getattr(graph, str(argument.target), None), GraphModule)
     ]
-    if called_name(node) == ASSOCIATIVE_SCAN:
-        # The importer knows its function, or refuses the graph.
-        return
     if called and called_name(node) != _CHECKPOINT:
         raise _refusal(node, "calls a part with gradients of its own")
     for module in called:

@@ -21,8 +21,6 @@ from coda_ir.passes.raising.raise_library_calls import RaiseLibraryCallsPass
 from coda_ir.passes.raising.raise_linear import RaiseLinearPass
 from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raising.raise_rope import RaiseRopePass
-from coda_ir.passes.raising.raise_selective_scan import RaiseSelectiveScanPass
-from coda_ir.passes.raising.raise_ssd import RaiseSSDPass
 from coda_ir.passes.support.function_pass import NamedPass
 
 STEPS: tuple[ModulePass, ...] = (
@@ -48,9 +46,6 @@ STEPS: tuple[ModulePass, ...] = (
     RaiseElementwisePass(),
     RaiseLibraryCallsPass(),
     SkipZeroRowsPass(),
-    # After the passes that name the operators around a scan, which it has as rows.
-    RaiseSelectiveScanPass(),
-    RaiseSSDPass(),
     DeadCodeElimination(),
     CanonicalizePass(),
     DropNoOpsPass(),

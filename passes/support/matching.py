@@ -1,6 +1,6 @@
 """Matching of spelled-out computations on the block level, by what they compute."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import sqrt
 from typing import TypeAlias, TypeVar
 
@@ -73,16 +73,6 @@ def only_use(value: SSAValue) -> Operation | None:
     """Return the one operator that uses `value`, once."""
     uses = list(value.uses)
     return uses[0].operation if len(uses) == 1 else None
-
-
-def first_place(ops: Sequence[Operation], operands: Sequence[SSAValue]) -> Operation | None:
-    """Return the first of some operators of a block; None if an operand is computed after it."""
-    block = ops[0].parent
-    assert block is not None, "operators of a function"
-    order = {op: number for number, op in enumerate(block.ops)}
-    place = min(ops, key=order.__getitem__)
-    owners = [value.owner for value in operands if isinstance(value.owner, Operation)]
-    return place if all(order[owner] < order[place] for owner in owners) else None
 
 
 def same_type(a: SSAValue, b: SSAValue) -> bool:

@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of, stores_floats
-from coda_ir.dialects.torch import CallOp, LinearScanOp, VjpOp
+from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Backward, Rule
 from coda_ir.passes.gradient.derivatives.block import BLOCK_RULES, expose_lse
 from coda_ir.passes.gradient.derivatives.elementwise import ELEMENTWISE_RULES
@@ -69,7 +69,6 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     **dict.fromkeys((coda.OneHotOp, coda.GroupOrderOp), "its results are integers"),
     coda.SelectiveScanGradOp: _SECOND,
     coda.SSDGradOp: _SECOND,
-    LinearScanOp: "it has to be part of a selective scan, which has a derivative",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""

@@ -149,8 +149,8 @@ EMPTY: Mapping[str, Reasons] = {
         coda.ExtentOp: "a size that a model computes with, as in the golden of raise-elementwise",
         coda.GluOp: "the halves are slices, of which passes make pairs of columns",
         coda.OneHotOp: "PyTorch exports a comparison with positions",
-        coda.SelectiveScanOp: "a loop in models, as in the golden of raise-selective-scan",
-        coda.SSDOp: "models spell it by chunks, as test_mamba2.py tests",
+        coda.SelectiveScanOp: "`coda_ir::state_space` in graphs, as test_state_spaces.py tests",
+        coda.SSDOp: "`coda_ir::state_space` in graphs, as test_mamba2.py tests",
     },
     "Triton": {
         coda.ConstantOp: "kernels have the number in their code",

@@ -73,3 +73,29 @@ func.func @between(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf3
 
 // CHECK:      remark[missed] report-unfused: gemm.map: a pointwise kernel computes from results of coda.barrier; failed condition: an operand is the tile of a GEMM; costs 128*d0 bytes
 // CHECK:      remark[missed] report-unfused: gemm.map: another operand of gemm.map needs the complete result of the kernel that computes %z; failed condition: no other operand depends on the same kernel; costs 128*d0 + 8 bytes
+
+// -----
+
+// A scan forward over the sequence.
+
+func.func @model(%x: tensor<?x?x64xbf16>, %dt: tensor<?x?x4xf32>, %a: tensor<4xf32>, %b: tensor<?x?x32xbf16>) -> tensor<?x?x64xbf16> {
+  %y = coda.ssd %x, %dt, %a, %b, %b {states = 16 : i64} : (tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) -> tensor<?x?x64xbf16>
+  func.return %y : tensor<?x?x64xbf16>
+}
+
+// CHECK:      remark[missed] report-unfused: coda.ssd: runs as separate kernels over chunks of the sequence; failed condition: a row does not depend on other rows of the sequence; costs 256*d0*d1 + 16*d2*d3 + 64*d4*d5 + 16 bytes
+
+// -----
+
+// Operands that broadcast between two dimensions, and an operator that reads such a result.
+
+func.func @broadcast(%x: tensor<?x4x5x8xf32>, %m: tensor<?x1x5x8xf32>, %p: tensor<?x4x5x8xi1>, %q: tensor<?x1x5x8xi1>) -> (tensor<?x4x5x8xf32>, tensor<?x4x5x8xi1>) {
+  %a = coda.minimum %x, %m : (tensor<?x4x5x8xf32>, tensor<?x1x5x8xf32>) -> tensor<?x4x5x8xf32>
+  %b = coda.logical_and %p, %q : (tensor<?x4x5x8xi1>, tensor<?x1x5x8xi1>) -> tensor<?x4x5x8xi1>
+  %c = coda.logical_not %b : (tensor<?x4x5x8xi1>) -> tensor<?x4x5x8xi1>
+  func.return %a, %c : tensor<?x4x5x8xf32>, tensor<?x4x5x8xi1>
+}
+
+// CHECK:      remark[missed] report-unfused: coda.minimum: %m of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 1280*d0 + 160*d1 bytes
+// CHECK:      remark[missed] report-unfused: coda.logical_and: %q of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 320*d2 + 40*d3 bytes
+// CHECK:      remark[missed] report-unfused: coda.logical_not: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 320*d2 bytes

@@ -8,7 +8,9 @@ import torch
 from support.torch_compile import compiled, counters
 from torch import Tensor
 
+import coda_ir
 from coda_ir.backends.reference.scan import scanned_channels, scanned_states
+from coda_ir.dialects import coda
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
 
@@ -114,3 +116,22 @@ def test_tokens_from_states(name: str, target: str) -> None:
         for states in ("conv_states", "recurrent_states"):
             found, expected = (getattr(each, states)[0] for each in (layer, other))
             assert relative_error(found, expected) <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_exported_for_any_length(name: str) -> None:
+    model, shapes = model_of(name), {"input_ids": {1: torch.export.Dim("T")}, "use_cache": None}
+    run = coda_ir.export(model, (tokens(9),), {"use_cache": False}, dynamic_shapes=shapes).compile(
+        target="reference"
+    )
+    for length in (9, 24, 5):
+        wide = model_of(name).double()(tokens(length), use_cache=False).logits
+        assert relative_error(run(tokens(length), use_cache=False).logits, wide) <= 1e-5
+
+
+def test_exported_in_float64() -> None:
+    """The operators compute in 32 bits at most; the loop remains."""
+    module = coda_ir.export(model_of("mamba").double(), (tokens(3),), {"use_cache": False}).module
+    assert not [op for op in module.walk() if isinstance(op, coda.SelectiveScanOp)]
