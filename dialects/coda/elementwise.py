@@ -150,21 +150,21 @@ class ExpOp(RealFunction):
     name = "coda.exp"
 
 
-@elementwise("log.default", math.LogOp)
+@elementwise("log.default", math.LogOp, of_positive=True)
 class LogOp(RealFunction):
     """Natural logarithm."""
 
     name = "coda.log"
 
 
-@elementwise("sqrt.default", math.SqrtOp)
+@elementwise("sqrt.default", math.SqrtOp, of_positive=True)
 class SqrtOp(RealFunction):
     """Square root."""
 
     name = "coda.sqrt"
 
 
-@elementwise("rsqrt.default", math.RsqrtOp)
+@elementwise("rsqrt.default", math.RsqrtOp, of_positive=True)
 class RsqrtOp(RealFunction):
     """Reciprocal square root."""
 
@@ -260,7 +260,7 @@ class ErfOp(RealFunction):
     name = "coda.erf"
 
 
-@elementwise("log1p.default", math.Log1pOp)
+@elementwise("log1p.default", math.Log1pOp, of_positive=True)
 class Log1pOp(RealFunction):
     """log(1 + x), accurate near 0."""
 

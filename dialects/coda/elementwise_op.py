@@ -62,6 +62,8 @@ class ElementwiseOp(InferTypeOp, ABC):
     """The element types of the operands."""
     JUMPS: ClassVar[bool] = False
     """True if a rounding of an operand may change the result by more than a rounding."""
+    OF_POSITIVE: ClassVar[bool] = False
+    """True of a function that is smooth for positive numbers, and infinite or NaN for others."""
 
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
@@ -128,6 +130,7 @@ def elementwise(
     aliases: tuple[str, ...] = (),
     elements: Elements | None = None,
     jumps: bool = False,
+    of_positive: bool = False,
 ) -> Callable[[type[OpT]], type[OpT]]:
     """Define an elementwise operator; see `ElementwiseOp` for its declarations.
 
@@ -137,7 +140,8 @@ def elementwise(
     def define(cls: type[OpT]) -> type[OpT]:
         op = irdl_op_definition(cls)
         op.ATEN, op.SCALAR, op.ATEN_OPTIONS = aten, scalar, options or {}
-        op.ALIASES, op.ELEMENTS, op.JUMPS = aliases, elements or cls.ELEMENTS, jumps
+        op.ALIASES, op.ELEMENTS = aliases, elements or cls.ELEMENTS
+        op.JUMPS, op.OF_POSITIVE = jumps, of_positive
         ELEMENTWISE_OPS.append(op)
         return op
 

@@ -16,8 +16,8 @@ _ZERO_AT_ZERO = (
     *(coda.AddOp, coda.SubOp, coda.MaximumOp, coda.MinimumOp),
 )
 _INFINITE_AT_ZERO = (
-    *(coda.DivOp, coda.LogOp, coda.RsqrtOp, coda.PowOp),
-    *(PowerOp, RemainderOp, FloorDivideOp),
+    *(op for op in coda.ELEMENTWISE_OPS if op.OF_POSITIVE),
+    *(coda.DivOp, coda.PowOp, PowerOp, RemainderOp, FloorDivideOp),
 )
 _ZERO_AT_MINUS_INFINITY = (coda.SigmoidOp, coda.ExpOp, coda.ReluOp)
 _WITH_INFINITY = (BFloat16Type, Float16Type, Float32Type, Float64Type)

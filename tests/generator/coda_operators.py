@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 Maker: TypeAlias = "Callable[[TextBuilder, str, int], tuple[str, int]]"
 
-POSITIVE = frozenset({"log", "log1p", "sqrt", "rsqrt"})
-"""Functions of numbers above 0."""
-
 LOGICAL = [name for name in BINARY if BINARY[name].ELEMENTS == coda.Elements.BOOLEANS]
 ARITHMETIC = [name for name in BINARY if name not in LOGICAL]
 
@@ -71,7 +68,7 @@ def _function(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     name = b.choices.pick([*UNARY])
     if UNARY[name].JUMPS:
         return _beside(b, x, _as_tile(b, f"{name}({exact(b, n)})")), n
-    inside = f"abs({x}) + 0.5" if name in POSITIVE else f"tanh({x})"
+    inside = f"abs({x}) + 0.5" if UNARY[name].OF_POSITIVE else f"tanh({x})"
     return f"{name}({inside})", n
 
 

@@ -51,10 +51,7 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
 WILD: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     coda.ExpOp,
     elementwise.Expm1Op,
-    coda.LogOp,
-    elementwise.Log1pOp,
-    coda.SqrtOp,
-    coda.RsqrtOp,
+    *(op for op in coda.REAL_FUNCTIONS.values() if op.OF_POSITIVE),
 )
 """Those that are not."""
 

@@ -8,7 +8,6 @@ from support.gradient_cases import (
     BINARY,
     HEADS,
     ONES,
-    POSITIVE,
     QKV,
     SHAPES,
     SIZES,
@@ -54,7 +53,7 @@ CASES: dict[str, Case] = {
     **{f"power {number}": Case({"a": a, "b": b}, raised) for number, (a, b) in enumerate(SHAPES)},
     "mul of one value": Case(X, lambda v: coda.MulOp(v.x, v.x)),
     "maximum of one value": Case(X, lambda v: coda.MaximumOp(v.x, v.x)),
-    **{name: positive(coda.REAL_FUNCTIONS[name]) for name in POSITIVE},
+    **{name: positive(op) for name, op in coda.REAL_FUNCTIONS.items() if op.OF_POSITIVE},
     **{f"where {number}": Case({"a": a, "b": b}, chosen) for number, (a, b) in enumerate(SHAPES)},
     "an extent that one operand states": Case(
         {"a": ("M", 8), "b": (3, 8)}, of(coda.MulOp), sizes=(SIZES,)

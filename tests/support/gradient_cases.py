@@ -91,14 +91,11 @@ X: dict[str, Dims] = {"x": ("M", 8)}
 HEADS: dict[str, Dims] = {"x": ("B", "T", 8)}
 
 
-POSITIVE = ("log", "log1p", "sqrt", "rsqrt")
-"""Functions that are smooth for positive numbers."""
-
 UNARY: dict[str, Build] = {
     **{
         name: of(operator)
         for name, operator in coda.REAL_FUNCTIONS.items()
-        if name not in POSITIVE and name != "detach"
+        if not operator.OF_POSITIVE and name != "detach"
     },
     "neg": of(coda.NegOp),
     "gelu": of(coda.GeluOp, "none"),
