@@ -1,8 +1,8 @@
 """Every operator of the dialect in every part of the project, or the reason why it is not there.
 
 A part is asked for the operators that it has: the registry in which they are, or the files that
-name them. `test_errors.py`, `test_language_reference.py` and `test_machinery.py` ask the same of
-the names in `.coda`, several of which may be one operator.
+name them. The second table asks the same for each name that is called in `.coda`, several of which
+may be one operator. `test_machinery.py` draws programs until they have called every name.
 """
 
 import re
@@ -23,7 +23,14 @@ from coda_ir.dialects.gemm.scalar_code import computes_elements
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
 from coda_ir.frontends.coda_text.formatter import format_text
-from coda_ir.lsp.documentation import CLASSES, INFIX, SIGNATURES, description, usage
+from coda_ir.lsp.documentation import (
+    CLASSES,
+    INFIX,
+    SIGNATURES,
+    description,
+    summary,
+    usage,
+)
 from coda_ir.passes.fusion.convert_linear_to_gemm import LINEAR_MAPS
 from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
 
@@ -47,10 +54,20 @@ def named_in(text: str) -> Operators:
     return {op for op in ALL if op.name in words}
 
 
+def calls_in(text: str) -> set[str]:
+    """Return the names of `.coda` that are called in a text."""
+    return set(re.findall(r"\b(\w+)\(", text)) & SIGNATURES.keys()
+
+
 def called_in(text: str) -> Operators:
     """Return the operators whose names in `.coda` are called in a text."""
-    words = set(re.findall(r"\b(\w+)\(", text))
-    return {op for name, op in CLASSES.items() if name in words and name in SIGNATURES}
+    return {CLASSES[name] for name in calls_in(text) & CLASSES.keys()}
+
+
+@cache
+def snippets() -> list[str]:
+    text = (DOCS / "language.md").read_text()
+    return re.findall(r"^```coda\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @cache
@@ -59,17 +76,19 @@ def in_snippets() -> Operators:
 
     `test_language_reference.py` formats, writes, computes, emits and differentiates each of them.
     """
-    text = (DOCS / "language.md").read_text()
-    snippets = re.findall(r"^```coda\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     path = str(DOCS / "example.coda")  # imports are relative to it
-    modules = [parse_text(format_text(snippet), path) for snippet in snippets]
+    modules = [parse_text(format_text(snippet), path) for snippet in snippets()]
     return {type(op) for module in modules for op in module.walk()} & ALL
 
 
+def described() -> set[str]:
+    """Return the names that the language server completes, and describes in a hover."""
+    names = {*SIGNATURES, *INFIX}
+    return {name for name in names if usage(name) and description(name) and summary(name)}
+
+
 def in_the_editor() -> Operators:
-    """Return what the language server completes, and describes in a hover."""
-    names = {*SIGNATURES, *INFIX} & CLASSES.keys()
-    return {CLASSES[name] for name in names if usage(name) and description(name)}
+    return {CLASSES[name] for name in described() & CLASSES.keys()}
 
 
 def in_random_programs() -> Operators:
@@ -85,9 +104,24 @@ def in_goldens() -> Operators:
     return named_in("\n".join(line for line in text.splitlines() if "CHECK" in line))
 
 
+@cache
+def refusals() -> str:
+    """Return the remarks of goldens, with the lines of the program at which they are."""
+    of_passes = text_of(TESTS / "filecheck", "*_refused.*")
+    others = text_of(TESTS / "filecheck", "*.*", but="*_refused.*").splitlines()
+    return "\n".join([of_passes, *(line for line in others if line.startswith("# REFUSED"))])
+
+
 def in_refusal_goldens() -> Operators:
-    called = called_in(text_of(TESTS / "filecheck", "*_refused.coda"))
-    return named_in(text_of(TESTS / "filecheck", "*_refused.*")) | called
+    return named_in(refusals()) | called_in(refusals())
+
+
+def in_messages() -> set[str]:
+    """Return the names at which an error golden or a remark of a golden points."""
+    errors = text_of(TESTS / "frontends" / "coda_text" / "errors", "*.txt")
+    messages = re.findall(r"^--- gives\n(.*?)(?=^## |\Z)", errors, re.MULTILINE | re.DOTALL)
+    remarks = [line for line in refusals().splitlines() if re.match(r"# (CHECK|REFUSED)", line)]
+    return calls_in("\n".join([*messages, *remarks]))
 
 
 PARTS: Mapping[str, Callable[[], Iterable[type]]] = {
@@ -175,3 +209,34 @@ def test_every_operator_has_a_place_or_a_reason(part: str):
         assert {op.name for op in present & reasons} == set(), (
             "a place, so that no reason is needed"
         )
+
+
+CALLS: Mapping[str, Callable[[], set[str]]] = {
+    "snippet": lambda: calls_in("\n".join(snippets())),
+    "table": lambda: set(re.findall(r"`(\w+)[`(]", (DOCS / "language.md").read_text())),
+    "language server": described,
+    "golden": lambda: calls_in(text_of(TESTS / "filecheck" / "frontends" / "coda_text", "*.coda")),
+    "error or refusal golden": in_messages,
+    "operator of the IR": lambda: {*CLASSES},
+}
+"""By the part: the names that it has. What is an operator of the IR is in the table above."""
+
+NOT_THERE: Mapping[str, Mapping[str, str]] = {
+    "golden": {"torch": "it becomes the call that it names"},
+    "operator of the IR": {
+        "activate": "the activation that it names",
+        "chunk": "slices",
+        "clamp": "a maximum and a minimum",
+        "conv1d": "a convolution, or sums of shifts",
+        "pairs": "the columns of a GEMM",
+        "split": "slices",
+        "torch": "the call that it names",
+    },
+}
+"""By the part: why it lacks a name, or what the name becomes."""
+
+
+@pytest.mark.parametrize("part", CALLS)
+def test_every_call_has_a_place_or_a_reason(part: str):
+    reasons = NOT_THERE.get(part, {}).keys()
+    assert {*SIGNATURES} - CALLS[part]() == {*reasons}

@@ -3,7 +3,6 @@
 A case is `## name`, the program, `--- gives`, and the whole message.
 """
 
-import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ import pytest
 
 from coda_ir.diagnostics import DiagnosticError
 from coda_ir.frontends.coda_text import parse_text
-from coda_ir.frontends.coda_text.operators import OPERATORS
 
 FOLDER = Path(__file__).parent / "errors"
 
@@ -58,10 +56,3 @@ def test_error(case: Case, pytestconfig: pytest.Config):
 
 def test_there_are_cases():
     assert len(CASES) > 80
-
-
-def test_every_operator_refuses_something():
-    """The caret of a case is at a call of the operator, or at one of its operands."""
-    named = "\n".join(line for case in CASES for line in case.message.splitlines() if "(" in line)
-    names = {*OPERATORS, "pairs"}
-    assert {name for name in names if not re.search(rf"\b{name}\(", named)} == set()

@@ -1,7 +1,8 @@
 """Compiles every snippet of docs/language.md and compares every error message in it.
 
-Each operator is in a snippet, so that what holds of all snippets holds of all operators: they are
-formatted, written, lowered, computed by the reference, emitted as Triton and differentiated.
+Each operator is in a snippet (see test_operator_matrix.py), so that what holds of all snippets
+holds of all operators: they are formatted, written, lowered, computed by the reference, emitted as
+Triton and differentiated.
 """
 
 import re
@@ -19,17 +20,13 @@ from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError, DiagnosticError
-from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text import parse_text
-from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES
-from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.frontends.coda_text.writer import write_text
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass, NoDerivativeError
 from coda_ir.random_inputs import random_inputs
 from coda_ir.random_inputs.draw import symbols_of
 
 DOCS = Path(__file__).parents[3] / "docs"
-GOLDENS = Path(__file__).parents[2] / "filecheck" / "frontends" / "coda_text"
 TEXT = (DOCS / "language.md").read_text()
 FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -135,20 +132,3 @@ def test_no_snippet_is_of_an_unknown_kind():
     assert {snippet.kind for snippet in SNIPPETS} == {"coda", "coda-error", "text"}
     assert len(PROGRAMS) >= 17
     assert len(WRONG) >= 7
-
-
-def test_every_operator_is_compiled_by_a_snippet():
-    programs = "\n".join(snippet.text for snippet in PROGRAMS)
-    names = {*OPERATORS, "pairs"}
-    assert {name for name in names if not re.search(rf"\b{name}\(", programs)} == set()
-
-
-def test_every_operator_has_a_golden():
-    """What it lowers to; `torch` becomes the call that it names."""
-    goldens = "\n".join(path.read_text() for path in GOLDENS.glob("*.coda"))
-    names = {*OPERATORS, "pairs"} - {"torch"} - {*coda.REAL_FUNCTIONS, *coda.FUNCTIONS_OF_TWO}
-    assert {name for name in names if not re.search(rf"\b{name}\(", goldens)} == set()
-
-
-def test_every_operator_of_epilogues_is_described():
-    assert {name for name in SIGNATURES if f"`{name}(" not in TEXT} == set()
