@@ -157,6 +157,13 @@ class LogOp(RealFunction):
     name = "coda.log"
 
 
+@elementwise("log2.default", math.Log2Op, of_positive=True)
+class Log2Op(RealFunction):
+    """Logarithm to the base 2."""
+
+    name = "coda.log2"
+
+
 @elementwise("sqrt.default", math.SqrtOp, of_positive=True)
 class SqrtOp(RealFunction):
     """Square root."""

@@ -169,6 +169,7 @@ _FORMULAS: dict[type[coda.UnaryOp], Formula] = {
     coda.AbsOp: lambda dy, x, y: dy * x.of(coda.SignOp),
     coda.ExpOp: lambda dy, x, y: dy * y,
     coda.LogOp: lambda dy, x, y: dy / x,
+    elementwise.Log2Op: lambda dy, x, y: dy / (x * log(2)),
     coda.SqrtOp: lambda dy, x, y: dy / (y * 2.0),
     coda.RsqrtOp: lambda dy, x, y: dy * -0.5 * (y * y * y),
     elementwise.SinOp: lambda dy, x, y: dy * x.of(elementwise.CosOp),
