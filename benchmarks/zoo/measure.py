@@ -1,4 +1,4 @@
-"""Measures one architecture: export, accuracy at two levels and as emitted Triton, ends."""
+"""Measures one architecture: export, accuracy at two levels and as emitted Triton, operators."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from coda_ir.api import Level, find_entry
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch import ExportedModel
+from coda_ir.tools.model_report import executed
 from zoo.accuracy import eager, exact, is_as_exact, relative_errors, tensors_of, worst_ratio
 from zoo.architecture import SHAPES, Architecture, Example, first_that_works
 from zoo.emitted import describe, lowering_for_device, run_emitted
-from zoo.ends import Ends, count_ends
 
 DTYPES: Mapping[str, torch.dtype] = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -54,8 +54,8 @@ class Measurement:
     note: str = ""
     """Why not all shapes are dynamic, or what failed."""
     accuracy: dict[str, Accuracy] = field(default_factory=dict[str, Accuracy])
-    ends: Ends | None = None
-    """Where operators run, in the last of the element types."""
+    operators: dict[str, int] = field(default_factory=dict[str, int])
+    """The operators of the GEMM level that run, by name, in the last of the element types."""
     failure: str = ""
     """The failure of the emitted Triton: an access outside of a tensor, or a crash."""
     seconds: float = 0.0
@@ -88,8 +88,7 @@ def measure(
             result.shapes, result.note = result.shapes or found, note or result.note
             result.accuracy[name] = program.accuracy
             # Float32 permits fewer rewrites of norms than narrow types.
-            result.ends = Ends(architecture.name, found)
-            count_ends(program.exported.module, result.ends)
+            result.operators = dict(executed(program.lowering.module("gemm")))
             if triton:
                 program.add_triton(result, name)
     except CodaError as error:

@@ -6,13 +6,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from coda_ir.dialects.gemm import FusedOp
 from zoo.accuracy import FLOOR, SMALL_RESULT
-from zoo.ends import ENDS, read_ends
 from zoo.measure import Accuracy, Measurement
 
 COLUMNS = (
     "exports", "runs", "f32: eager", "block", "gemm", "triton", "bf16: eager", "block", "gemm",
-    "triton", "as exact", "GEMMs", *ENDS,
+    "triton", "as exact", "GEMMs", "others",
 )  # fmt: skip
 
 LEGEND = f"""\
@@ -21,8 +21,7 @@ block, gemm: the error of that level over eager's; triton: that of the emitted p
 in memory with guards, each access checked where Triton interprets. as exact: at most 1.25. ~ is
 more, and allowed: an error of at most 6 eps of float32 ({FLOOR:.1e}), since libraries split sums in
 different ways, or of at most one eps of its type above 1.25 x eager's for a result of few elements
-(< {SMALL_RESULT}).
-{", ".join(ENDS)}: where the operators between GEMMs run, as --ends counts them."""
+(< {SMALL_RESULT}). others: kernels that are no GEMMs, and calls of PyTorch."""
 
 
 def print_measurements(console: Console, measurements: Sequence[Measurement]) -> None:
@@ -53,10 +52,8 @@ def _cells(result: Measurement) -> list[str]:
             cells += ["-"] * 4
     allowed = any(entry.needs_allowance for entry in result.accuracy.values())
     cells.append(("~" if allowed else "yes") if result.ok else "NO")
-    if result.ends is None:
-        return [*cells, *["-"] * 5]
-    counts = [result.ends.counts[end].total() for end in ENDS]
-    return [*cells, *map(str, (result.ends.gemms, *counts))]
+    gemms = result.operators.get(FusedOp.name, 0)
+    return [*cells, str(gemms), str(sum(result.operators.values()) - gemms)]
 
 
 def _print_summary(console: Console, measurements: Sequence[Measurement]) -> None:
@@ -79,7 +76,6 @@ def read_measurement(row: dict[str, Any]) -> Measurement:
     """The measurement of a row of the file."""
     known = {name: value for name, value in row.items() if name != "ok"}
     known["accuracy"] = {name: Accuracy(**entry) for name, entry in row["accuracy"].items()}
-    known["ends"] = None if row["ends"] is None else read_ends(row["ends"])
     return Measurement(**known)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from rich.table import Table
+from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.dialects.torch import CallOp
 from coda_ir.exported import CompiledModel
@@ -26,14 +27,19 @@ def fusion_tables(model: CompiledModel, remarks: Sequence[Remark]) -> list[Table
 def kernel_table(model: CompiledModel) -> Table:
     """Return the operators of the GEMM level, each a kernel or a call of PyTorch."""
     table = Table("operator", "times", title="What is executed", title_justify="left")
-    names = Counter(
-        f"PyTorch: {op.callee.data}" if isinstance(op, CallOp) else op.name
-        for op in model.function.module("gemm").walk()
-        if op.name.startswith(("coda.", "gemm.", "torch.")) and op.name not in NO_KERNELS
-    )
+    names = executed(model.function.module("gemm"))
     for name, count in sorted(names.items(), key=lambda item: (-item[1], item[0])):
         table.add_row(name, str(count))
     return table
+
+
+def executed(module: ModuleOp) -> Counter[str]:
+    """Return the operators of a module of the GEMM level that run, by name."""
+    return Counter(
+        f"PyTorch: {op.callee.data}" if isinstance(op, CallOp) else op.name
+        for op in module.walk()
+        if op.name.startswith(("coda.", "gemm.", "torch.")) and op.name not in NO_KERNELS
+    )
 
 
 def fused_table(remarks: Sequence[Remark]) -> Table:
