@@ -118,6 +118,30 @@ def gated_attention(v: Values) -> Tensor:
     return v["x"] + F.linear(rope_attention(h, v) * F.linear(h, v["w_gate"]).sigmoid(), v["wo"])
 
 
+def differential_attention(v: Values) -> Tensor:
+    q1, k1, q2, k2 = (rotate(F.linear(v["x"], v[n]), v) for n in ("wq1", "wk1", "wq2", "wk2"))
+    first, second = in_heads(F.linear(v["x"], v["wv"]), 2 * HEAD).chunk(2, -1)
+    halves = [half.flatten(-2) for half in (first, second)]
+    y1, y2 = (
+        torch.cat([in_heads(attend(q, k, half), HEAD) for half in halves], -1)
+        for q, k in ((q1, k1), (q2, k2))
+    )
+    return 0.2 * F.linear(rms(y1 - v["w_share"] * y2, v["w_n1"], 1e-5).flatten(-2), v["wo"])
+
+
+def dora(v: Values) -> Tensor:
+    """The adapted weight, as it is merged for inference."""
+    w = v["w_0"] + 0.5 * v["w_b"] @ v["w_a"]
+    length = torch.linalg.vector_norm(w, dim=-1, keepdim=True)
+    return F.linear(v["x"], v["w_magnitude"][:, None] * w / length)
+
+
+def hyper_connection(v: Values) -> Tensor:
+    y = F.linear(torch.einsum("btnd,n->btd", v["streams"], v["w_share"]), v["w"])
+    mixed = torch.einsum("btnd,nm->btmd", v["streams"], v["w_mix"])
+    return mixed + v["w_spread"][:, None] * y[:, :, None]
+
+
 def film_block(v: Values) -> Tensor:
     gamma, beta = F.linear(v["condition"], v["w_film"], v["w_b_film"])[:, None].chunk(2, -1)
     h = F.relu((1 + gamma) * F.linear(v["x"], v["w1"], v["w_bias1"]) + beta)

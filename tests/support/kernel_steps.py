@@ -65,6 +65,8 @@ BLOCK_STEPS: dict[str, str] = {
     "llama.qk_norm_attention": "fused attention",
     "llama.olmo2_block": POST_NORM_BLOCK,
     "llama.gated_attention": "rms_norm fused attention fused fused",
+    # The difference of the two attentions, which the norm of heads reads as an argument.
+    "llama.differential_attention": "fused attention attention map rms_norm fused",
     "gpt.gpt2_block": f"layer_norm {ATTENTION_BLOCK}",
     "gpt.gptj_block": "layer_norm fused attention fused",
     # The tables, with ones and zeros for the columns that are not rotated.
@@ -82,6 +84,10 @@ BLOCK_STEPS: dict[str, str] = {
     "residual.lora": "fused fused",
     # 1 + the weight of a norm of x; the kernel of a norm with the residual sums up the rows of the
     # norm that follows.
+    # The lengths of the rows of the adapted weight, and the two maps.
+    "residual.dora": "fused finalize fused fused",
+    # Sums of streams, which are arguments; the last map has rows of four streams.
+    "residual.hyper_connection": "map fused map",
     "gemma.gemma2_block": f"map rms_norm {POST_NORM_BLOCK}",
     "gemma.capped_logits": "fused",
     # The silu of the condition, an argument: GEMMs multiply what is in memory. 1 + the scale of the

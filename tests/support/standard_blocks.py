@@ -16,7 +16,9 @@ from support.block_references import (
     convnext_block,
     convolution,
     cross_attention,
+    differential_attention,
     dit_block,
+    dora,
     film_block,
     float8_block_mlp,
     float8_mlp,
@@ -29,6 +31,7 @@ from support.block_references import (
     gpt_oss_expert,
     gptj_block,
     group_norm_attention,
+    hyper_connection,
     in_float8,
     in_heads,
     in_int8,
@@ -128,6 +131,13 @@ BLOCKS: dict[str, Block] = {
         gated_attention,
         "head=16",
     ),
+    "llama.differential_attention": Block(
+        "llama",
+        {**X, **ROTARY, **{f"w{n}": "64, 64" for n in ("q1", "k1", "q2", "k2")}}
+        | {"wv": "128, 64", "w_share": "1", "w_n1": "32", "wo": "64, 128"},
+        differential_attention,
+        "heads=4, head=16",
+    ),
     "gpt.gpt2_block": Block(
         "gpt",
         {
@@ -199,6 +209,19 @@ BLOCKS: dict[str, Block] = {
         {**X, "w_0": "96, 64", "w_a": "8, 64", "w_b": "96, 8"},
         lambda v: F.linear(v["x"], v["w_0"]) + 0.5 * F.linear(F.linear(v["x"], v["w_a"]), v["w_b"]),
         "scale=0.5",
+    ),
+    "residual.dora": Block(
+        "residual",
+        {**X, "w_0": "96, 64", "w_a": "8, 64", "w_b": "96, 8", "w_magnitude": "96"},
+        dora,
+        "scale=0.5",
+    ),
+    "residual.hyper_connection": Block(
+        "residual",
+        {"streams": "B, T, 4, 64", "w_share": "4", "w": "64, 64", "w_mix": "4, 4", "w_spread": "4"},
+        hyper_connection,
+        statements="y = linear(hyper_input(streams, w_share), w)",
+        call="hyper_connection(streams, y, w_mix, w_spread)",
     ),
     "gemma.gemma2_block": Block(
         "gemma",

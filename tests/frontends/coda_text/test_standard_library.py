@@ -21,7 +21,7 @@ FILES = sorted(Path(FOLDER).glob("*.coda"))
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "language.md").read_text()
 HELPERS = {
     *("swiglu_mlp", "rope_attention", "interleaved_attention", "partial_rope"),
-    *("gemma_norm", "modulate"),
+    *("gemma_norm", "modulate", "hyper_input"),
     *("ends_of_groups", "routed_experts"),
     *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows", "float8_hidden"),
 }
