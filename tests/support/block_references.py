@@ -132,8 +132,7 @@ def differential_attention(v: Values) -> Tensor:
 def dora(v: Values) -> Tensor:
     """The adapted weight, as it is merged for inference."""
     w = v["w_0"] + 0.5 * v["w_b"] @ v["w_a"]
-    length = torch.linalg.vector_norm(w, dim=-1, keepdim=True)
-    return F.linear(v["x"], v["w_magnitude"][:, None] * w / length)
+    return F.linear(v["x"], v["w_magnitude"][:, None] * F.normalize(w, dim=-1))
 
 
 def hyper_connection(v: Values) -> Tensor:

@@ -116,3 +116,27 @@ def assert_same_gradients(function: Any, model: nn.Module, x: Tensor, dy: Tensor
     )
     for ours, eager in zip(found, expected, strict=True):
         assert relative_error(ours.detach(), eager.detach()) < 1e-5
+
+
+def test_rows_without_keys_are_zeros_where_eager_has_nan():
+    """Keys that are hidden by minus infinity, of which a softmax of a whole row is NaN."""
+
+    def hidden(scores: Tensor, keep: Tensor) -> Tensor:
+        return scores.masked_fill(~keep[:, None, None], -torch.inf)
+
+    model, x = Attention([hidden]), torch.randn(3, 5, 16)
+    with torch.no_grad():
+        (eager,) = model(x, KEEP)
+        (found,) = coda_ir.export(model, (x, KEEP)).compile(device="cpu", target="triton")(x, KEEP)
+        assert bool(eager[0].isnan().all()) and not bool(eager[1:].isnan().any())
+        assert torch.equal(found[0], model.out[0](torch.zeros(5, 16)))
+        assert relative_error(found[1:], eager[1:]) < 1e-5
+
+
+def test_a_softmax_by_itself_is_nan_where_that_of_eager_is():
+    def f(x: Tensor, keep: Tensor) -> Tensor:
+        return x.masked_fill(~keep, -torch.inf).softmax(-1)
+
+    x = torch.randn(3, 5)
+    found = compiled(f, target="triton", compare=False)(x, KEEP)
+    torch.testing.assert_close(found, f(x, KEEP), equal_nan=True)
