@@ -339,15 +339,29 @@ FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | 
 
 
 class Fold(RewritePattern):
-    """Replaces an operator by the first result that a function of `FOLDS` returns."""
+    """Replaces an operator by the first result of its type that a function of `FOLDS` returns."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         folds = FOLDS.get(type(op), TRUTH_FOLDS.get(type(op), ()))
-        found = next((new for fold in folds if (new := fold(op)) is not None), None)
+        found = next(
+            (new for fold in folds if (new := _of_its_type(op, fold(op))) is not None), None
+        )
         if isinstance(found, SSAValue):
             rewriter.replace(op, (), (found,))
         elif found is not None:
             rewriter.replace(op, [_at(op, new) for new in _made(found)])
+
+
+def _of_its_type(op: Operation, new: SSAValue | Operation | None) -> SSAValue | Operation | None:
+    """Return `new`, but None if its type is not that of `op`, which may state extents that no rule
+    finds.
+    """
+    if new is None or SSAValue.get(new).type == op.results[0].type:
+        return new
+    if isinstance(new, Operation):
+        for made in reversed(_made(new)):
+            made.erase()
+    return None
 
 
 def _made(op: Operation) -> list[Operation]:

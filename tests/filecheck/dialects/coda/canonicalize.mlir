@@ -166,3 +166,25 @@ func.func @selected(%x: tensor<3x1x8xbf16>, %ids: tensor<?xi64>) -> (tensor<?x8x
 // CHECK-NEXT:   %c_2 = coda.cast %c_1 : (tensor<?x8xbf16>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %c_2, %c_1 : tensor<?x8xf32>, tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Extents that an operator states, and no rule finds, stay.
+
+func.func @stated(%x: tensor<3x8xbf16>, %ids: tensor<?xi64>, %z: tensor<?x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8x2xf32>) {
+  %a = coda.cast %x : (tensor<3x8xbf16>) -> tensor<3x8xf32>
+  %b = coda.index %a, %ids {dim = 0 : i64} : (tensor<3x8xf32>, tensor<?xi64>) -> tensor<2x8xf32>
+  %c = coda.concat %z {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<2x8xf32>
+  %d = coda.transpose %z {perm = [1 : i64, 0 : i64]} : (tensor<?x8xf32>) -> tensor<8x?xf32>
+  %e = coda.transpose %d {perm = [0 : i64, 1 : i64]} : (tensor<8x?xf32>) -> tensor<8x2xf32>
+  func.return %b, %c, %e : tensor<2x8xf32>, tensor<2x8xf32>, tensor<8x2xf32>
+}
+
+// CHECK:      func.func @stated(%x: tensor<3x8xbf16>, %ids: tensor<?xi64>, %z: tensor<?x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8x2xf32>) {
+// CHECK-NEXT:   %a = coda.cast %x : (tensor<3x8xbf16>) -> tensor<3x8xf32>
+// CHECK-NEXT:   %b = coda.index %a, %ids {dim = 0 : i64} : (tensor<3x8xf32>, tensor<?xi64>) -> tensor<2x8xf32>
+// CHECK-NEXT:   %c = coda.concat %z {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<2x8xf32>
+// CHECK-NEXT:   %d = coda.transpose %z {perm = [1 : i64, 0 : i64]} : (tensor<?x8xf32>) -> tensor<8x?xf32>
+// CHECK-NEXT:   %e = coda.transpose %d {perm = [0 : i64, 1 : i64]} : (tensor<8x?xf32>) -> tensor<8x2xf32>
+// CHECK-NEXT:   func.return %b, %c, %e : tensor<2x8xf32>, tensor<2x8xf32>, tensor<8x2xf32>
+// CHECK-NEXT: }
