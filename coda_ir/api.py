@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, get_args, overload
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.results import Results as Results, unpack as unpack
 from coda_ir.compiled import CompiledFunction as CompiledFunction
-from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.diagnostics import CodaError, expect_kind, expect_names
 from coda_ir.executables import start
 from coda_ir.functions import find_entry as find_entry
 from coda_ir.launching.compile_jobs import compile_jobs
@@ -186,6 +186,7 @@ def compile(
     stream_logits: int | None = None,
     fuse_gradient_accumulation: bool = False,
     accept: Accept | None = None,
+    **unknown: object,
 ) -> CompiledFunction | TrainableFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
@@ -225,6 +226,7 @@ def compile(
 
     Raises CodaError for invalid input.
     """
+    expect_names(unknown, ["entry", "constants", "training", *TrainingOptions.__annotations__])
     tuning = _tuning(tune, target)
     origin = _origin(program, constants, numerics)
     _check_folding(fold_weights, training=training)

@@ -73,7 +73,16 @@ class CompiledFunction(NotCopied):
     def prepare(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
         """Do the work of the first call ahead of time. A tuned function is tuned for `sizes` of
         symbols if all are given.
+
+        Raises CodaError for sizes that no call has.
         """
+        from coda_ir.calls.checks import check_sizes
+
+        check_sizes(sizes, self.signature)
+        self.prepare_checked(sizes)
+
+    def prepare_checked(self, sizes: Mapping[str, int]) -> None:
+        """Prepare for checked sizes, which may be those of other functions, too."""
         _ = self._arguments
         self.executable.prepare(sizes)
 

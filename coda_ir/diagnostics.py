@@ -199,6 +199,15 @@ def closest(name: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6
     return f"did you mean '{matches[0]}'?" if matches else otherwise
 
 
+def expect_names(options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise CodaError for an option whose name is not known."""
+    known = list(known)
+    for name in options:
+        if name not in known:
+            remedy = closest(name, known, f"use {', '.join(known)}")
+            raise CodaError(f"unknown option '{name}'", remedy)
+
+
 def counted(number: int, noun: str) -> str:
     """Return `1 file`, `2 files`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

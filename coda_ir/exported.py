@@ -18,7 +18,7 @@ from coda_ir.calls.arguments import TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.devices import resolve_device
-from coda_ir.diagnostics import CodaError, closest, expect_kind
+from coda_ir.diagnostics import CodaError, expect_kind, expect_names
 from coda_ir.mlir.writer import located_text
 from coda_ir.notebook import html_of
 from coda_ir.options import ProgramOptions, TrainingOptions
@@ -196,13 +196,12 @@ class CompiledModel:
 
 def _check_names(options: Mapping[str, object]) -> None:
     """Raise CodaError for an option that `compile` does not have: that is no defect."""
-    known = list(ProgramOptions.__annotations__)
+    known = ProgramOptions.__annotations__
     for name in options:
-        if name not in known:
-            remedy = closest(name, known, f"use {', '.join(known)}")
-            if name in ("training", *TrainingOptions.__annotations__):
-                remedy = "train with torch.compile, or compile the module: exported.module"
+        if name in ("training", *TrainingOptions.__annotations__) and name not in known:
+            remedy = "train with torch.compile, or compile the module: exported.module"
             raise CodaError(f"unknown option '{name}'", remedy)
+    expect_names(options, known)
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:

@@ -172,8 +172,7 @@ def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:
 
 
 def _not_a_tensor(spec: TensorSpec, value: object) -> ArgumentTypeError:
-    name = type(value).__name__
-    kind = "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    kind = "None" if value is None else f"of type {type(value).__name__}"
     remedy = f"convert it with torch.as_tensor({spec.name})"
     if value is None:
         remedy = f"pass {spec}; a program without this operand leaves it out of its text"
@@ -245,8 +244,8 @@ def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> TransformedArgumentE
             "vmap, training=True and backward() that of grad",
         )
     return TransformedArgumentError(
-        f"argument {spec.name} is a {type(tensor).__name__}, expected a tensor with elements in "
-        "memory",
+        f"argument {spec.name} is of type {type(tensor).__name__}, expected a tensor with elements "
+        "in memory",
         "pass a plain torch.Tensor; where PyTorch traces the caller (torch.export, make_fx), make "
         "the call a torch.library.custom_op",
     )

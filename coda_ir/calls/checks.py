@@ -17,6 +17,7 @@ from coda_ir.calls.arguments import (
     TensorSpec,
     may_have_tangents,
 )
+from coda_ir.diagnostics import CodaError, closest
 
 Check = Callable[..., bool]
 """A check that the arguments of a call, by position, fit."""
@@ -63,6 +64,20 @@ def symbol_places(signature: Signature) -> dict[str, tuple[int, int]]:
             if isinstance(dim, str):
                 places.setdefault(dim, (index, axis))
     return places
+
+
+def check_sizes(sizes: Mapping[str, object], signature: Signature) -> None:
+    """Raise CodaError for a size that no call has: of another symbol, or no number of elements."""
+    symbols = symbol_places(signature)
+    for symbol, size in sizes.items():
+        if symbol not in symbols:
+            known = ", ".join(symbols) or "none"
+            raise CodaError(
+                f"'{symbol}' is no symbol of {signature.name}",
+                closest(str(symbol), symbols, f"its symbols are {known}"),
+            )
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise CodaError(f"the size {symbol} is {size!r}", "use a number of elements")
 
 
 def make_check(signature: Signature, device: torch.device, *, trainable: bool = False) -> Check:

@@ -22,7 +22,7 @@ from xdsl.dialects.func import FuncOp
 
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.arguments import Signature, TensorSpec
-from coda_ir.calls.checks import CallCheck
+from coda_ir.calls.checks import CallCheck, check_sizes
 from coda_ir.calls.results import NotCopied, unpack
 from coda_ir.compiled import CompiledFunction
 from coda_ir.context import make_context
@@ -140,8 +140,9 @@ class TrainableFunction(NotCopied):
         `sizes` of symbols are the sizes for which a new pair is optimized: the pair serves all
         sizes, but the best choice of saved values depends on them. `accept` is called with the
         estimates of a new pair before it is emitted; exceptions that it raises propagate. Raises
-        CodaError if a name is not an argument with a gradient.
+        CodaError if a name is not an argument with a gradient, and for sizes that no call has.
         """
+        check_sizes(sizes or {}, self.signature)
         if wrt is None:
             if self._latest is not None:
                 return self._latest
@@ -179,8 +180,8 @@ class TrainableFunction(NotCopied):
         count, is_fused = len(self.signature.results), self.fuse_gradient_accumulation
         pair = GradientPair(forward, backward, count, specialize, fuse_accumulation=is_fused)
         pair.require(wrt)
-        forward.prepare(sizes)
-        backward.prepare(sizes)
+        forward.prepare_checked(sizes)
+        backward.prepare_checked(sizes)
         return pair
 
     def _comparison(self, lowering: Lowering | TunedLowerings) -> Estimates | None:
@@ -255,7 +256,7 @@ class TrainableFunction(NotCopied):
         """Do the work of the first call with gradients of `wrt` ahead of time; see `pair`."""
         pair = self.pair(wrt, sizes, accept)
         for function in (pair.forward, pair.backward):
-            function.prepare(sizes or {})
+            function.prepare_checked(sizes or {})
         pair.prepare_accumulation()
 
     def reference(

@@ -244,7 +244,10 @@ class TestWrongCall:
                 None,
                 r"argument x is None, .*\n  help: pass x: bfloat16\[B, T, 8\]; a program without",
             ),
-            (torch.nn.Linear(2, 2), r"argument x is a Linear, .*\n  help: pass .* as x.weight"),
+            (
+                torch.nn.Linear(2, 2),
+                r"argument x is of type Linear, .*\n  help: pass .* as x.weight",
+            ),
         ],
     )
     def test_no_tensor_at_all(self, rotate: CompiledFunction, value: object, message: str):
@@ -256,7 +259,8 @@ class TestWrongCall:
     def test_not_a_tensor(self, rotate: CompiledFunction, value: object):
         call = {**inputs(), "x": value}
         with pytest.raises(
-            ArgumentTypeError, match=r"argument x is an? \w+, .*\n  help: convert it with torch.as_"
+            ArgumentTypeError,
+            match=r"argument x is of type \w+, .*\n  help: convert it with torch.as_",
         ):
             rotate(**call)  # pyright: ignore[reportArgumentType]
 

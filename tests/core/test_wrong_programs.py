@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,42 @@ class TestWrongProgram:
         assert refused(lambda: coda_ir.load(nothing)) == (
             "the path is None\n  help: pass the name of a file .mlir"
         )
+
+
+class TestWrongOptions:
+    """Names and sizes that no function takes."""
+
+    @pytest.mark.parametrize(
+        "options, message",
+        [
+            ({"fuse": True}, "unknown option 'fuse'\n  help: use entry, constants, training"),
+            (
+                {"stream_logit": 2, "training": True},
+                "unknown option 'stream_logit'\n  help: did you mean 'stream_logits'?",
+            ),
+        ],
+    )
+    def test_an_option_of_another_name(self, options: dict[str, Any], message: str):
+        compile: Any = coda_ir.compile
+        assert refused(partial(compile, PROGRAM, **options)).startswith(message)
+
+    @pytest.mark.parametrize("training", [False, True])
+    @pytest.mark.parametrize(
+        "sizes, message",
+        [
+            ({"M": -3}, "the size M is -3\n  help: use a number of elements"),
+            ({"M": 2.5}, "the size M is 2.5\n  help: use a number of elements"),
+            ({"N": 3}, "'N' is no symbol of f\n  help: its symbols are M"),
+        ],
+    )
+    def test_sizes_that_no_call_has(self, training: bool, sizes: Any, message: str):
+        function = coda_ir.compile(PROGRAM, training=training, target="reference", device="cpu")
+        assert refused(lambda: function.prepare(sizes=sizes)) == message
+
+    def test_an_array_of_numpy(self):
+        function = coda_ir.compile(PROGRAM, target="reference", device="cpu")
+        array: Any = torch.ones(3, 8).numpy()
+        assert "argument x is of type ndarray, expected" in refused(lambda: function(array, array))
 
 
 class TestCallsOfPyTorch:

@@ -106,7 +106,7 @@ WRONG_CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda f, i, e: f(i.float(), e), "argument ids has element type float32"),
     (lambda f, i, e: f(i[0], e), "argument ids has shape"),
     (lambda f, i, e: f(i, {"bias": e["bias"][:2]}), "symbol time is bound to"),
-    (lambda f, i, e: f("text", e), "argument ids is a str"),
+    (lambda f, i, e: f("text", e), "argument ids is of type str"),
 ]
 
 
