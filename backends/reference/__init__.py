@@ -13,3 +13,4 @@ from coda_ir.backends.reference.interpreter import (
     trace_function as trace_function,
 )
 from coda_ir.backends.reference.numerics import Precision as Precision
+from coda_ir.backends.reference.torch_calls import first_topk as first_topk

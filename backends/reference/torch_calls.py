@@ -91,7 +91,7 @@ def _results(
         result = function(*arguments, **named)
     except torch.OutOfMemoryError:
         raise
-    except RuntimeError as error:
+    except (RuntimeError, IndexError, ValueError) as error:
         where = place(op).removeprefix(" at ")
         message = f"{op.callee.data} fails: {error}"
         raise CallError(f"{where}: {message}" if where else message) from error
@@ -154,7 +154,7 @@ def _histogram(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0)
     return torch.histc(values, bins, min, max).to(x.dtype)
 
 
-def _topk(
+def first_topk(
     x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Sequence[torch.Tensor]:
     """`torch.topk` that takes the first of equal elements, as the kernels do.
@@ -168,7 +168,7 @@ _IMPLEMENTED: Mapping[str, Callable[..., torch.Tensor | Sequence[torch.Tensor]]]
     FUSED_ATTENTION: fused_attention,
     FUSED_ATTENTION_GRAD: fused_attention_grad,
     "aten.histc.default": _histogram,
-    "aten.topk.default": _topk,
+    "aten.topk.default": first_topk,
 }
 """Operators that PyTorch leaves to devices other than those that it has kernels for, or partly
 undefined.

@@ -11,9 +11,12 @@ its results are wrong; a kernel that writes outside of a tensor changes them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+
+from coda_ir.backends.reference import first_topk
 
 GUARD = 4096
 """Elements before and after a tensor, at least; larger tensors have guards of their size."""
@@ -49,12 +52,27 @@ class _Guarded:
         return start, start + self.guard * size, end - self.guard * size, end
 
 
+class _Changed:
+    """A namespace in which some names have other values."""
+
+    def __init__(self, namespace: Any, **names: Any):
+        self._namespace = namespace
+        vars(self).update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._namespace, name)
+
+
 class GuardedMemory:
-    """A replacement for the module `torch` in an emitted module, whose allocations have guards."""
+    """A replacement for the module `torch` in an emitted module, whose allocations have guards, and
+    whose operators give what the reference backend gives where PyTorch leaves that open.
+    """
 
     def __init__(self) -> None:
         self.tensors: list[_Guarded] = []
         self._storages: set[int] = set()
+        topk = SimpleNamespace(default=first_topk)
+        self.ops = _Changed(torch.ops, aten=_Changed(torch.ops.aten, topk=topk))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)

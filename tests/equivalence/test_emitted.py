@@ -150,6 +150,14 @@ def test_any_level_is_compared_on_every_draw(passes: str):
     assert (watcher.compared, notes) == (len(DRAWS), [])
 
 
+def test_any_of_equal_elements_may_be_chosen():
+    """The kernels and the reference backend take the first one, PyTorch's topk takes some."""
+    # More than kernels choose, and 0 where x is negative.
+    text = "fn f(x: f32[M, 24]) -> i64[M, 20] {\n _, ids = topk(relu(x), 20)\n return ids\n}"
+    watcher, notes = check(text, "coda-to-gemm")
+    assert (watcher.compared, notes) == (len(DRAWS), [])
+
+
 def test_large_functions_are_run_once_or_not_at_all():
     watcher, notes = check(LINEAR, PASSES, sizes={"M": 2**15})
     assert (watcher.compared, notes) == (1, [])

@@ -306,6 +306,17 @@ def test_a_wrong_call_of_pytorch_is_located(
     assert message in capsys.readouterr().err
 
 
+def test_a_row_outside_of_a_tensor_is_located(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = """func.func @f(%x: tensor<4x8xf32>, %i: tensor<3xi64>) -> tensor<3x8xf32> {
+  %c = coda.constant {value = 10 : i64} : tensor<i64>
+  %j = coda.add %i, %c : (tensor<3xi64>, tensor<i64>) -> tensor<3xi64>
+  %y = coda.index %x, %j {dim = 0 : i64} : (tensor<4x8xf32>, tensor<3xi64>) -> tensor<3x8xf32>
+  func.return %y : tensor<3x8xf32>
+}"""
+    assert main([write(tmp_path, text), "--run"]) == 1
+    assert "4:8: error[E0902]: aten.index.Tensor fails: index 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["", "// Nothing.\n"])
 def test_empty_input(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]):
     assert main([write(tmp_path, text), "-p", "coda-to-gemm,schedule"]) == 0
