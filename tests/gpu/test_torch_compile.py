@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.small_llama import VOCABULARY, small_llama, transformers
 from support.torch_compile import spectrum
 from torch import nn
 
@@ -15,14 +16,11 @@ from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler
 from coda_ir.launching.cuda_graphs import CudaRecorder
 
-# Neither transformers nor torch.compile has complete types.
-transformers: Any = pytest.importorskip("transformers")
+# torch.compile has no complete types.
 torch_compile: Any = import_module("torch").compile
 counters: Any = import_module("torch._dynamo.utils").counters
 
 pytestmark = pytest.mark.gpu
-
-VOCABULARY = 128
 
 
 @pytest.fixture(autouse=True)
@@ -49,19 +47,6 @@ def fallbacks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return graphs
 
 
-def llama(dtype: torch.dtype = torch.bfloat16) -> Any:
-    config = transformers.LlamaConfig(
-        hidden_size=256,
-        intermediate_size=704,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=VOCABULARY,
-        max_position_embeddings=512,
-    )
-    return transformers.LlamaForCausalLM(config).eval().to("cuda", dtype)
-
-
 def tokens(*shape: int) -> torch.Tensor:
     return torch.randint(0, VOCABULARY, shape, device="cuda")
 
@@ -72,7 +57,7 @@ def compiled(model: Any, *, dynamic: bool | None = None, **options: Any) -> Any:
 
 
 def test_forward_is_as_exact_as_eager(fallbacks: list[object]):
-    model, ids = llama(), tokens(2, 96)
+    model, ids = small_llama(), tokens(2, 96)
     fast = compiled(model)
     with torch.no_grad():
         got, eager = (f(ids, use_cache=False).logits for f in (fast, model))
@@ -82,7 +67,7 @@ def test_forward_is_as_exact_as_eager(fallbacks: list[object]):
 
 
 def test_no_recompilation_per_length(fallbacks: list[object]):
-    model = llama()
+    model = small_llama()
     fast = compiled(model, dynamic=True)
     with torch.no_grad():
         for length in (5, 16, 17, 33, 64, 100, 128, 200, 255, 256):
@@ -95,7 +80,7 @@ def test_no_recompilation_per_length(fallbacks: list[object]):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_training(dtype: torch.dtype, fallbacks: list[object]):
-    model = llama(dtype).train()
+    model = small_llama(dtype).train()
     fast = compiled(model)
     ids = tokens(2, 64)
     gradients: list[list[torch.Tensor]] = []
@@ -112,8 +97,8 @@ def test_training(dtype: torch.dtype, fallbacks: list[object]):
 
 
 def test_optimizer_steps_are_followed():
-    model = llama(torch.float32).train()
-    twin = llama(torch.float32).train()
+    model = small_llama(torch.float32).train()
+    twin = small_llama(torch.float32).train()
     twin.load_state_dict(model.state_dict())
     fast, ids = compiled(model), tokens(2, 32)
     losses: list[list[float]] = []
@@ -132,7 +117,7 @@ def test_optimizer_steps_are_followed():
 
 
 def test_autocast(fallbacks: list[object]):
-    model, ids = llama(torch.float32), tokens(2, 48)
+    model, ids = small_llama(torch.float32), tokens(2, 48)
     fast = compiled(model)
     with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
         got, eager = (f(ids, use_cache=False).logits for f in (fast, model))
@@ -168,7 +153,7 @@ def decode(function: Any, cache: Any, prompt: torch.Tensor, steps: int) -> torch
 @pytest.mark.parametrize("cuda_graphs", [False, True])
 @pytest.mark.parametrize("kind", ["DynamicCache", "StaticCache"])
 def test_decoding_with_a_cache(kind: str, cuda_graphs: bool, fallbacks: list[object]):
-    model = llama(torch.float32)
+    model = small_llama(torch.float32)
     sizes = {"max_cache_len": 64} if kind == "StaticCache" else {}
 
     def cache() -> Any:
@@ -200,7 +185,7 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 class TestReduceOverhead:
     def test_results_are_right_and_kept(self, captures: list[object]):
-        model = llama()
+        model = small_llama()
         fast = torch_compile(model, backend="coda", mode="reduce-overhead")
         with torch.no_grad():
             inputs = [tokens(2, 40) for _ in range(6)]
@@ -211,7 +196,7 @@ class TestReduceOverhead:
         assert len(captures) == 1
 
     def test_each_size_has_its_graph(self, captures: list[object]):
-        model = llama()
+        model = small_llama()
         fast = compiled(model, cuda_graphs=True, dynamic=True)
         with torch.no_grad():
             for _ in range(3):
@@ -223,7 +208,7 @@ class TestReduceOverhead:
         assert counters["stats"]["unique_graphs"] <= 2
 
     def test_updates_of_weights_are_followed(self, captures: list[object]):
-        model, ids = llama(), tokens(2, 40)
+        model, ids = small_llama(), tokens(2, 40)
         fast = compiled(model, cuda_graphs=True)
 
         def check() -> None:

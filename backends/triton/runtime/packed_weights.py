@@ -48,7 +48,7 @@ class PackedWeights:
         if not alive or state != self.state(tensors):
             return None
         if packed.is_cuda:
-            # Whoever drops the entry leaves the memory to this stream for as long as it reads it.
+            # Once the entry is dropped, its memory is not reused before this stream has read it.
             packed.record_stream(torch.cuda.current_stream(packed.device))
         return packed
 
