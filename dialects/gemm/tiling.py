@@ -338,7 +338,8 @@ def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
     """Return whether registers are left for column sums that wait for other parts."""
     # Where a warp of its own moves tiles, these take none.
     are_moved = schedule.is_warp_specialized and not schedule.alternates
-    if not is_heavy(segment) or (are_moved and _reductions(segment) == 1):
+    is_small = schedule.accumulators < 128
+    if not is_heavy(segment) or (are_moved and (is_small or _reductions(segment) == 1)):
         return True
     # What waits of a float64 takes no more than what stores one for each part.
     return any(type.element_type == f64 for _, type in segment.results)
