@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, Signedness
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
@@ -42,7 +42,8 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
         case coda.SortOp() as op:
             return bound_of(op.x, shapes)
         case coda.CastOp() as op if isinstance(element_type_of(op.operand), IntegerType):
-            return bound_of(op.operand, shapes)
+            bound = bound_of(op.operand, shapes)
+            return bound if _is_kept(bound, element_type_of(op.result)) else None
         case FloorDivideOp() as op if isinstance(op.rhs.owner, coda.ConstantOp):
             bound = bound_of(op.lhs, shapes)
             return None if bound is None else _quotient(bound, op.rhs.owner.number)
@@ -50,6 +51,16 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
             return bound_of(op.operands[0], shapes)
         case _:
             return None
+
+
+def _is_kept(bound: SymbolicSize | None, type: Attribute) -> bool:
+    """Return whether no number below `bound` becomes negative in an integer type: a narrow one takes
+    the lowest bits. Sizes are below 2^31.
+    """
+    if bound is None or not isinstance(type, IntegerType):
+        return False
+    width, is_unsigned = type.width.data, type.signedness.data == Signedness.UNSIGNED
+    return width >= 32 or is_unsigned or (not bound.symbols and int(bound) <= 2 ** (width - 1))
 
 
 def _quotient(bound: SymbolicSize, divisor: float) -> SymbolicSize | None:

@@ -140,3 +140,37 @@ func.func @blocks(%x: tensor<?x3x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xb
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] fuse-gather: coda.index: copies the selected elements for a GEMM; failed condition: the ids select rows of a matrix; costs 104*d1 bytes
+
+// -----
+
+// Numbers of 200 rows in eight bits: those from 128 on are negative.
+
+func.func @wrapped(%x: tensor<200x8xbf16>, %s: tensor<200xf32>, %w: tensor<16x8xbf16>) -> tensor<200x16xbf16> {
+  %values, %order = coda.sort %s {dim = 0 : i64, descending = true} : (tensor<200xf32>) -> (tensor<200xf32>, tensor<200xi64>)
+  %narrow = coda.cast %order : (tensor<200xi64>) -> tensor<200xi8>
+  %ids = coda.cast %narrow : (tensor<200xi8>) -> tensor<200xi64>
+  %rows = coda.index %x, %ids {dim = 0 : i64} : (tensor<200x8xbf16>, tensor<200xi64>) -> tensor<200x8xbf16>
+  %y = gemm.fused %rows : tensor<200x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<200x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %y : tensor<200x16xbf16>
+}
+
+// CHECK:      func.func @wrapped(
+// CHECK-NEXT:   %values, %order = coda.sort %s {dim = 0 : i64, descending = true} : (tensor<200xf32>) -> (tensor<200xf32>, tensor<200xi64>)
+// CHECK-NEXT:   %narrow = coda.cast %order : (tensor<200xi64>) -> tensor<200xi8>
+// CHECK-NEXT:   %ids = coda.cast %narrow : (tensor<200xi8>) -> tensor<200xi64>
+// CHECK-NEXT:   %rows = coda.index %x, %ids {dim = 0 : i64} : (tensor<200x8xbf16>, tensor<200xi64>) -> tensor<200x8xbf16>
+// CHECK-NEXT:   %y = gemm.fused %rows : tensor<200x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<200x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<200x16xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an invalid id in %ids; failed condition: the ids are known to be valid row numbers, such as those of a sort; costs 8000 bytes
