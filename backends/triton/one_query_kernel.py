@@ -39,8 +39,8 @@ STEP_BYTES = 16384
 MOST_KEYS = 64
 """Of a step, so that scores and sums fit in registers."""
 
-MOST_SPLITS = 32
-"""Programs of a head, at most."""
+MOST_SPLITS, UNROLLED_SPLITS = 32, 8
+"""Programs of a head, at most, and those whose sums are loaded at once."""
 
 
 @dataclass(frozen=True)
@@ -294,18 +294,21 @@ def _shared(tiling: _Tiling, result: list[str], helpers: set[str]) -> list[str]:
         return result
     width = tiling.of_values.width
     helpers |= {"store_partial", "is_last_of_tile", "combine_attended"}
+    # The loads of a few parts do not wait for one another.
+    is_short = tiling.splits <= UNROLLED_SPLITS
+    parts = "tl.static_range(SPLITS)" if is_short else "tl.range(0, SPLITS, num_stages=1)"
     combined = [
         *_nothing(tiling),
-        "for part in tl.range(0, SPLITS, num_stages=1):",
+        f"for part in {parts}:",
         "    of_part = partials + part * PARTIALS",
-        "    acc, largest, total = combine_attended(acc, largest, total, of_part)",
+        "    acc, largest, total = combine_attended(acc, largest, total, of_part, is_query)",
         *result,
     ]
     return [
         f"PARTIALS: tl.constexpr = {tiling.partials}",
         "partials = partials_ptr + head * (SPLITS * PARTIALS)",
         "own = partials + split * PARTIALS",
-        "store_partial(own, acc, query >= 0)",
+        "store_partial(own, acc, is_query)",
         f"tl.store(own + {MOST_QUERIES * width} + query, largest)",
         f"tl.store(own + {MOST_QUERIES * (width + 1)} + query, total)",
         "if is_last_of_tile(counters_ptr + head, SPLITS):",

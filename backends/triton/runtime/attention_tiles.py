@@ -37,7 +37,7 @@ def attend_keys(acc, largest, total, scores, values):
 
 
 @triton.jit
-def combine_attended(acc, largest, total, pointer):
+def combine_attended(acc, largest, total, pointer, row_mask):
     """The sums of attention with those of other keys, which begin at `pointer`."""
     row = tl.arange(0, acc.shape[0])
     statistics = pointer + acc.shape[0] * acc.shape[1] + row
@@ -47,7 +47,8 @@ def combine_attended(acc, largest, total, pointer):
     before, after = tl.exp(largest - shift), tl.exp(other - shift)
     total = total * before + after * tl.load(statistics + acc.shape[0], cache_modifier=".cg")
     place = pointer + row[:, None] * acc.shape[1] + tl.arange(0, acc.shape[1])[None, :]
-    acc = acc * before[:, None] + after[:, None] * tl.load(place, cache_modifier=".cg")
+    others = tl.load(place, mask=row_mask[:, None], other=0.0, cache_modifier=".cg")
+    acc = acc * before[:, None] + after[:, None] * others
     return acc, most, total
 
 
