@@ -1,4 +1,4 @@
-"""Pass `fuse-finalize`: pointwise operators on row statistics move into the finalize."""
+"""Pass `fuse-finalize`: pointwise operators on combined partials move into the finalize."""
 
 from collections.abc import Sequence
 
@@ -21,19 +21,21 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
 from coda_ir.passes.support.editing import is_of_numbers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 
 
 class FuseFinalizePass(FunctionPass):
-    """Fuses code on combined partials, row by row, into the finalize that combines them.
+    """Fuses code on combined partials into the finalize that combines them.
 
         %s = gemm.finalize row (add %p) { yield sum }        %r = gemm.finalize row (add %p) {
         %m = coda.mul %s, %c                           ->      yield rsqrt(sum · c)
         %r = coda.rsqrt %m                                   }
 
     Legal iff every operand is a result of the finalize, a constant, or a column or scalar that
-    does not depend on it. Two finalizes become one where neither depends on the other, and their
+    does not depend on it. Code on a reshaped result of `gemm.finalize col` is applied to the
+    result, and reshaped. Two finalizes become one where neither depends on the other, and their
     results meet, or one kernel gives sums of the same columns to both.
     """
 
@@ -42,6 +44,7 @@ class FuseFinalizePass(FunctionPass):
             _join_sibling(op, rewriter)
         for op in rewriter.ops:
             if is_pointwise(op):
+                op = _on_columns(op, rewriter)
                 _join_producers(op, rewriter)
                 finalize = _producer(op, rewriter.order)
                 if finalize is not None:
@@ -129,10 +132,33 @@ def _move_code(source: Block, target: Block, arguments: Sequence[SSAValue]) -> l
     return yielded
 
 
+def _on_columns(op: Operation, rewriter: FunctionRewriter) -> Operation:
+    """Apply `op` to the vector of which it reads a reshape, and reshape its result, where a
+    finalize over columns made the vector; return `op` itself otherwise.
+    """
+    view, *others = [value for value in op.operands if not _is_constant(value)] or [None]
+    if view is None or any(value is not view for value in others):
+        return op
+    source = defined_by(view, coda.ReshapeOp)
+    if source is None or not isinstance(source.x.owner, FinalizeOp):
+        return op
+    (result,), vector = op.results, source.x
+    if len(shape_of(vector)) != 1 or shape_of(result) != shape_of(view):
+        return op
+    insert = rewriter.before(op)
+    operands = [vector if value is view else value for value in op.operands]
+    made = insert.again(op, operands, shape_of(vector))
+    rewriter.replace(op, insert.reshape(made, shape_of(result)))
+    if not source.result.uses:
+        rewriter.order.erase(source)
+    assert isinstance(made.owner, Operation)
+    return made.owner
+
+
 def _producer(op: Operation, order: BlockOrder) -> FinalizeOp | None:
     for operand in op.operands:
         finalize = operand.owner
-        if not isinstance(finalize, FinalizeOp) or finalize.axis.data != "row":
+        if not isinstance(finalize, FinalizeOp):
             continue
         domain = shape_of(operand)
         outside = [v for v in op.operands if v not in finalize.outputs and not _is_constant(v)]

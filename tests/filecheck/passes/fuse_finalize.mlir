@@ -341,3 +341,42 @@ func.func @extent(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %z, %y : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Code on a reshaped result of columns.
+
+func.func @of_columns(%x: tensor<?x8xf32>) -> tensor<8x1xf32> {
+  %partial = gemm.map tile(%x : tensor<?x8xf32>)
+      -> (partial_col<max> : tensor<?x8xf32>) {
+    ^bb0(%0: f32):
+      gemm.yield %0 : f32
+    }
+  %m = gemm.finalize col (max %partial : tensor<?x8xf32>) -> (tensor<8xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %c = coda.reshape %m : (tensor<8xf32>) -> tensor<8x1xf32>
+  %two = coda.constant {value = 2.000000e+00 : f64} : tensor<f32>
+  %d = coda.div %c, %two : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
+  %s = coda.mul %d, %d : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1xf32>
+  func.return %s : tensor<8x1xf32>
+}
+
+// CHECK:      func.func @of_columns(
+// CHECK-NEXT:   %partial = gemm.map tile(%x : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (partial_col<max> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%0: f32):
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = gemm.finalize col (max %partial : tensor<?x8xf32>) -> (tensor<8xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     %1 = arith.constant 2.000000e+00 : f32
+// CHECK-NEXT:     %2 = arith.divf %0, %1 : f32
+// CHECK-NEXT:     %3 = arith.mulf %2, %2 : f32
+// CHECK-NEXT:     gemm.yield %3 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %two = coda.constant {value = 2.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %s_1 = coda.reshape %s : (tensor<8xf32>) -> tensor<8x1xf32>
+// CHECK-NEXT:   func.return %s_1 : tensor<8x1xf32>
+// CHECK-NEXT: }

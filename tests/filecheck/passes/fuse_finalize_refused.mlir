@@ -104,28 +104,6 @@ func.func @table(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %t: tensor<4x1xf32
 
 // -----
 
-// Partials over the rows.
-
-func.func @columns(%p: tensor<?x8xf32>) -> tensor<8xf32> {
-  %s = gemm.finalize col (add %p : tensor<?x8xf32>) -> (tensor<8xf32>) {
-  ^bb0(%a: f32):
-    gemm.yield %a : f32
-  }
-  %e = coda.exp %s : (tensor<8xf32>) -> tensor<8xf32>
-  func.return %e : tensor<8xf32>
-}
-
-// CHECK:      func.func @columns(
-// CHECK-NEXT:   %s = gemm.finalize col (add %p : tensor<?x8xf32>) -> (tensor<8xf32>) {
-// CHECK-NEXT:   ^bb0(%a: f32):
-// CHECK-NEXT:     gemm.yield %a : f32
-// CHECK-NEXT:   }
-// CHECK-NEXT:   %e = coda.exp %s : (tensor<8xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   func.return %e : tensor<8xf32>
-// CHECK-NEXT: }
-
-// -----
-
 // One finalize needs what the other one gives.
 
 func.func @one_after_the_other(%p: tensor<?x?xf32>, %x: tensor<?x8xf32>) -> tensor<?x1xf32> {
@@ -170,4 +148,38 @@ func.func @one_after_the_other(%p: tensor<?x?xf32>, %x: tensor<?x8xf32>) -> tens
 // CHECK-NEXT:     gemm.yield %5 : f32
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %r : tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The columns of a row and of a reshape meet.
+
+func.func @other_columns(%x: tensor<?x8xf32>, %y: tensor<8x1xf32>) -> tensor<8x1xf32> {
+  %partial = gemm.map tile(%x : tensor<?x8xf32>)
+      -> (partial_col<max> : tensor<?x8xf32>) {
+    ^bb0(%0: f32):
+      gemm.yield %0 : f32
+    }
+  %m = gemm.finalize col (max %partial : tensor<?x8xf32>) -> (tensor<8xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %c = coda.reshape %m : (tensor<8xf32>) -> tensor<8x1xf32>
+  %s = coda.mul %c, %y : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1xf32>
+  func.return %s : tensor<8x1xf32>
+}
+
+// CHECK:      func.func @other_columns(
+// CHECK-NEXT:   %partial = gemm.map tile(%x : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (partial_col<max> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%0: f32):
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %m = gemm.finalize col (max %partial : tensor<?x8xf32>) -> (tensor<8xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %c = coda.reshape %m : (tensor<8xf32>) -> tensor<8x1xf32>
+// CHECK-NEXT:   %s = coda.mul %c, %y : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1xf32>
+// CHECK-NEXT:   func.return %s : tensor<8x1xf32>
 // CHECK-NEXT: }
