@@ -54,8 +54,8 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
 
 
 def _is_kept(bound: SymbolicSize | None, type: Attribute) -> bool:
-    """Return whether no number below `bound` becomes negative in an integer type: a narrow one takes
-    the lowest bits. Sizes are below 2^31.
+    """Return whether no number below `bound` becomes negative in an integer type: a narrow one
+    takes the lowest bits. Sizes are below 2^31.
     """
     if bound is None or not isinstance(type, IntegerType):
         return False

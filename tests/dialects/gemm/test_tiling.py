@@ -114,3 +114,19 @@ def test_partial_tiles_of_a_result():
     op = fused_of(20, 33, schedule=schedule(16))
     assert partial_tiles(op, 0) == 5
     assert group_sizes(segment_of(48, group=12)) == [12]
+
+
+@pytest.mark.parametrize(("bn", "partials"), [(128, 4), (256, 8)])
+def test_sums_of_two_kinds_are_combined_over_parts_where_registers_are_left(bn: int, partials: int):
+    module = parse_mlir("""
+        func.func @f(%x: tensor<?x64xbf16>, %w: tensor<512x64xbf16>) {
+          %r, %s = gemm.fused %x : tensor<?x64xbf16> columns(%w : tensor<512x64xbf16>)
+              -> (partial_row<add> : tensor<?x?xf32>, partial_row<max> : tensor<?x?xf32>) {
+          ^epilogue(%a: f32):
+            gemm.yield %a, %a : f32, f32
+          }
+          func.return
+        }""")
+    (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
+    tiled = ScheduleAttr.get("warp_specialized", (128, bn, 64), warps=8, stages=3)
+    assert row_partial_tiles(op.segments()[0], tiled) == partials
