@@ -5,15 +5,13 @@
     python benchmarks/layer.py --parts forward --schedule mainloop=tma --schedule pdl=true
     CODA_DIRECT_LAUNCH=0 python benchmarks/layer.py --parts forward --time 64    # host time
 
-coda, PyTorch eager, torch.compile, Liger and XLA where they are installed, and the GEMMs of cuBLAS
+coda, PyTorch eager, torch.compile, Liger where it is installed, and the GEMMs of cuBLAS
 alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal data, weights scaled
 by 1/sqrt(K). Results and gradients of all variants are compared with float64 in the same run.
-PyTorch and XLA get packed gate/up and q/k/v weights, which suits them best. `--variants all` adds
+PyTorch gets packed gate/up and q/k/v weights, which suits it best. `--variants all` adds
 what measures alternatives: torch.compile's max-autotune, for two minutes, and coda with tuning, for
 at most a minute of the forward and one of the training, and coda with folded weights, which takes
-part in the forward alone. Liger's backward overwrites what was saved, and is not timed alone. XLA's
-backward alone is a program of its own, which begins with what JAX's differentiation saves; with the
-forward it is one program. Its peak of memory is what XLA plans.
+part in the forward alone. Liger's backward overwrites what was saved, and is not timed alone.
 """
 
 import argparse
@@ -84,7 +82,7 @@ class Comparison:
         results: dict[str, Sequence[torch.Tensor]] = {}
         seconds = found.first_call_s.setdefault("forward", {})
         for name, variant in self.variants.items():
-            _, first = harness.timed(lambda v=variant: v.finish(v.forward()))
+            _, first = harness.timed(variant.forward)
             seconds[name] = variant.compile_s + first
             results[name] = variant.forward()
         found.errors["results"] = check(results, self.inputs)
@@ -94,10 +92,10 @@ class Comparison:
             if self.inputs["y"].is_cuda:
                 gemms = float8_gemms(pack(self.inputs), self.shape, recipe)
                 candidates[f"4 {GEMMS}, float8 {recipe}"] = gemms
-        candidates |= {name: each.timed(each.forward) for name, each in self.variants.items()}
+        candidates |= {name: each.forward for name, each in self.variants.items()}
         found.timings["forward"] = harness.time_interleaved(candidates, rounds=self.rounds)
-        own = {n: each.forward for n, each in self.variants.items() if each.xla is None}
-        found.host_us = harness.host_microseconds(own, rounds=self.rounds)
+        forwards = {name: each.forward for name, each in self.variants.items()}
+        found.host_us = harness.host_microseconds(forwards, rounds=self.rounds)
 
     def training(self, found: Measurement) -> None:
         """Measure the backward of one forward, and forward and backward together."""
@@ -113,7 +111,7 @@ class Comparison:
         for name, variant in self.trained.items():
             alone = variant.backward(upstream)
             if alone is not None:
-                backwards[name] = variant.timed(alone)
+                backwards[name] = alone
         found.timings["backward"] = harness.time_interleaved(backwards, rounds=self.rounds)
         found.timings["forward + backward"] = harness.time_interleaved(steps, rounds=self.rounds)
 
@@ -126,11 +124,11 @@ class Comparison:
         errors = found.errors.setdefault("gradients", {})
         for name, variant in self.trained.items():
             seeds = variant.seeds(upstream)
-            _, seconds[name] = harness.timed(lambda v=variant, s=seeds: v.finish(v.step(s)))
+            _, seconds[name] = harness.timed(lambda v=variant, s=seeds: v.step(s))
             errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
             seeds = variant.seeds(upstream)
-            steps[name] = variant.timed(lambda v=variant, seeds=seeds: v.step(seeds))
-            found.peak_gib[name] = variant.peak_gib(seeds)
+            steps[name] = lambda v=variant, seeds=seeds: v.step(seeds)
+            found.peak_gib[name] = harness.peak_memory(steps[name])
             harness.release_memory()
         return steps
 

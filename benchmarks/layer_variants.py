@@ -1,4 +1,4 @@
-"""Implementations of the layer between two attentions: coda, PyTorch, torch.compile, Liger, XLA."""
+"""Implementations of the layer between two attentions: coda, PyTorch, torch.compile, Liger."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +16,13 @@ from float8_layer import (
     inductor_layer,
     trained_layer,
 )
-from harness import Candidate, Queued, peak_memory, timed, torch_compile
+from harness import Candidate, timed, torch_compile
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
-from xla_layer import XlaLayer
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
 
-CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
+CODA, EAGER, COMPILED = "coda", "eager", "torch.compile"
 CODA_TUNED, MAX_AUTOTUNE, LIGER = "coda + tuning", "max-autotune", "Liger"
 CODA_FOLDED, CODA_GRAPH = "coda + folded weights", "coda + CUDA graph"
 FLOAT8 = {f"coda + float8 {recipe}": recipe for recipe in RECIPES}
@@ -38,10 +37,10 @@ COMPILED_TRAINED = {
 }
 """torch.compile in float8 with gradients, and whether those of weights are in float8, too."""
 VARIANTS = (
-    *(CODA, CODA_TUNED, CODA_FOLDED, CODA_GRAPH, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA),
+    *(CODA, CODA_TUNED, CODA_FOLDED, CODA_GRAPH, EAGER, COMPILED, MAX_AUTOTUNE, LIGER),
     *(*FLOAT8, *COMPILED_FLOAT8, *FLOAT8_TRAINED, *COMPILED_TRAINED),
 )
-UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
+UNASKED = (CODA, EAGER, COMPILED, LIGER)
 """Without what measures alternatives, for minutes, and what keeps copies of weights."""
 
 grad: Any = torch.autograd.grad  # has no complete types
@@ -62,8 +61,6 @@ class Variant:
     """True if a step changes the gradients that it is given."""
     compile_s: float = 0.0
     """Seconds spent on the forward before its first call."""
-    xla: XlaLayer | None = None
-    """What XLA runs, in a queue of its own."""
     is_trained: bool = True
     """True if it has gradients."""
 
@@ -71,27 +68,10 @@ class Variant:
         """Return gradients of the results for a step to use."""
         return [x.clone() for x in upstream] if self.overwrites else upstream
 
-    def finish(self, result: Any) -> None:
-        """Wait for the results of a call that does not run on PyTorch's stream."""
-        if self.xla is not None:
-            self.xla.wait(result)
-
-    def timed(self, call: Candidate) -> Candidate:
-        """Return a call of this variant in a form that can be timed."""
-        return call if self.xla is None else Queued(call, self.finish)
-
-    def peak_gib(self, upstream: Sequence[torch.Tensor]) -> float | None:
-        """Return the GiB that a step needs at its peak; None if unknown."""
-        if self.xla is not None:
-            return self.xla.peak_gib(upstream)
-        return peak_memory(lambda: self.step(upstream))
-
     def backward(self, upstream: Sequence[torch.Tensor]) -> Candidate | None:
         """Return a function that repeats the backward of one forward; None if that is
         impossible.
         """
-        if self.xla is not None:
-            return self.xla.backward(upstream)
         layer = self.layer
         if layer is None:
             return None
@@ -171,7 +151,6 @@ def _makers(
             compiled(mode="max-autotune-no-cudagraphs"), pack(inputs)
         ),
         LIGER: partial(_liger, inputs),
-        XLA: partial(_xla, inputs),
         **{
             name: partial(_untrained, inputs, partial(float8_layer, inputs, recipe))
             for name, recipe in FLOAT8.items()
@@ -244,9 +223,3 @@ def _liger(inputs: Tensors) -> Variant:
     from liger import liger_tensors, make_layer
 
     return autograd_variant(make_layer(), liger_tensors(inputs), repeats=False)
-
-
-def _xla(inputs: Tensors) -> Variant:
-    packed = pack(inputs)
-    xla = XlaLayer(packed)
-    return Variant(packed, xla.forward, xla.step, xla=xla)

@@ -1,13 +1,29 @@
 """LLaMA by JAX, each step as one XLA program on the weights of a model of transformers."""
 
+import os
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
 from harness import Queued, synchronize
-from xla_layer import jax_on, to_jax
 
 Layer = dict[str, Any]
+
+
+def jax_on(device: torch.device) -> Any:
+    """Return JAX for a device. Raises ImportError if JAX is missing or does not see the device."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax: Any = import_module("jax")
+    platform = "gpu" if device.type == "cuda" else "cpu"
+    if jax.default_backend() != platform:
+        raise ImportError(f"jax runs on {jax.default_backend()}, the tensors are on {platform}")
+    return jax
+
+
+def to_jax(jax: Any, tensor: torch.Tensor) -> Any:
+    """Return a JAX array on the same memory."""
+    return jax.dlpack.from_dlpack(tensor.detach().contiguous())
 
 
 class XlaStep:
