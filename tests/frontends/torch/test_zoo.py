@@ -1,4 +1,4 @@
-"""Architectures of the zoo (benchmarks/zoo): exported, lowered, emitted, and as exact as eager."""
+"""Architectures of the zoo (tests/zoo): exported, lowered, emitted, and as exact as eager."""
 
 from pathlib import Path
 
