@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -119,3 +120,31 @@ def nth_output(index: int) -> HostValue:
 
 ROW_COUNT = HostValue((ROWS,))
 """The number of rows M."""
+
+
+def number_in(text: str) -> int | None:
+    """Return the number that a host expression of literals is, such as `(8 + 15) // 16 * 2`; None
+    for other expressions.
+    """
+    return _number(ast.parse(text, mode="eval").body)
+
+
+def _number(node: ast.expr) -> int | None:
+    match node:
+        case ast.Constant(int(value)):
+            return value
+        case ast.BinOp(left, operator, right):
+            numbers = _number(left), _number(right)
+            if numbers[0] is None or numbers[1] is None:
+                return None
+            match operator:
+                case ast.Add():
+                    return numbers[0] + numbers[1]
+                case ast.Mult():
+                    return numbers[0] * numbers[1]
+                case ast.FloorDiv():
+                    return numbers[0] // numbers[1]
+                case _:
+                    return None
+        case _:
+            return None

@@ -13,6 +13,7 @@ from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_scalar
 from coda_ir.dialects.gemm.tiling import group_sizes
 from coda_ir.dialects.torch import COPY, AnyCall, CallOp, Determinism, VjpOp, determinism_of
+from coda_ir.numbered_elements import has_kernel
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -84,6 +85,8 @@ _REASONS: dict[type[Operation], Refusal] = {
 }
 
 
+BY_NUMBER = (coda.GatherOp, coda.ScatterOp, coda.IndexOp)
+
 ONE_QUERY = Refusal(
     "a row does not depend on other rows of the sequence",
     "attention with one query per head runs as a separate kernel",
@@ -139,6 +142,9 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.TopkOp) and has_short_rows(op):
         return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows", op.REMEDY)
+    if isinstance(op, BY_NUMBER) and has_kernel(op, rewriter.shapes):
+        found = f"{op.name.removeprefix('coda.')} runs as a separate kernel"
+        return Refusal(op.FUSES_IF, found, op.REMEDY)
     if isinstance(op, coda.LibraryCallOp):
         if _is_reported(op.location, (op.name,), rewriter):
             return None

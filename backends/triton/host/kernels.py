@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from coda_ir.backends.triton.equal_code import code_of
 from coda_ir.backends.triton.host.functions import module_names
+from coda_ir.backends.triton.host.joined_launches import Launched, joined
 from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.host_values import ROWS, constant, given
@@ -39,6 +40,8 @@ class HostKernels:
         self.functions = LaunchFunctions(self.names)
         """Of direct launches."""
         self._used: dict[str, UsedKernel] = {}
+        self._launched: dict[str, None] = {}
+        """Names of the kernels that the host launches, in order; others are steps of these."""
         self._known: dict[Hashable, tuple[EmittedKernel, UsedKernel]] = {}
         """By what is equal for equal operators."""
         self.is_direct = direct_launch
@@ -47,7 +50,8 @@ class HostKernels:
 
     @property
     def used(self) -> Sequence[UsedKernel]:
-        return tuple(self._used.values())
+        by_name = {used.kernel.name: used for used in self._used.values()}
+        return tuple(by_name[name] for name in self._launched)
 
     def known(self, key: Hashable, op: Operation) -> EmittedKernel | None:
         """Return the kernel of an earlier operator with the same `key`, for use by `op`."""
@@ -61,24 +65,37 @@ class HostKernels:
         """Use `kernel`, under the name of an existing one with the same code. It is `known` by its
         key.
         """
+        shared, used = self._shared(kernel)
+        self._note(op, used)
+        found = replace(shared, fp_fusion=self._fp_fusion)
+        if key is not None:
+            self._known[key] = found, used
+        return found
+
+    def join(self, launches: Sequence[Launched], positions: Sequence[int]) -> Launched:
+        """Return one launch in place of several; the operators whose `launches` have these
+        positions run as its kernel.
+        """
+        if len(launches) == 1:
+            return launches[0]
+        name = "_then_".join((launches[0].kernel.name, launches[-1].kernel.name))
+        made = joined(launches, self.names.copy().fresh(name))
+        kernel, _ = self._shared(made.kernel)
+        for position in positions:
+            self.launches[position] = (self.launches[position][0], kernel.name)
+        return replace(made, kernel=kernel)
+
+    def _shared(self, kernel: EmittedKernel) -> tuple[EmittedKernel, UsedKernel]:
+        """Return a kernel under the name of an existing one with the same code."""
         used = self._used.setdefault(code_of(kernel.source), UsedKernel(kernel))
         self.names.reserve(used.kernel.name)
-        self._note(op, used)
         # What is passed to equal code may differ: the strides of a weight, for one.
         arguments = tuple(
             replace(argument, name=known.name)
             for argument, known in zip(kernel.arguments, used.kernel.arguments, strict=True)
         )
-        found = replace(
-            kernel,
-            name=used.kernel.name,
-            source=used.kernel.source,
-            arguments=arguments,
-            fp_fusion=self._fp_fusion,
-        )
-        if key is not None:
-            self._known[key] = found, used
-        return found
+        name, source = used.kernel.name, used.kernel.source
+        return replace(kernel, name=name, source=source, arguments=arguments), used
 
     def _note(self, op: Operation, used: UsedKernel) -> None:
         """Record that `op` runs as a kernel."""
@@ -98,6 +115,7 @@ class HostKernels:
         """Return the statements of a launch; see `EmittedKernel.launch`. Only direct launches
         accept views, whose extents `extent` writes.
         """
+        self._launched[kernel.name] = None
         if self.is_direct:
             launch = direct_launch(kernel, rows, operands, outputs, extent)
             lines = [launch.call(self.functions.name_of(launch))]

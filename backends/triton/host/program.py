@@ -7,16 +7,19 @@ from itertools import takewhile
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from coda_ir.backends.triton.host.arguments import HostArguments
 from coda_ir.backends.triton.host.buffers import HostBuffers
-from coda_ir.backends.triton.host.extents import Extents, is_symbol
+from coda_ir.backends.triton.host.extents import Extents
+from coda_ir.backends.triton.host.joined_launches import Launched, WaitingLaunches
 from coda_ir.backends.triton.host.kernels import HostKernels
-from coda_ir.backends.triton.host.text import argument_hints, torch_type, unpacked
+from coda_ir.backends.triton.host.literals import filled_tensor
+from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.host.views import Step, View, keeps_order
 from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp, PositionsOp, extent_in, positions_in
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda import BroadcastOp, ConstantOp, PositionsOp, extent_in, positions_in
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
@@ -33,8 +36,9 @@ class HostProgram:
         self.is_boxed = BOXED in func.attributes and bool(func.args)
         self.names = LocalNames()
         """Names of variables; they are final when `run` is complete."""
-        self.lines: list[str] = []
-        self.extents = Extents(func, self.names, self.lines)
+        self._lines: list[str] = []
+        self._waiting = WaitingLaunches()
+        self.extents = Extents(func, self.names, self._lines)
         self.arguments = HostArguments(func, self.names, self.extents)
         self.kernels = HostKernels(func, direct_launch=direct_launch)
         self.buffers = HostBuffers(func)
@@ -66,6 +70,29 @@ class HostProgram:
                 unused.append(name)
         return unused
 
+    @property
+    def lines(self) -> list[str]:
+        """The statements so far, which others may follow that read what kernels store."""
+        self._write_launches()
+        return self._lines
+
+    def _write_launches(self) -> None:
+        """Write the statement of the launches that wait, before what reads their results."""
+        if self._waiting.launches:
+            waiting, self._waiting = self._waiting, WaitingLaunches()
+            made = self.kernels.join(waiting.launches, waiting.positions)
+            self._lines += self.kernels.launch(
+                made.kernel, made.rows, made.operands, made.outputs, self.extents.of
+            )
+            self._drop(waiting.dead)
+
+    def _drop(self, variables: Sequence[str]) -> None:
+        """Drop variables, behind the launches that wait."""
+        if self._waiting.launches:
+            self._waiting.dead += variables
+        elif variables:
+            self._lines.append(f"del {', '.join(dict.fromkeys(variables))}")
+
     # What operators use
 
     def dims(self, value: SSAValue) -> Dims:
@@ -77,7 +104,8 @@ class HostProgram:
             self._pending.remove(value)
             view = self._views[value]
             text = view.text(view.root, self.extents.of)
-            self.assign(value, text, is_dense=view.has_stated_strides, hint="view")
+            is_dense = view.has_stated_strides
+            self.assign(value, text, is_dense=is_dense, hint="view", is_view=True)
         if value not in self._variables:
             self._assign_known(value)
         return self._variables[value]
@@ -87,19 +115,31 @@ class HostProgram:
         one.
         """
         if isinstance(value.owner, ConstantOp):
-            self.assign(value, filled_tensor(value.owner, "()"), is_dense=True, hint="constant")
+            self.assign(
+                value,
+                filled_tensor(value.owner, "()"),
+                is_dense=True,
+                hint="constant",
+                is_view=True,
+            )
+            return
+        if isinstance(value.owner, BroadcastOp):
+            number = value.owner.x.owner
+            assert isinstance(number, ConstantOp), "values are defined before they are used"
+            text = filled_tensor(number, self.extents.shape(self.dims(value)))
+            self.assign(value, text, is_dense=True, hint="filled", is_view=True)
             return
         if extent_in(value) is not None:
             shape = self.extents.shape(self.dims(value))
             text = f"torch.full({shape}, {self.extent(value)}, dtype=torch.int64, device=device)"
-            self.assign(value, text, is_dense=True, hint="extent")
+            self.assign(value, text, is_dense=True, hint="extent", is_view=True)
             return
         positions = positions_in(value)
         assert positions is not None, "values are defined before they are used"
         text = _positions_tensor(positions, self.extents.of(self.dims(positions.result)[0]))
         if value is not positions.result:
             text += f".view({self.extents.shape(self.dims(value))})"
-        self.assign(value, text, is_dense=True, hint="positions")
+        self.assign(value, text, is_dense=True, hint="positions", is_view=True)
 
     def extent(self, value: SSAValue) -> str:
         """Return the number that an extent is."""
@@ -118,7 +158,8 @@ class HostProgram:
     def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
         """Assign a result a view of another value, or a copy if no such view exists."""
         view = self._view_of(base, step, self.dims(result))
-        if view.is_dense or step[0] != "reshape":
+        is_view = view.is_dense or step[0] != "reshape"
+        if is_view:
             # Views of a copy begin with the copy, which is not made again.
             self._views[result] = view
             if self.is_direct:
@@ -126,7 +167,7 @@ class HostProgram:
                 return
         x, is_dense = self.variable(base), view.has_stated_strides and self.is_dense(base)
         text = replace(view, steps=(step,)).text(x, self.extents.of)
-        self.assign(result, text, is_dense=is_dense, hint=hint)
+        self.assign(result, text, is_dense=is_dense, hint=hint, is_view=is_view)
 
     def _view_of(self, base: SSAValue, step: Step, dims: Dims) -> View:
         is_dense, around = keeps_order(base, step), self._views.get(base)
@@ -189,17 +230,34 @@ class HostProgram:
         self._temporaries.append(name)
         return name
 
-    def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
-        """Assign a PyTorch expression to a result."""
-        self.assign_all([result], expression, hint=hint, is_dense=is_dense)
+    def assign(
+        self,
+        result: SSAValue,
+        expression: str,
+        *,
+        is_dense: bool,
+        hint: str,
+        is_view: bool = False,
+    ) -> str:
+        """Assign a PyTorch expression to a result; one that reads no elements, if it `is_view`."""
+        self.assign_all([result], expression, hint=hint, is_dense=is_dense, is_view=is_view)
         return self._variables[result]
 
     def assign_all(
-        self, results: Sequence[SSAValue], expression: str, *, hint: str, is_dense: bool = False
+        self,
+        results: Sequence[SSAValue],
+        expression: str,
+        *,
+        hint: str,
+        is_dense: bool = False,
+        is_view: bool = False,
     ) -> None:
-        """Assign the tensors of a PyTorch expression to several results."""
+        """Assign the tensors of a PyTorch expression to several results; of one that reads no
+        elements, if it `is_view`.
+        """
         names = [self.names.fresh(result.name_hint, hint) for result in results]
-        self.lines.append(f"{', '.join(names)} = {expression}")
+        lines = self._lines if is_view else self.lines
+        lines.append(f"{', '.join(names)} = {expression}")
         for result, name in zip(results, names, strict=True):
             self._variables[result] = name
             self.buffers.keep(result, [name])
@@ -216,7 +274,7 @@ class HostProgram:
         ]
         shape = f"({', '.join(extents)}{',' * (len(dims) == 1)})"
         dtype = torch_type(element_type_of(result))
-        self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
+        self._lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
     def owned(self, value: SSAValue) -> str:
         """Return the tensor of an operand that a kernel overwrites with a result: a copy if the
@@ -246,10 +304,10 @@ class HostProgram:
         self.extents.check_known(result)
         previous = self.buffers.holder(result)
         if previous is None:
-            self.lines.append(self.empty(name, result))
+            self._lines.append(self.empty(name, result))
         else:
             tensor, dead = self._reused(previous, result), self._variables[previous]
-            self.lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
+            self._lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
         self.buffers.take(result, name)
         return name
 
@@ -272,7 +330,7 @@ class HostProgram:
         parts = takewhile(lambda x: x is not result, op.operands)
         start = sum(shape_of(part)[0] for part in parts)
         rows = f"{name}[{start}:{start + shape_of(result)[0]}]"
-        return self.assign(result, rows, is_dense=True, hint="part")
+        return self.assign(result, rows, is_dense=True, hint="part", is_view=True)
 
     def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:
         """Return the statement that allocates a tensor of the type of `like`."""
@@ -289,7 +347,7 @@ class HostProgram:
     def temporary(self, hint: str, like: SSAValue, dims: Dims) -> str:
         """Return a tensor that only the current operator needs."""
         name = self.names.fresh(hint)
-        self.lines.append(self.empty(name, like, dims))
+        self._lines.append(self.empty(name, like, dims))
         self._temporaries.append(name)
         return name
 
@@ -305,13 +363,13 @@ class HostProgram:
         if expression.isdecimal():
             return expression
         name = self.names.fresh(hint)
-        self.lines.append(f"{name} = {expression}")
+        self._lines.append(f"{name} = {expression}")
         return name
 
     def scratch(self, elements: str, hint: str) -> str:
         """Return this many uninitialized float32 that only the current operator needs."""
         name = self.names.fresh(hint)
-        self.lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', 'torch.float32')}")
+        self._lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', 'torch.float32')}")
         self._temporaries.append(name)
         return name
 
@@ -319,7 +377,7 @@ class HostProgram:
         """Return zeros for the tiles of a kernel, which leaves zeros for the next one."""
         known = "" if self._counters is None else f", {self._counters}"
         self._counters = self._counters or self.names.fresh("counters")
-        self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
+        self._lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
         return self._counters
 
     def _reused(self, previous: SSAValue, result: SSAValue) -> str:
@@ -341,7 +399,7 @@ class HostProgram:
         return f"{variable}.view({self.extents.shape(self.dims(result))})"
 
     def check_index(
-        self, index: SSAValue, extent: str | int, ignored: int | None, least: int = 0
+        self, index: SSAValue, extent: str | int, ignored: int | None, least: str | int = 0
     ) -> None:
         """Emit a check of indices on a CPU: each must be from `least` to below `extent`, or
         ignored; on GPUs kernels check.
@@ -357,7 +415,12 @@ class HostProgram:
         operands: Sequence[str | View],
         outputs: Sequence[str],
     ) -> None:
-        self.lines += self.kernels.launch(kernel, rows, operands, outputs, self.extents.of)
+        launch = Launched(kernel, rows, operands, outputs)
+        if not self._waiting.accepts(launch):
+            self._write_launches()
+        self._waiting.add(launch, len(self.kernels.launches) - 1)
+        if not launch.can_begin():
+            self._write_launches()
 
     def pack(self, op: Operation, compute: Callable[[str, Sequence[str]], Sequence[str]]) -> None:
         """Make `compute` write values that follow from weights alone to a variable, which is kept
@@ -372,7 +435,7 @@ class HostProgram:
         of_arguments = self.of_arguments(op.operands)
         if of_arguments is None:
             self.buffers.keep(result, [name])
-            self.lines += compute(name, [self.variable(operand) for operand in op.operands])
+            self.lines.extend(compute(name, [self.variable(x) for x in op.operands]))
             return
         arguments, operands = of_arguments
         others = ", ".join(arguments)
@@ -386,20 +449,20 @@ class HostProgram:
     # The whole program
 
     def begin_operator(self, op: Operation) -> None:
-        self._start = len(self.lines)
+        self._start = len(self._lines)
 
     def end_operator(self, op: Operation) -> None:
         """Add a comment with the source of the statements; drop dead values, unless nothing
         follows.
         """
         place = location_comment(op.location)
-        if place not in (None, self._place) and len(self.lines) > self._start:
-            self.lines.insert(self._start, place)
+        if place not in (None, self._place) and len(self._lines) > self._start:
+            self._lines.insert(self._start, place)
             self._place = place
         dead = [*self._temporaries, *self.buffers.dead_after(op)]
         self._temporaries = []
-        if dead and not isinstance(op.next_op, ReturnOp):
-            self.lines.append(f"del {', '.join(dict.fromkeys(dead))}")
+        if not isinstance(op.next_op, ReturnOp):
+            self._drop(dead)
 
     def returned(self, op: ReturnOp) -> None:
         self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
@@ -411,72 +474,3 @@ def _positions_tensor(op: PositionsOp, extent: str) -> str:
     stop = f"{start} + {stop}" if start else stop
     dtype = torch_type(element_type_of(op.result))
     return f"torch.arange({start}, {stop}, {step}, dtype={dtype}, device=device)"
-
-
-def filled_tensor(op: ConstantOp, shape: str) -> str:
-    """Return the expression of a tensor with a constant value, for readers outside of kernels."""
-    dtype = torch_type(element_type_of(op.result))
-    return f"torch.full({shape}, {literal(op)}, dtype={dtype}, device=device)"
-
-
-def literal(op: ConstantOp) -> str:
-    """Return the number of a constant in Python."""
-    is_real = is_float(element_type_of(op.result))
-    return written(float(op.number) if is_real else int(op.number))
-
-
-def written(number: float | int) -> str:
-    """Return a number in Python."""
-    text = repr(number)
-    return f'float("{text}")' if text in ("inf", "-inf", "nan") else text
-
-
-class HostArguments:
-    """The arguments of the host program: their names, and the symbols in their shapes."""
-
-    def __init__(self, func: FuncOp, names: LocalNames, extents: Extents):
-        hints = argument_hints(func)
-        self.variables = {
-            argument: names.fresh(hint) for argument, hint in zip(func.args, hints, strict=True)
-        }
-        self._extents = extents
-        self._dense: set[BlockArgument] = set()
-        self._bindings = {argument: self._bound(argument) for argument in func.args}
-
-    @property
-    def parameters(self) -> list[str]:
-        return list(self.variables.values())
-
-    def _bound(self, argument: BlockArgument) -> list[str]:
-        """Return the symbols that the shape of an argument binds first; "" for other extents."""
-        bound: list[str] = []
-        for dim in self._extents.dims(argument):
-            symbol = dim if isinstance(dim, str) and is_symbol(dim) else ""
-            bound.append("" if self._extents.is_bound(symbol) else symbol)
-            if bound[-1]:
-                self._extents.declare(symbol)
-        return bound
-
-    def shape_lines(self) -> list[str]:
-        """Return the statements that read the used symbols from shapes."""
-        lines: list[str] = []
-        for argument, bound in self._bindings.items():
-            used = [
-                self._extents.variable(symbol) if symbol in self._extents.used else "_"
-                for symbol in bound
-            ]
-            if any(name != "_" for name in used):
-                lines += unpacked(used, f"{self.variables[argument]}.shape")
-        return lines
-
-    def need_dense(self, argument: BlockArgument) -> None:
-        """Record that a kernel reads an argument, which must therefore be dense."""
-        self._dense.add(argument)
-
-    def dense_lines(self) -> list[str]:
-        """Return the statements that copy arguments that kernels cannot read, found by one call."""
-        names = [name for argument, name in self.variables.items() if argument in self._dense]
-        copies = [f"{name} = dense({name})" for name in names]
-        if len(names) < 2:
-            return copies
-        return [f"if not are_dense({', '.join(names)}):", *indented(copies)]

@@ -14,6 +14,12 @@ from coda_ir.backends.triton.group_order_kernels import (
 )
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.numbered_elements_kernels import (
+    is_checked,
+    read_from_memory,
+    row_kernel,
+    vector_kernel,
+)
 from coda_ir.backends.triton.operators.launching import (
     Writer,
     kernel_of,
@@ -38,17 +44,22 @@ from coda_ir.dialects.coda import (
     CastOp,
     CrossEntropyOp,
     ElementwiseOp,
+    GatherOp,
     GluOp,
     GroupOrderOp,
+    IndexOp,
     LayerNormOp,
     NormStatsOp,
     ReduceOp,
     RMSNormOp,
     RopeOp,
+    ScatterOp,
     SoftmaxOp,
     TopkOp,
 )
 from coda_ir.dialects.coda.library import has_short_rows
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.numbered_elements import has_kernel, replaces_all
 
 
 def _elementwise(host: HostProgram, op: Operation) -> None:
@@ -152,7 +163,40 @@ def _topk_kernel(op: TopkOp, name: str, _: Pitches) -> EmittedKernel:
     return topk_kernel(op, name)
 
 
+def _by_number(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, GatherOp | ScatterOp | IndexOp)
+    shapes = host.extents.shapes
+    if not has_kernel(op, shapes):
+        call_library(host, op)
+        return
+    is_whole = isinstance(op, ScatterOp) and replaces_all(op, shapes)
+    if isinstance(op, IndexOp) or (is_whole and len(shape_of(op.x)) == 1):
+        kernel = kernel_of(host, op, lambda names: vector_kernel(op, names.fresh(_hint(op))))
+        rows = host.extents.size(host.dims(op.ids))
+    else:
+        kernel = kernel_of(
+            host, op, lambda names: row_kernel(op, names.fresh(_hint(op)), is_whole=is_whole)
+        )
+        rows = host.extents.size(host.dims(op.ids)[:-1])
+    if is_checked(op):
+        extent = host.extents.of(host.dims(op.x)[op.given["dim"]])
+        host.check_index(op.ids, extent, None, f"-({extent})" if isinstance(op, IndexOp) else 0)
+    loaded = read_from_memory(op, is_whole=is_whole)
+    operands = [
+        host.kernel_operand(value) if is_loaded else "None"
+        for value, is_loaded in zip(op.operands, loaded, strict=True)
+    ]
+    launch(host, op, kernel, rows, operands)
+
+
+def _hint(op: Operation) -> str:
+    return op.name.removeprefix("coda.")
+
+
 WRITERS: Mapping[type, Writer] = {
+    GatherOp: _by_number,
+    ScatterOp: _by_number,
+    IndexOp: _by_number,
     ElementwiseOp: _elementwise,
     CastOp: _elementwise,
     GluOp: _glu,

@@ -16,8 +16,9 @@ from coda_ir.backends.triton.operators import (
 )
 from coda_ir.backends.triton.operators.launching import Writer
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp, ReshapeOp, is_of_extents
+from coda_ir.dialects.coda import BroadcastOp, ConstantOp, ReshapeOp, is_of_extents
 from coda_ir.remarks import format_location
+from coda_ir.storage import is_placed
 
 
 def emit_operators(host: HostProgram) -> None:
@@ -39,6 +40,8 @@ def emit_operators(host: HostProgram) -> None:
 
 def _is_known(op: Operation) -> bool:
     """Return whether kernels contain the result in their code; other readers make a tensor."""
+    if isinstance(op, BroadcastOp):
+        return isinstance(op.x.owner, ConstantOp) and not is_placed(op.result)
     return isinstance(op, ConstantOp) or any(map(is_of_extents, op.results))
 
 

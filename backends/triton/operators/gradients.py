@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
-from coda_ir.backends.triton.host.program import HostProgram, filled_tensor, written
+from coda_ir.backends.triton.host.literals import written
+from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.operators.launching import Writer
@@ -15,7 +16,6 @@ from coda_ir.dialects.coda import (
     AttentionGradOp,
     AttentionLike,
     BroadcastOp,
-    ConstantOp,
     CrossEntropyGradOp,
     EmbeddingGradOp,
     LibraryCallOp,
@@ -90,10 +90,6 @@ def _broadcast(host: HostProgram, op: Operation) -> None:
     if is_placed(op.result):
         return
     shape = host.extents.shape(host.dims(op.result))
-    if isinstance(op.x.owner, ConstantOp):
-        call = filled_tensor(op.x.owner, shape)
-        host.assign(op.result, call, is_dense=True, hint="filled")
-        return
     call = f"{host.variable(op.x)}.expand({shape})"
     host.assign(op.result, call, is_dense=False, hint="expanded")
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.dependent_launch import Launch
-from coda_ir.backends.triton.host.program import HostProgram, literal
+from coda_ir.backends.triton.host.literals import literal
+from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
 from coda_ir.backends.triton.operators.gradients import (
     attention_arguments,

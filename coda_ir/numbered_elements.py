@@ -1,0 +1,32 @@
+"""Which reads and writes of elements by number (`gather`, `scatter`, `index`) kernels do."""
+
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects.coda import GatherOp, IndexOp, ScatterOp
+from coda_ir.dialects.coda.library import MOST_COLUMNS
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
+from coda_ir.symbolic_shapes import SymbolicShapes
+
+
+def has_kernel(op: GatherOp | ScatterOp | IndexOp, shapes: SymbolicShapes) -> bool:
+    """Return whether a kernel runs an operator: on rows of few columns, or on a vector."""
+    if not _fits(op.x) or element_type_of(op.ids) not in (i32, i64):
+        return False
+    rank, columns = len(shape_of(op.x)), (shape_of(op.x)[-1:], shape_of(op.ids)[-1:])
+    if isinstance(op, IndexOp):
+        return rank == 1 and bool(columns[1])
+    if isinstance(op, ScatterOp) and rank == 1 and replaces_all(op, shapes):
+        return True
+    is_short = all(0 < extent <= MOST_COLUMNS for extents in columns for extent in extents)
+    return rank > 0 and op.given["dim"] == rank - 1 and is_short
+
+
+def replaces_all(op: ScatterOp, shapes: SymbolicShapes) -> bool:
+    """Return whether there are as many numbers as elements: as they differ, none is kept."""
+    return shapes.dims(op.x) == shapes.dims(op.ids)
+
+
+def _fits(value: SSAValue) -> bool:
+    type = element_type_of(value)
+    return computes_in_float32(type) if is_float(type) else type in (i32, i64)

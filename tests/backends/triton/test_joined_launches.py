@@ -1,0 +1,99 @@
+"""Kernels of one program that run in the program before: results, and where they must not join."""
+
+from typing import Any, cast
+
+import pytest
+import torch
+from support.emitted import load_module
+
+from coda_ir.api import compile, parse
+from coda_ir.backends.triton import emit_module
+from coda_ir.backends.triton.host_values import number_in
+from coda_ir.context import make_context
+from coda_ir.pipeline import PassManager, parse_pipeline
+from coda_ir.registry import get_all_passes
+
+pytestmark = pytest.mark.any_device
+
+ROUTER = """fn router(x: f32[{rows}, 16]) {{
+    values, ids = topk(softmax(x), 2)
+    {between}
+    return values / sum(values), ids, sort_order
+}}
+"""
+ORDER = "_, sort_order = sort(reshape(ids, [6]))"
+
+
+def run(text: str, x: torch.Tensor) -> tuple[tuple[str, ...], tuple[torch.Tensor, ...]]:
+    function = cast(Any, compile(text, device="cpu"))
+    return function.kernels, function(x)
+
+
+def check_router(x: torch.Tensor, weights: torch.Tensor, ids: torch.Tensor) -> None:
+    values, expected = x.double().softmax(-1).topk(2)
+    assert torch.equal(ids, expected)
+    exact = values / values.sum(-1, keepdim=True)
+    torch.testing.assert_close(weights.double(), exact, rtol=1e-6, atol=0)
+
+
+def test_steps_of_a_router() -> None:
+    x = torch.randn(3, 16)
+    text = ROUTER.format(rows=3, between="sort_order = gather(x, ids)")
+    kernels, (weights, ids, scores) = run(text, x)
+    assert len(kernels) == 1
+    check_router(x, weights, ids)
+    assert torch.equal(scores, x.gather(1, ids))
+
+
+def test_a_call_of_pytorch_reads_what_was_stored_before() -> None:
+    x = torch.randn(3, 16)
+    kernels, (weights, ids, order) = run(ROUTER.format(rows=3, between=ORDER), x)
+    assert len(kernels) == 2
+    check_router(x, weights, ids)
+    assert torch.equal(order, ids.flatten().sort(stable=True).indices)
+
+
+@pytest.mark.parametrize("rows", ["M", 300])
+def test_several_programs_do_not_join(rows: int | str) -> None:
+    x = torch.randn(300, 16)
+    kernels, (weights, ids, _) = run(ROUTER.format(rows=rows, between="sort_order = ids"), x)
+    assert len(kernels) > 1
+    check_router(x, weights, ids)
+
+
+SPLIT = 'pointer, "16x16x16", warps = 4, stages = 2, group_m = 1, split_k = 3'
+GEMM = f"""
+func.func @f(%x: tensor<2x70xf32>, %w: tensor<16x70xf32>) -> (tensor<2x3xf32>, tensor<2x3xi64>) {{
+  %s = gemm.fused %x : tensor<2x70xf32>
+    schedule<{SPLIT}>
+    columns(%w : tensor<16x70xf32>) -> (tile : tensor<2x16xf32>) {{
+    ^bb0(%acc: f32):
+      %0 = math.exp %acc : f32
+      gemm.yield %0 : f32
+    }}
+  %v, %i = coda.topk %s {{k = 3 : i64, dim = 1 : i64}} : (tensor<2x16xf32>)
+      -> (tensor<2x3xf32>, tensor<2x3xi64>)
+  func.return %v, %i : tensor<2x3xf32>, tensor<2x3xi64>
+}}
+"""
+
+
+def test_the_last_program_of_a_split_tile_goes_on(tmp_path: Any) -> None:
+    """Whichever program that is: in the interpreter, programs follow one another."""
+    module = parse(GEMM)
+    PassManager(parse_pipeline("plan-buffers", get_all_passes())).run(make_context(), module)
+    emitted = load_module(emit_module(module), tmp_path)
+    assert len(emitted.KERNELS) == 1
+    x, w = torch.randn(2, 70), torch.randn(16, 70)
+    values, ids = emitted.run(x, w)
+    exact, expected = (x.double() @ w.double().T).exp().topk(3)
+    assert torch.equal(ids, expected)
+    torch.testing.assert_close(values.double(), exact, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("(8 + 15) // 16 * 4", 4), ("1", 1), ("M // 2", None), ("min(3, 4)", None), ("8 - 1", None)],
+)
+def test_numbers_of_host_expressions(text: str, number: int | None) -> None:
+    assert number_in(text) == number
