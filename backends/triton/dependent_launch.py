@@ -11,6 +11,8 @@ The GPU may start such a kernel when all programs of the one before have called
 `start_next_kernel` or are done, instead of when its results are in memory. So each of them waits
 first: it reads what earlier kernels wrote, and it writes where they may still read. As a kernel
 starts the next one only behind its own wait, waiting for one kernel is waiting for all before.
+Weights that no kernel of the program writes may be read before the wait, but by the first kernel:
+when another one begins, the kernel before has waited for whatever ran before the program.
 
 What differs between versions of Triton is here: the functions of the device (since 3.4), and the
 option of a launch.
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from coda_ir.dialects.gemm import DEPENDENT_ATTRIBUTE
+from coda_ir.dialects.gemm import AHEAD_ATTRIBUTE, DEPENDENT_ATTRIBUTE
 
 _IMPORT = "from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait"
 
@@ -38,10 +40,13 @@ class Launch:
     """The launch of an operator's kernel, and the statements that its text needs for it."""
 
     is_dependent: bool
+    reads_ahead: bool = False
+    """True if the kernel may read its weights before it waits."""
 
     @staticmethod
     def of(op: Operation) -> Launch:
-        return Launch(DEPENDENT_ATTRIBUTE in op.attributes)
+        is_dependent = DEPENDENT_ATTRIBUTE in op.attributes
+        return Launch(is_dependent, is_dependent and AHEAD_ATTRIBUTE in op.attributes)
 
     @property
     def imports(self) -> frozenset[str]:

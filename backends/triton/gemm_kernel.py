@@ -75,7 +75,8 @@ class _GemmEmitter(GemmEmitter):
         return SplitK.of(self.schedule, self.arguments, bm * bn)
 
     def emit(self) -> EmittedKernel:
-        body = [*self.launch.wait(self.helpers), *self._emit_prologue(), *self._emit_segments()]
+        wait = [] if self.main_loop.waits else self.launch.wait(self.helpers)
+        body = [*wait, *self._emit_prologue(), *self._emit_segments()]
         summary = summary_of(self.op, self.schedule)
         shared = () if self.split is None else self.split.parameters
         arguments = (*self.arguments.arguments, *shared, self.extent)

@@ -113,6 +113,11 @@ class MainLoop(ABC):
         """Return the statements before all column ranges."""
         return []
 
+    @property
+    def waits(self) -> bool:
+        """True if the loop itself waits for earlier kernels, behind its first loads."""
+        return False
+
     def emit(self, tile: ColumnTile) -> list[str]:
         """Emit the statements that assign the accumulators of a tile."""
         names = list(tile.accumulators)

@@ -6,6 +6,7 @@ from math import prod
 from xdsl.dialects.builtin import Float32Type, i32
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.mainloop import ColumnTile, PointerMainLoop, tuple_text
 from coda_ir.dialects.coda import QuantizedAttr
 from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH
@@ -45,6 +46,14 @@ class QuantizedMainLoop(PointerMainLoop):
             return None
         _, columns, _ = self.schedule.tile
         return WORD_REGISTERS * (2 if columns > 32 else 1)
+
+    @property
+    def waits(self) -> bool:
+        """True if the loop is all that reads memory before programs share their sums, and begins
+        with weights that may be read ahead.
+        """
+        is_first = self.schedule.split_k.data > 1 and len(self.op.inputs) == 1
+        return self._has_words and is_first and Launch.of(self.op).reads_ahead
 
     @property
     def scheme(self) -> QuantizedAttr:
@@ -97,6 +106,8 @@ class QuantizedMainLoop(PointerMainLoop):
             is_nk = segment.layout == Layout.NK
             options["N_STEP"] = shape_of(weights[0])[1] if is_nk else 1
             options["IN_FOURS"] = not is_nk and _has_fours(tile)
+            if self.waits:
+                options["WAITS"] = True
         return [f"{name}={value}" for name, value in options.items()]
 
     def _columns(self, tile: ColumnTile) -> Sequence[str]:

@@ -50,6 +50,7 @@ from coda_ir.dialects.gemm.scalars import (
     ScalarBuilder as ScalarBuilder,
 )
 from coda_ir.dialects.gemm.schedules import (
+    AHEAD_ATTRIBUTE as AHEAD_ATTRIBUTE,
     DEPENDENT_ATTRIBUTE as DEPENDENT_ATTRIBUTE,
     ScheduleAttr as ScheduleAttr,
     is_power_of_two as is_power_of_two,

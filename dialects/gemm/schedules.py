@@ -16,6 +16,10 @@ DEPENDENT_ATTRIBUTE = "coda.dependent"
 """Name of the unit attribute of a `gemm.fused`, `gemm.map` or `gemm.finalize` whose kernel waits
 for the kernels before in its own text, so that its launch may overlap with them."""
 
+AHEAD_ATTRIBUTE = "coda.ahead"
+"""Name of the unit attribute of a dependent `gemm.fused` whose kernel may read weights before it
+waits."""
+
 
 _EXTENT = re.compile(r"[0-9]{1,9}")
 

@@ -1,10 +1,17 @@
 """Pass `overlap-launches`: kernels start before the preceding kernels end."""
 
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr
+from xdsl.ir import BlockArgument
 
 from coda_ir.cost_model import DEVICES
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import DEPENDENT_ATTRIBUTE, FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm import (
+    AHEAD_ATTRIBUTE,
+    DEPENDENT_ATTRIBUTE,
+    FinalizeOp,
+    FusedOp,
+    MapOp,
+)
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
@@ -18,6 +25,10 @@ class OverlapLaunchesPass(FunctionPass):
     its last tiles (programmatic dependent launch). Always legal: a kernel waits before it reads or
     writes memory, whatever ran before, and kernels that do not wait are launched as usual. Hopper
     has the instructions; other targets are refused.
+
+    A GEMM with weights of few bits that is not the first kernel has the attribute `coda.ahead`, if
+    GEMMs alone read its weights, which are arguments: it may read them before it waits, since the
+    kernel before has waited for all that ran before the function.
     """
 
     target: str = "sm_90"
@@ -32,8 +43,22 @@ class OverlapLaunchesPass(FunctionPass):
             )
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        has_waited = False
         for op in rewriter.ops:
             is_attention = OneQueryAttention.of(op, rewriter.shapes) is not None
             if is_attention or isinstance(op, FusedOp | MapOp | FinalizeOp):
                 op.attributes[DEPENDENT_ATTRIBUTE] = UnitAttr()
                 rewriter.passed(op, "its launch overlaps with the preceding kernel")
+            if has_waited and isinstance(op, FusedOp) and _has_constant_weights(op):
+                op.attributes[AHEAD_ATTRIBUTE] = UnitAttr()
+            # A kernel without rows is not launched.
+            has_waited |= isinstance(op, FusedOp) and DYNAMIC_INDEX not in op.row_shape
+
+
+def _has_constant_weights(op: FusedOp) -> bool:
+    """Return whether the weights have few bits, and are arguments that GEMMs alone read."""
+    weights = [x for part in op.segments() for x in (*part.weights, *part.scales, *part.zeros)]
+    return op.quantized is not None and all(
+        isinstance(x, BlockArgument) and all(isinstance(u.operation, FusedOp) for u in x.uses)
+        for x in weights
+    )

@@ -6,7 +6,11 @@ import triton
 import triton.language as tl
 
 from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot
-from coda_ir.backends.triton.runtime.main_loops import load_depth, wide
+from coda_ir.backends.triton.runtime.main_loops import (
+    load_depth,
+    wait_for_earlier_kernels,
+    wide,
+)
 
 
 @triton.jit
@@ -206,6 +210,7 @@ def multiply_words_row(
     PACKED: tl.constexpr = 8,
     POSITIONS: tl.constexpr = 0x76543210,
     IN_FOURS: tl.constexpr = False,
+    WAITS: tl.constexpr = False,
 ):
     """`multiply_quantized` for one row of a in 16 bits, and words of eight elements along K.
 
@@ -214,7 +219,8 @@ def multiply_words_row(
     for each part of K, in steps of 128, and 32 columns. Products are of b + 16, and 16 + the zero
     point times the sum of a is taken off them; that is NaN for an infinite a, for which the sums
     are computed again without tensor cores. The columns of b are given by number, with the distance
-    of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four.
+    of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four. If it
+    WAITS for earlier kernels, which write no weights, the first words are on their way before.
     """
     TYPE: tl.constexpr = a_row.dtype.element_ty
     PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
@@ -249,6 +255,8 @@ def multiply_words_row(
     scales, zeros = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
     end = tl.minimum(last, K) // 8
     words = load_words(b_places, first // 8, word, end, B_STEP)
+    if WAITS:
+        wait_for_earlier_kernels()
     # 0, or NaN as soon as an element of a is infinite.
     probe = tl.zeros((PARTS, 1), SUM_TYPE)
     for k in range(first, last, BLOCK_K):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from support.emitted import load_module
 from support.gemm_programs import residual_norm
 from support.inputs import random_inputs
@@ -144,3 +145,42 @@ def test_option_of_the_schedule():
     )
     kernels = [op for op in module.walk() if op.name.startswith("gemm.") and op.regions]
     assert kernels and all(DEPENDENT_ATTRIBUTE in op.attributes for op in kernels)
+
+
+TWO_OF_FOUR_BITS = """
+fn two(
+    x: bf16[1, 512],
+    weight w: i32[64, 512], weight w_scales: bf16[4, 512], weight w_zeros: i32[4, 64],
+    weight v: i32[64, 512], weight v_scales: bf16[4, 512], weight v_zeros: i32[4, 64],
+) -> bf16[1, 512] {
+    y = low_bit_linear(x, w, w_scales, w_zeros, packing="k01234567", transposed=true)
+    return low_bit_linear(y, v, v_scales, v_zeros, packing="k01234567", transposed=true)
+}
+"""
+SPLIT = CompileOptions("target=sm_90 split_k=2")
+
+
+def test_weights_of_four_bits_are_read_before_the_wait():
+    module = Lowering(parse(TWO_OF_FOUR_BITS), SPLIT).module("scheduled")
+    program = emit_program(module)
+    first, second = compile_kernels(program.kernels, "sm_90", "ptx")
+    for machine, is_ahead in ((first, False), (second, True)):
+        code = machine.text[machine.text.index(".entry") :]
+        wait = code.index("griddepcontrol.wait")
+        accesses = [(found.group(), found.start() > wait) for found in MEMORY.finditer(code)]
+        assert code.count("griddepcontrol.wait") == 1
+        assert {kind for kind, is_behind in accesses if not is_behind} == (
+            {"ld.global"} if is_ahead else set[str]()
+        )
+        assert ("ld.global", True) in accesses
+
+
+def test_inputs_are_read_behind_the_wait():
+    module = Lowering(parse(TWO_OF_FOUR_BITS), SPLIT).module("scheduled")
+    entry = find_entry(module)
+    x, *weights = random_inputs(entry, {})
+    emitted = load_module(emit_module(module))
+    (expected,) = emitted.run(x, *weights)
+    missing = torch.full_like(x, float("nan"))
+    emitted.wait_for_earlier_kernels = lambda: missing.copy_(x)
+    assert emitted.run(missing, *weights)[0].equal(expected)

@@ -48,3 +48,51 @@ func.func @norm(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<?x32xbf16
 // CHECK-NEXT:   %e = coda.softmax %y : (tensor<?x32xbf16>) -> tensor<?x32xbf16>
 // CHECK-NEXT:   func.return %e : tensor<?x32xbf16>
 // CHECK-NEXT: }
+
+// Weights of few bits that GEMMs alone read may be read before the wait, but not by the first kernel.
+
+func.func @two(%x: tensor<1x128xbf16>, %w: tensor<16x128xi32>, %v: tensor<16x32xi32>, %s: tensor<1x128xbf16>, %t: tensor<1x32xbf16>, %r: tensor<1x32xbf16>) -> (tensor<1x32xbf16>, tensor<1x32xbf16>) {
+  %y = gemm.fused %x : tensor<1x128xbf16> quantized<128, "k01234567">
+    columns(%w : tensor<16x128xi32>) kn scales(%s : tensor<1x128xbf16>)
+      -> (tile : tensor<1x128xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %z = gemm.fused %y : tensor<1x128xbf16> quantized<128, "k01234567">
+    columns(%v : tensor<16x32xi32>) kn scales(%t : tensor<1x32xbf16>)
+      -> (tile : tensor<1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %scales = coda.exp %r : (tensor<1x32xbf16>) -> tensor<1x32xbf16>
+  %u = gemm.fused %y : tensor<1x128xbf16> quantized<128, "k01234567">
+    columns(%v : tensor<16x32xi32>) kn scales(%scales : tensor<1x32xbf16>)
+      -> (tile : tensor<1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %z, %u : tensor<1x32xbf16>, tensor<1x32xbf16>
+}
+
+// CHECK:      func.func @two(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<1x128xbf16> quantized<128, "k01234567">
+// CHECK-NEXT:     columns(%w : tensor<16x128xi32>) kn scales(%s : tensor<1x128xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<1x128xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     } attributes {coda.dependent}
+// CHECK-NEXT:   %z = gemm.fused %y : tensor<1x128xbf16> quantized<128, "k01234567">
+// CHECK-NEXT:     columns(%v : tensor<16x32xi32>) kn scales(%t : tensor<1x32xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<1x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     } attributes {coda.dependent, coda.ahead}
+// CHECK-NEXT:   %scales = coda.exp %r : (tensor<1x32xbf16>) -> tensor<1x32xbf16>
+// CHECK-NEXT:   %u = gemm.fused %y : tensor<1x128xbf16> quantized<128, "k01234567">
+// CHECK-NEXT:     columns(%v : tensor<16x32xi32>) kn scales(%scales : tensor<1x32xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<1x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     } attributes {coda.dependent}
+// CHECK-NEXT:   func.return %z, %u : tensor<1x32xbf16>, tensor<1x32xbf16>
+// CHECK-NEXT: }
