@@ -130,7 +130,8 @@ class _Quantizer:
         stored = _transposed(weight)
         if stored is not None and shape_of(weight) == (n, k):
             rows = self.maxima.get((stored, columns))
-            if rows is None:
+            # Another product may have padded the rows for other blocks.
+            if rows is None or shape_of(rows) != (k, n // columns):
                 elements = self.insert.cast(self._in_blocks(stored, columns), f32)
                 rows = self._reshaped(self._largest(elements), (k, n // columns))
             blocks = self._in_blocks(self._turned(rows), depth)

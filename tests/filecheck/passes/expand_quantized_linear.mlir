@@ -292,3 +292,73 @@ func.func @both_ways(%x: tensor<16x64xf32>, %dy: tensor<16x32xf32>, %w: tensor<3
 // CHECK-NEXT:   %dx = coda.scaled_linear %quantized_6, %quantized_7, %scale_7, %scale_6 {blocks = #coda.blocks<32, 32>} : (tensor<16x32xf8E4M3FN>, tensor<64x32xf8E4M3FN>, tensor<16x1xf32>, tensor<2x1xf32>) -> tensor<16x64xf32>
 // CHECK-NEXT:   func.return %y, %dx : tensor<16x32xf32>, tensor<16x64xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The rows of the first weight are padded for its blocks, which are not those of the second.
+
+func.func @other_blocks(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> (tensor<?x64xbf16>, tensor<?x64xbf16>) {
+  %y = coda.quantized_linear %x, %w {blocks = #coda.blocks<64, 128>} : (tensor<?x64xbf16>, tensor<64x64xbf16>) -> tensor<?x64xbf16>
+  %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %z = coda.quantized_linear %x, %t {blocks = #coda.blocks<64, 64>} : (tensor<?x64xbf16>, tensor<64x64xbf16>) -> tensor<?x64xbf16>
+  func.return %y, %z : tensor<?x64xbf16>, tensor<?x64xbf16>
+}
+
+// CHECK:      func.func @other_blocks(
+// CHECK-NEXT:   %x_1 = coda.reshape %x : (tensor<?x64xbf16>) -> tensor<?x1x64xbf16>
+// CHECK-NEXT:   %x_2 = coda.cast %x_1 : (tensor<?x1x64xbf16>) -> tensor<?x1x64xf32>
+// CHECK-NEXT:   %0 = coda.abs %x_2 : (tensor<?x1x64xf32>) -> tensor<?x1x64xf32>
+// CHECK-NEXT:   %1 = coda.reduce %0 {kind = "max"} : (tensor<?x1x64xf32>) -> tensor<?x1x1xf32>
+// CHECK-NEXT:   %2 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
+// CHECK-NEXT:   %3 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
+// CHECK-NEXT:   %4 = coda.div %1, %2 : (tensor<?x1x1xf32>, tensor<f32>) -> tensor<?x1x1xf32>
+// CHECK-NEXT:   %scale = coda.maximum %4, %3 : (tensor<?x1x1xf32>, tensor<f32>) -> tensor<?x1x1xf32>
+// CHECK-NEXT:   %5 = coda.pad %w {dim = 0 : i64, start = 0 : i64} : (tensor<64x64xbf16>) -> tensor<128x64xbf16>
+// CHECK-NEXT:   %6 = coda.cast %5 : (tensor<128x64xbf16>) -> tensor<128x64xf32>
+// CHECK-NEXT:   %7 = coda.reshape %6 : (tensor<128x64xf32>) -> tensor<128x1x64xf32>
+// CHECK-NEXT:   %8 = coda.abs %7 : (tensor<128x1x64xf32>) -> tensor<128x1x64xf32>
+// CHECK-NEXT:   %9 = coda.reduce %8 {kind = "max"} : (tensor<128x1x64xf32>) -> tensor<128x1x1xf32>
+// CHECK-NEXT:   %10 = coda.reshape %9 : (tensor<128x1x1xf32>) -> tensor<128x1xf32>
+// CHECK-NEXT:   %11 = coda.transpose %10 {perm = [1 : i64, 0 : i64]} : (tensor<128x1xf32>) -> tensor<1x128xf32>
+// CHECK-NEXT:   %12 = coda.reshape %11 : (tensor<1x128xf32>) -> tensor<1x1x128xf32>
+// CHECK-NEXT:   %13 = coda.reduce %12 {kind = "max"} : (tensor<1x1x128xf32>) -> tensor<1x1x1xf32>
+// CHECK-NEXT:   %14 = coda.reshape %13 : (tensor<1x1x1xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %15 = coda.transpose %14 {perm = [1 : i64, 0 : i64]} : (tensor<1x1xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %16 = coda.div %15, %2 : (tensor<1x1xf32>, tensor<f32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %scale_1 = coda.maximum %16, %3 : (tensor<1x1xf32>, tensor<f32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %scale_2 = coda.reshape %scale_1 : (tensor<1x1xf32>) -> tensor<1x1x1xf32>
+// CHECK-NEXT:   %17 = coda.broadcast %scale_2 : (tensor<1x1x1xf32>) -> tensor<1x128x1xf32>
+// CHECK-NEXT:   %18 = coda.reshape %17 : (tensor<1x128x1xf32>) -> tensor<128x1x1xf32>
+// CHECK-NEXT:   %19 = coda.div %7, %18 : (tensor<128x1x64xf32>, tensor<128x1x1xf32>) -> tensor<128x1x64xf32>
+// CHECK-NEXT:   %quantized = coda.cast %19 : (tensor<128x1x64xf32>) -> tensor<128x1x64xf8E4M3FN>
+// CHECK-NEXT:   %20 = coda.div %x_2, %scale : (tensor<?x1x64xf32>, tensor<?x1x1xf32>) -> tensor<?x1x64xf32>
+// CHECK-NEXT:   %quantized_1 = coda.cast %20 : (tensor<?x1x64xf32>) -> tensor<?x1x64xf8E4M3FN>
+// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<?x1x64xf8E4M3FN>) -> tensor<?x64xf8E4M3FN>
+// CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<128x1x64xf8E4M3FN>) -> tensor<128x64xf8E4M3FN>
+// CHECK-NEXT:   %21 = coda.slice %quantized_3 {dim = 0 : i64, start = 0 : i64, stop = 64 : i64} : (tensor<128x64xf8E4M3FN>) -> tensor<64x64xf8E4M3FN>
+// CHECK-NEXT:   %scale_3 = coda.reshape %scale : (tensor<?x1x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %21, %scale_3, %scale_1 {blocks = #coda.blocks<64, 128>} : (tensor<?x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<?x1xf32>, tensor<1x1xf32>) -> tensor<?x64xf32>
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x64xf32>) -> tensor<?x64xbf16>
+// CHECK-NEXT:   %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+// CHECK-NEXT:   %t_1 = coda.cast %t : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<64x64xbf16>) -> tensor<64x1x64xbf16>
+// CHECK-NEXT:   %w_2 = coda.cast %w_1 : (tensor<64x1x64xbf16>) -> tensor<64x1x64xf32>
+// CHECK-NEXT:   %22 = coda.abs %w_2 : (tensor<64x1x64xf32>) -> tensor<64x1x64xf32>
+// CHECK-NEXT:   %23 = coda.reduce %22 {kind = "max"} : (tensor<64x1x64xf32>) -> tensor<64x1x1xf32>
+// CHECK-NEXT:   %24 = coda.reshape %23 : (tensor<64x1x1xf32>) -> tensor<64x1xf32>
+// CHECK-NEXT:   %25 = coda.transpose %24 {perm = [1 : i64, 0 : i64]} : (tensor<64x1xf32>) -> tensor<1x64xf32>
+// CHECK-NEXT:   %26 = coda.reshape %25 : (tensor<1x64xf32>) -> tensor<1x1x64xf32>
+// CHECK-NEXT:   %27 = coda.reduce %26 {kind = "max"} : (tensor<1x1x64xf32>) -> tensor<1x1x1xf32>
+// CHECK-NEXT:   %28 = coda.div %27, %2 : (tensor<1x1x1xf32>, tensor<f32>) -> tensor<1x1x1xf32>
+// CHECK-NEXT:   %scale_4 = coda.maximum %28, %3 : (tensor<1x1x1xf32>, tensor<f32>) -> tensor<1x1x1xf32>
+// CHECK-NEXT:   %scale_5 = coda.reshape %scale_4 : (tensor<1x1x1xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %29 = coda.broadcast %scale_4 : (tensor<1x1x1xf32>) -> tensor<1x64x1xf32>
+// CHECK-NEXT:   %t_2 = coda.reshape %t_1 : (tensor<64x64xf32>) -> tensor<64x1x64xf32>
+// CHECK-NEXT:   %30 = coda.reshape %29 : (tensor<1x64x1xf32>) -> tensor<64x1x1xf32>
+// CHECK-NEXT:   %31 = coda.div %t_2, %30 : (tensor<64x1x64xf32>, tensor<64x1x1xf32>) -> tensor<64x1x64xf32>
+// CHECK-NEXT:   %quantized_4 = coda.cast %31 : (tensor<64x1x64xf32>) -> tensor<64x1x64xf8E4M3FN>
+// CHECK-NEXT:   %quantized_5 = coda.reshape %quantized_4 : (tensor<64x1x64xf8E4M3FN>) -> tensor<64x64xf8E4M3FN>
+// CHECK-NEXT:   %z = coda.scaled_linear %quantized_2, %quantized_5, %scale_3, %scale_5 {blocks = #coda.blocks<64, 64>} : (tensor<?x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<?x1xf32>, tensor<1x1xf32>) -> tensor<?x64xf32>
+// CHECK-NEXT:   %z_1 = coda.cast %z : (tensor<?x64xf32>) -> tensor<?x64xbf16>
+// CHECK-NEXT:   func.return %y_1, %z_1 : tensor<?x64xbf16>, tensor<?x64xbf16>
+// CHECK-NEXT: }
