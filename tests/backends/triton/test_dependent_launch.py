@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -179,7 +180,7 @@ def test_inputs_are_read_behind_the_wait():
     module = Lowering(parse(TWO_OF_FOUR_BITS), SPLIT).module("scheduled")
     entry = find_entry(module)
     x, *weights = random_inputs(entry, {})
-    emitted = load_module(emit_module(module))
+    emitted: Any = load_module(emit_module(module))
     (expected,) = emitted.run(x, *weights)
     missing = torch.full_like(x, float("nan"))
     emitted.wait_for_earlier_kernels = lambda: missing.copy_(x)
