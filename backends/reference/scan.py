@@ -28,15 +28,10 @@ def scanned_channels(operands: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
     return (torch.stack(rows, 1) if rows else u.clone()), state
 
 
-def scanned_heads(operands: Tensors, states: int) -> torch.Tensor:
+def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return y of the SSD scan, given x, dt, a, b, c and initial states, and the states after the
     last position; see `coda.SSDOp`.
     """
-    return scanned_states(operands, states)[0]
-
-
-def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return y and the states after the last position."""
     x, dt, a, b, c, *initial = operands
     heads = len(a)
     x_heads = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)

@@ -86,7 +86,7 @@ FLEET: tuple[Member, ...] = (
     decoder("mixtral"),
     decoder("qwen3_moe", num_experts=32, num_experts_per_tok=4),
     decoder("deepseek_v3", n_routed_experts=16, n_group=4, topk_group=2, first_k_dense_replace=1),
-    decoder("mamba", use_associative_scan=True),
+    decoder("mamba"),
     replace(decoder("mamba2"), inputs=few_tokens),
     replace(decoder("nemotron_h"), inputs=few_tokens),
     *map(decoder, ("afmoe", "cwm", "doge", "ernie4_5_moe", "granite_swa", "jais2", "nanochat")),

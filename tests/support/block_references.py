@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from coda_ir.backends.reference.scan import scanned_heads
+from coda_ir.backends.reference.scan import scanned_states
 
 Values: TypeAlias = dict[str, Tensor]
 D, HEAD, HIDDEN = 64, 16, 96
@@ -349,7 +349,7 @@ def state_space_block(v: Values) -> Tensor:
     u, b, c = columns[..., :96], columns[..., 96:112], columns[..., 112:]
     dt, a = F.softplus(F.linear(v["x"], v["w_dt"]) + v["w_b_dt"]), -torch.exp(v["w_a_log"].float())
     scan = (u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c)
-    y = scanned_heads(scan, 8).to(u.dtype) + u * v["w_skip"]
+    y = scanned_states(scan, 8)[0].to(u.dtype) + u * v["w_skip"]
     return gated_norm_output({**v, "y": y})
 
 

@@ -9,7 +9,7 @@ from support.emitted import operator_program, run_operator
 from support.programs import type_of
 
 from coda_ir.api import parse
-from coda_ir.backends.reference.scan import scanned_heads, scanned_states
+from coda_ir.backends.reference.scan import scanned_states
 from coda_ir.backends.triton.aot import MachineLevel, compile_kernels
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.ssd_grad_kernel import (
@@ -69,7 +69,7 @@ def check(operands: Operands, states: int = 4, result: torch.dtype | None = None
     name = f"coda.ssd {{states = {states} : i64}}"
     actual = run_operator(name, *operands, result=type_of(x.to(result)))
     wide, exact = (
-        scanned_heads([each.to(type) for each in operands], states)
+        scanned_states([each.to(type) for each in operands], states)[0]
         for type in (torch.float32, torch.float64)
     )
     assert_accurate(actual, wide, exact, x.dtype)
@@ -227,7 +227,7 @@ def check_gradients(
 
     def expected(dtype: torch.dtype) -> Sequence[torch.Tensor]:
         leaves = [each.to(dtype).requires_grad_() for each in operands]
-        return torch.autograd.grad(scanned_heads(leaves, states), leaves, d_y.to(dtype))
+        return torch.autograd.grad(scanned_states(leaves, states)[0], leaves, d_y.to(dtype))
 
     wide, exact = expected(torch.float32), expected(torch.float64)
     for found, close, true in zip(actual, wide, exact, strict=True):
