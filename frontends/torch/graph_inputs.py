@@ -368,11 +368,11 @@ def _not_decomposed(*args: object, **kwargs: object) -> object:
 
 
 def _updating_statistics(
-    x: object,
-    weight: object,
-    bias: object,
-    mean: object,
-    variance: object,
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor | None,
+    variance: torch.Tensor | None,
     training: bool,
     momentum: float,
     eps: float,
@@ -380,11 +380,26 @@ def _updating_statistics(
 ) -> object:
     """Decompose a batch norm in training into an operator that says that it updates its running
     statistics, as cuDNN's does not; otherwise it stays whole.
+
+    On a CPU, all but `x` is float32: the statistics that PyTorch keeps for the backward have the
+    type of the weights there, although its meta kernel says float32.
     """
     if not training:
         return NotImplemented
     operator: Any = torch.ops.aten.native_batch_norm
-    return operator(x, weight, bias, mean, variance, training, momentum, eps)[0]
+    if x.device.type != "cpu" or x.dtype not in (torch.bfloat16, torch.float16):
+        return operator(x, weight, bias, mean, variance, training, momentum, eps)[0]
+    if weight is None:
+        weight = torch.ones(x.shape[1])
+    if bias is None:
+        bias = torch.zeros(x.shape[1])
+    stored = [each for each in (mean, variance) if each is not None]
+    wide = [each.float() for each in stored]
+    params = (weight.float(), bias.float(), *(wide or (None, None)))
+    result = operator(x, *params, training, momentum, eps)[0]
+    for each, updated in zip(stored, wide, strict=True):
+        each.copy_(updated)
+    return result
 
 
 def _spelled_dropout(

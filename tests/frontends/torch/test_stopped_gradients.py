@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from support.torch_compile import compiled, gradients, graphs, joined
 from torch import Tensor, nn
 
+from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.graph_runner import TrainingRunner
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -167,3 +168,21 @@ def test_statistics_are_updated_by_each_call(target: str):
     with torch.no_grad():
         torch.testing.assert_close(fast(x), eager(x), rtol=1e-4, atol=1e-5)
     compare(list(model.buffers()), list(eager.buffers()))
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_batches_of_16_bits(is_plain: bool):
+    """With and without weights and running statistics, whose type is that of the rows."""
+    norm = nn.BatchNorm1d(8, affine=not is_plain, track_running_stats=not is_plain)
+    model = nn.Sequential(norm, nn.Linear(8, 8)).bfloat16()
+    exact, eager = copy.deepcopy(model).double(), copy.deepcopy(model)
+    fast = compiled(model, target="triton", compare=False)
+    x = torch.randn(12, 8).bfloat16().requires_grad_()
+    wide = x.detach().double().requires_grad_()
+    expected = [*gradients(exact, exact, wide), *exact.buffers()]
+    usual = [*gradients(eager, eager, x), *eager.buffers()]
+    found = [*gradients(fast, model, x), *model.buffers()]
+    for ours, theirs, right in zip(found, usual, expected, strict=True):
+        assert ours is not None and theirs is not None and right is not None
+        assert ours.dtype == theirs.dtype
+        assert relative_error(ours, right) <= 2 * relative_error(theirs, right) + 4e-3
