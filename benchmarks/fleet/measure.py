@@ -119,6 +119,7 @@ def measure(
                 _compare(record, results, _exact(model, step, inputs))
             except torch.OutOfMemoryError as error:
                 record.notes["errors"] = note_of(error)
+        harness.release_memory()  # of the copy in float64
         harness.synchronize()
     return record
 

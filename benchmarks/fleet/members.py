@@ -101,6 +101,7 @@ FLEET: tuple[Member, ...] = (
     decoder("glm4_moe", n_routed_experts=16),
     decoder("dots1", n_routed_experts=16, n_shared_experts=1, num_experts_per_tok=4),
     decoder("qwen2_moe", num_experts=16),
+    decoder("llama4_text", num_local_experts=8, moe_layers=[0, 1]),
     decoder("minimax_m2", num_experts=16, num_local_experts=16),
     decoder("phimoe", num_local_experts=8),
     decoder("lfm2_moe", num_experts=16, layer_types=["conv", "full_attention"]),

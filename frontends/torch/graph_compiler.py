@@ -40,6 +40,7 @@ from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.regions import (
     RegionCall,
     gives_one_value,
+    has_products,
     inputs_of,
     regions_in,
     split_graph,
@@ -142,7 +143,7 @@ class GraphCompiler:
         except LeftToInductor:
             raise
         except CodaError as error:
-            is_refused = not isinstance(error, NothingToDo)
+            is_refused = not isinstance(error, NothingToDo) and has_products(graph)
             split = split_graph(graph) if self._splits and is_refused else None
             if split is not None:
                 through = "eager" if has_effects(graph) else fallback

@@ -22,6 +22,16 @@ READS_DATA = frozenset({"aten._local_scalar_dense.default", "aten.item.default"}
 """Operators that make a number of a tensor."""
 
 
+PRODUCTS = ("linear", "mm", "matmul", "conv", "einsum")
+"""Parts of the names of operators that may be linear maps."""
+
+
+def has_products(graph: GraphModule) -> bool:
+    """Return whether a graph may have a linear map, without which there is nothing to fuse."""
+    calls = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+    return any(part in name for name in calls for part in PRODUCTS)
+
+
 def split_graph(graph: GraphModule) -> GraphModule | None:
     """Split a graph into regions that the IR can express and regions that it cannot; None if
     splitting does not help: all of the graph, or nothing, can be expressed.

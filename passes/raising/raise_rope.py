@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -61,6 +62,10 @@ class RaiseRopePass(FunctionPass):
     rotated, the tables keep an entry for each column (`per_column`). Columns that are not rotated
     pass through x · 1 − y · 0, which keeps every finite value.
 
+    Heads of 16 bits that are rotated in float64 and rounded again, as by complex tables of 128
+    bits, are rotated in float32, which matters little beside that rounding. Functions of the
+    mode `eager-exact` keep float64.
+
     A `coda.rope` of some columns of each head, which is joined with the others, is raised in the
     same way; with `spelled=false` only these are, without remarks on others: learned tables have no
     gradient in `coda.rope`, and programs that spell the rotation out may have them.
@@ -116,7 +121,9 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
             "the rotation is not fused: its tables are not known to repeat their columns",
             "compute the angles of half of the columns in the model, and concatenate them",
         )
-    cos, sin = tables
+    cos, sin = (
+        insert.cast(table, f32) if element_type_of(table) == f64 else table for table in tables
+    )
     if rotation.is_reversed:
         sin = insert.insert(coda.NegOp(sin))
     return _Rotated(rotation, heads, first, width, cos, sin, per_column)
@@ -195,7 +202,11 @@ def _replace(rotated: _Rotated, columns: SSAValue, rewriter: FunctionRewriter) -
     op = rotated.rotation.op
     rewriter.passed(op, "raised to coda.rope")
     insert = rewriter.before(op)
-    op.results[0].replace_all_uses_with(rotated.heads.of(columns, insert))
+    value = rotated.heads.of(columns, insert)
+    dims = rewriter.shapes.dims(op.results[0])
+    if dims != rewriter.shapes.dims(value):
+        value = insert.reshape(value, shape_of(op.results[0]), dims)
+    op.results[0].replace_all_uses_with(value)
     rewriter.order.erase(op)
 
 

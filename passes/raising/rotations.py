@@ -3,13 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.gemm import RotationTypes
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_bytes,
+    element_type_of,
+    shape_of,
+)
+from coda_ir.dialects.gemm import NumericsMode, RotationTypes, numerics_mode
 from coda_ir.passes.support.column_views import ColumnAxis, ColumnView
-from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, unwidened
+from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, widens
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 HALF_SPLIT, INTERLEAVED = coda.ROPE_LAYOUTS
@@ -84,7 +90,7 @@ def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation
         if left is None or right is None:
             continue
         for rotated, sin in operand_pairs(right):
-            join = _join(unwidened(rotated))
+            join = _join(_narrow(rotated))
             turned = _turned(join) if join else None
             if join is None or turned is None:
                 continue
@@ -106,7 +112,7 @@ def _turned(join: _Join) -> tuple[SSAValue, SSAValue, bool] | None:
 
 def _paired_rotation(op: coda.ConcatOp | coda.ReshapeOp, shapes: SymbolicShapes) -> Rotation | None:
     """Match the join of a·cos − b·sin and b·cos + a·sin."""
-    join = _join(op.results[0])
+    join = _join(op.results[0], is_result=True)
     if join is None:
         return None
     minus = defined_by(_unrounded(join.first), coda.SubOp)
@@ -140,17 +146,28 @@ def _is_crossed(
     return False
 
 
+def _narrow(value: SSAValue) -> SSAValue:
+    """Return `value` before its conversions to wider types, float64 included."""
+    while isinstance(value.owner, coda.CastOp) and widens(value.owner):
+        value = value.owner.operand
+    return value
+
+
 def _unrounded(value: SSAValue) -> SSAValue:
     """Return `value` before a conversion."""
     cast = defined_by(value, coda.CastOp)
     return value if cast is None else cast.operand
 
 
-def _join(value: SSAValue) -> _Join | None:
+def _join(value: SSAValue, *, is_result: bool = False) -> _Join | None:
+    """Return the join that `value` is. What is joined may be rounded before neighbours are
+    flattened, and split into other rows, if it is the result of the rotation.
+    """
     joined, layout = defined_by(value, coda.ConcatOp), HALF_SPLIT
     if joined is None:
         flat, layout = defined_by(value, coda.ReshapeOp), INTERLEAVED
-        joined = defined_by(flat.x, coda.ConcatOp) if flat else None
+        stacked = (_unrounded(flat.x) if is_result else flat.x) if flat else value
+        joined = defined_by(stacked, coda.ConcatOp)
     if joined is None or len(joined.parts) != 2:
         return None
     first, second = joined.parts
@@ -164,7 +181,8 @@ def _join(value: SSAValue) -> _Join | None:
     shape = shape_of(first)
     if not all(part and (*shape_of(part.x), 1) == shape for part in parts) or len(shape) < 2:
         return None
-    is_flat = shape_of(value)[-1] == 2 * shape[-2] and len(shape_of(value)) == len(shape) - 1
+    has_rows = is_result or len(shape_of(value)) == len(shape) - 1
+    is_flat = shape_of(value)[-1:] == (2 * shape[-2],) and has_rows
     a, b = (part.x for part in parts if part)
     return _Join(layout, a, b) if is_flat else None
 
@@ -186,23 +204,34 @@ def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> Col
 def _typed(
     op: Operation, view: ColumnView, layout: str, cos: SSAValue, sin: SSAValue, *, is_full: bool
 ) -> Iterator[Rotation]:
-    """Yield the rotation if it computes in the types of `coda.rope` and rounds to that of x."""
+    """Yield the rotation if it computes in the types of `coda.rope` and rounds to that of x.
+
+    What is rounded from float64 to 16 bits is computed in float32, but for the mode `eager-exact`.
+    """
     product = element_type_of(cos)
-    if element_type_of(sin) != product or not computes_in_float32(product):
+    is_wide = product == f64 and numerics_mode(op) != NumericsMode.EAGER_EXACT
+    if element_type_of(sin) != product or not (is_wide or computes_in_float32(product)):
         return
-    for base in dict.fromkeys((unwidened(view.base), view.base)):
+    product = f32 if is_wide else product
+    for base in dict.fromkeys((_narrow(view.base), view.base)):
         stored = element_type_of(base)
-        last = _rounded(op, stored)
+        last = _rounded(op, stored, element_type_of(cos))
+        if is_wide and element_bytes(base.type) > 2:
+            continue
         if last is not None and RotationTypes.of(stored, product).product == product:
             x = replace(view, base=base)
             yield Rotation(last, x, layout, cos, sin, is_full, x)
             return
 
 
-def _rounded(op: Operation, type: Attribute) -> Operation | None:
-    """Return `op`, or the conversion of its result to `type`; None if it stays wide."""
+def _rounded(op: Operation, type: Attribute, wide: Attribute) -> Operation | None:
+    """Return `op`, or the conversion of its result of type `wide` to `type`; None if it stays wide,
+    or is rounded to another type.
+    """
     if element_type_of(op.results[0]) == type:
         return op
+    if element_type_of(op.results[0]) != wide:
+        return None
     user = only_use(op.results[0])
     is_cast = isinstance(user, coda.CastOp) and element_type_of(user.result) == type
     return user if is_cast else None

@@ -14,9 +14,9 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm.scalar_code import is_widening_cast
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.index_values import literal
+from coda_ir.passes.support.matching import widens
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
 
@@ -83,7 +83,7 @@ def _column_axis(stride: int, extent: int) -> ColumnAxis:
 def _viewed(value: SSAValue, *, widened: bool) -> SSAValue | None:
     """Return the tensor of which `value` is a view."""
     match value.owner:
-        case coda.CastOp() as op if widened and is_widening_cast(op):
+        case coda.CastOp() as op if widened and widens(op):
             return op.operand
         case coda.ReshapeOp() | coda.TransposeOp() | coda.SliceOp() as op:
             return op.x

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_widening_cast
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -40,6 +40,14 @@ def unwidened(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, coda.CastOp) and is_widening_cast(value.owner):
         value = value.owner.operand
     return value
+
+
+def widens(op: Operation) -> bool:
+    """Return whether `op` converts floats to a wider type, which is exact; float64 is one."""
+    if not isinstance(op, coda.CastOp):
+        return False
+    is_float = computes_in_float32(element_type_of(op.operand))
+    return is_widening_cast(op) or (is_float and element_type_of(op.result) == f64)
 
 
 def as_narrow_as(value: SSAValue, element: Attribute) -> SSAValue:

@@ -179,6 +179,42 @@ func.func @apart(%q: tensor<2x3x16xf32>, %cos: tensor<3x1x4xf32>, %sin: tensor<3
 // CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[R]]
 // CHECK-NEXT:    func.return [[Y]]
 
+// Complex numbers as pairs, in float64: rounded to 16 bits, they are computed in float32. Keys are rounded before neighbours are joined, and
+// have a dimension more.
+
+func.func @double(%q: tensor<?x?x16xbf16> {coda.dims = ["B", "T", 16 : i64]}, %t: tensor<?x4x2xf64> {coda.dims = ["T", 4 : i64, 2 : i64]}) -> tensor<?x?x2x1x8xbf16> {
+  %n = coda.reshape %q {coda.dims = ["B", "T", 2 : i64, 4 : i64, 2 : i64]} : (tensor<?x?x16xbf16>) -> tensor<?x?x2x4x2xbf16>
+  %h = coda.cast %n : (tensor<?x?x2x4x2xbf16>) -> tensor<?x?x2x4x2xf64>
+  %a1 = coda.slice %h {dim = 4 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x1xf64>
+  %a = coda.reshape %a1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4xf64>
+  %b1 = coda.slice %h {dim = 4 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x1xf64>
+  %b = coda.reshape %b1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4xf64>
+  %c1 = coda.slice %t {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x4x2xf64>) -> tensor<?x4x1xf64>
+  %c = coda.reshape %c1 : (tensor<?x4x1xf64>) -> tensor<?x1x4xf64>
+  %s1 = coda.slice %t {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x4x2xf64>) -> tensor<?x4x1xf64>
+  %s = coda.reshape %s1 : (tensor<?x4x1xf64>) -> tensor<?x1x4xf64>
+  %ac = coda.mul %a, %c : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %bs = coda.mul %b, %s : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %bc = coda.mul %b, %c : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %as = coda.mul %a, %s : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %first = coda.sub %ac, %bs : (tensor<?x?x2x4xf64>, tensor<?x?x2x4xf64>) -> tensor<?x?x2x4xf64>
+  %second = coda.add %bc, %as : (tensor<?x?x2x4xf64>, tensor<?x?x2x4xf64>) -> tensor<?x?x2x4xf64>
+  %first1 = coda.reshape %first {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf64>) -> tensor<?x?x2x4x1xf64>
+  %second1 = coda.reshape %second {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf64>) -> tensor<?x?x2x4x1xf64>
+  %stack = coda.concat %first1, %second1 {dim = 4 : i64} : (tensor<?x?x2x4x1xf64>, tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4x2xf64>
+  %rounded = coda.cast %stack : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x2xbf16>
+  %y = coda.reshape %rounded {coda.dims = ["B", "T", 2 : i64, 1 : i64, 8 : i64]} : (tensor<?x?x2x4x2xbf16>) -> tensor<?x?x2x1x8xbf16>
+  func.return %y : tensor<?x?x2x1x8xbf16>
+}
+
+// CHECK-LABEL: func.func @double(
+// CHECK:         [[C:%.*]] = coda.cast {{.*}} -> tensor<?x4xf32>
+// CHECK-NEXT:    [[S:%.*]] = coda.cast {{.*}} -> tensor<?x4xf32>
+// CHECK-NEXT:    [[R:%.*]] = coda.rope %q, [[C]], [[S]] {head_dim = 8 : i64, layout = "interleaved"} : (tensor<?x?x16xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:    [[H:%.*]] = coda.reshape [[R]]
+// CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[H]] {coda.dims = ["B", "T", 2 : i64, 1 : i64, 8 : i64]}
+// CHECK-NEXT:    func.return [[Y]]
+
 // Heads that are widened before they are rotated, and rounded after.
 
 func.func @widened(%q: tensor<2x3x16xbf16>, %cos: tensor<3x1x4xf32>, %sin: tensor<3x1x4xf32>) -> tensor<2x3x2x8xbf16> {

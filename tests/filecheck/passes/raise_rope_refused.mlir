@@ -152,3 +152,99 @@ func.func @by_head(%q: tensor<2x3x16xf32>, %cos: tensor<3x2x4xf32>, %sin: tensor
 // CHECK-LABEL: func.func @by_head(
 // CHECK-NOT: coda.rope
 // CHECK: func.return
+
+// -----
+
+// Heads of float32 are rotated in float64 if the model does; those of 16 bits in the mode that rounds as PyTorch does.
+
+func.func @float32(%q: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}, %t: tensor<?x4x2xf64> {coda.dims = ["T", 4 : i64, 2 : i64]}) -> tensor<?x?x2x1x8xf32> {
+  %n = coda.reshape %q {coda.dims = ["B", "T", 2 : i64, 4 : i64, 2 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x2x4x2xf32>
+  %h = coda.cast %n : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x4x2xf64>
+  %a1 = coda.slice %h {dim = 4 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x1xf64>
+  %a = coda.reshape %a1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4xf64>
+  %b1 = coda.slice %h {dim = 4 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x1xf64>
+  %b = coda.reshape %b1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4xf64>
+  %c1 = coda.slice %t {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x4x2xf64>) -> tensor<?x4x1xf64>
+  %c = coda.reshape %c1 : (tensor<?x4x1xf64>) -> tensor<?x1x4xf64>
+  %s1 = coda.slice %t {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x4x2xf64>) -> tensor<?x4x1xf64>
+  %s = coda.reshape %s1 : (tensor<?x4x1xf64>) -> tensor<?x1x4xf64>
+  %ac = coda.mul %a, %c : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %bs = coda.mul %b, %s : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %bc = coda.mul %b, %c : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %as = coda.mul %a, %s : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %first = coda.sub %ac, %bs : (tensor<?x?x2x4xf64>, tensor<?x?x2x4xf64>) -> tensor<?x?x2x4xf64>
+  %second = coda.add %bc, %as : (tensor<?x?x2x4xf64>, tensor<?x?x2x4xf64>) -> tensor<?x?x2x4xf64>
+  %first1 = coda.reshape %first {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf64>) -> tensor<?x?x2x4x1xf64>
+  %second1 = coda.reshape %second {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf64>) -> tensor<?x?x2x4x1xf64>
+  %stack = coda.concat %first1, %second1 {dim = 4 : i64} : (tensor<?x?x2x4x1xf64>, tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4x2xf64>
+  %rounded = coda.cast %stack : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x2xf32>
+  %y = coda.reshape %rounded {coda.dims = ["B", "T", 2 : i64, 1 : i64, 8 : i64]} : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x1x8xf32>
+  func.return %y : tensor<?x?x2x1x8xf32>
+}
+
+// CHECK-LABEL: func.func @float32(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
+
+func.func @exact(%q: tensor<?x?x16xbf16> {coda.dims = ["B", "T", 16 : i64]}, %t: tensor<?x4x2xf64> {coda.dims = ["T", 4 : i64, 2 : i64]}) -> tensor<?x?x2x1x8xbf16> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+  %n = coda.reshape %q {coda.dims = ["B", "T", 2 : i64, 4 : i64, 2 : i64]} : (tensor<?x?x16xbf16>) -> tensor<?x?x2x4x2xbf16>
+  %h = coda.cast %n : (tensor<?x?x2x4x2xbf16>) -> tensor<?x?x2x4x2xf64>
+  %a1 = coda.slice %h {dim = 4 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x1xf64>
+  %a = coda.reshape %a1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4xf64>
+  %b1 = coda.slice %h {dim = 4 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x1xf64>
+  %b = coda.reshape %b1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4xf64>
+  %c1 = coda.slice %t {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x4x2xf64>) -> tensor<?x4x1xf64>
+  %c = coda.reshape %c1 : (tensor<?x4x1xf64>) -> tensor<?x1x4xf64>
+  %s1 = coda.slice %t {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x4x2xf64>) -> tensor<?x4x1xf64>
+  %s = coda.reshape %s1 : (tensor<?x4x1xf64>) -> tensor<?x1x4xf64>
+  %ac = coda.mul %a, %c : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %bs = coda.mul %b, %s : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %bc = coda.mul %b, %c : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %as = coda.mul %a, %s : (tensor<?x?x2x4xf64>, tensor<?x1x4xf64>) -> tensor<?x?x2x4xf64>
+  %first = coda.sub %ac, %bs : (tensor<?x?x2x4xf64>, tensor<?x?x2x4xf64>) -> tensor<?x?x2x4xf64>
+  %second = coda.add %bc, %as : (tensor<?x?x2x4xf64>, tensor<?x?x2x4xf64>) -> tensor<?x?x2x4xf64>
+  %first1 = coda.reshape %first {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf64>) -> tensor<?x?x2x4x1xf64>
+  %second1 = coda.reshape %second {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf64>) -> tensor<?x?x2x4x1xf64>
+  %stack = coda.concat %first1, %second1 {dim = 4 : i64} : (tensor<?x?x2x4x1xf64>, tensor<?x?x2x4x1xf64>) -> tensor<?x?x2x4x2xf64>
+  %rounded = coda.cast %stack : (tensor<?x?x2x4x2xf64>) -> tensor<?x?x2x4x2xbf16>
+  %y = coda.reshape %rounded {coda.dims = ["B", "T", 2 : i64, 1 : i64, 8 : i64]} : (tensor<?x?x2x4x2xbf16>) -> tensor<?x?x2x1x8xbf16>
+  func.return %y : tensor<?x?x2x1x8xbf16>
+}
+
+// CHECK-LABEL: func.func @exact(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
+
+// -----
+
+// What is rounded to another 16-bit type first is rounded twice.
+
+func.func @twice(%q: tensor<?x?x16xbf16> {coda.dims = ["B", "T", 16 : i64]}, %t: tensor<?x4x2xf32> {coda.dims = ["T", 4 : i64, 2 : i64]}) -> tensor<?x?x2x1x8xbf16> {
+  %n = coda.reshape %q {coda.dims = ["B", "T", 2 : i64, 4 : i64, 2 : i64]} : (tensor<?x?x16xbf16>) -> tensor<?x?x2x4x2xbf16>
+  %h = coda.cast %n : (tensor<?x?x2x4x2xbf16>) -> tensor<?x?x2x4x2xf32>
+  %a1 = coda.slice %h {dim = 4 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x4x1xf32>
+  %a = coda.reshape %a1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf32>) -> tensor<?x?x2x4xf32>
+  %b1 = coda.slice %h {dim = 4 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x4x1xf32>
+  %b = coda.reshape %b1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf32>) -> tensor<?x?x2x4xf32>
+  %c1 = coda.slice %t {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x4x2xf32>) -> tensor<?x4x1xf32>
+  %c = coda.reshape %c1 : (tensor<?x4x1xf32>) -> tensor<?x1x4xf32>
+  %s1 = coda.slice %t {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x4x2xf32>) -> tensor<?x4x1xf32>
+  %s = coda.reshape %s1 : (tensor<?x4x1xf32>) -> tensor<?x1x4xf32>
+  %ac = coda.mul %a, %c : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %bs = coda.mul %b, %s : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %bc = coda.mul %b, %c : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %as = coda.mul %a, %s : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %first = coda.sub %ac, %bs : (tensor<?x?x2x4xf32>, tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xf32>
+  %second = coda.add %bc, %as : (tensor<?x?x2x4xf32>, tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xf32>
+  %first1 = coda.reshape %first {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<?x?x2x4x1xf32>
+  %second1 = coda.reshape %second {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<?x?x2x4x1xf32>
+  %stack = coda.concat %first1, %second1 {dim = 4 : i64} : (tensor<?x?x2x4x1xf32>, tensor<?x?x2x4x1xf32>) -> tensor<?x?x2x4x2xf32>
+  %narrow = coda.cast %stack : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x4x2xf16>
+  %joined = coda.reshape %narrow {coda.dims = ["B", "T", 2 : i64, 1 : i64, 8 : i64]} : (tensor<?x?x2x4x2xf16>) -> tensor<?x?x2x1x8xf16>
+  %y = coda.cast %joined : (tensor<?x?x2x1x8xf16>) -> tensor<?x?x2x1x8xbf16>
+  func.return %y : tensor<?x?x2x1x8xbf16>
+}
+
+// CHECK-LABEL: func.func @twice(
+// CHECK-NOT: coda.rope
+// CHECK: func.return

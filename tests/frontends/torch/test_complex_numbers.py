@@ -143,6 +143,27 @@ def test_a_complex_argument():
         assert relative_error(fast(x, places), wanted) < 0.02
 
 
+@pytest.mark.usefixtures("no_gradients")
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_16_bits_rotated_in_float64(*, is_repeated: bool):
+    """As in Lumina 2: the product with complex numbers of 128 bits is a `coda.rope`."""
+    rows = [2, LENGTH, HEADS, 1, WIDTH] if is_repeated else [2, LENGTH, HEADS, WIDTH]
+
+    class Query(Attention):
+        def forward(self, x: Tensor, places: Tensor) -> Tensor:
+            table = self.table[:LENGTH].to(torch.complex128).view(1, -1, 1, WIDTH // 2)
+            return rotated(self.q(x).unflatten(-1, (HEADS, WIDTH)), table).view(rows) * 2
+
+    model, x, places = Query(polar), torch.randn(2, LENGTH, 16).bfloat16(), torch.arange(LENGTH)
+    model.q.bfloat16()
+    exported = export(model, (x, places))
+    assert [op.name for op in exported.module.walk()].count("coda.rope") == 1
+    ours, eager = exported.compile(target="triton", device="cpu")(x, places), model(x, places)
+    model.q.double()
+    exact = model(x.double(), places)
+    assert relative_error(ours, exact) <= 1.25 * relative_error(eager, exact)
+
+
 class Arithmetic(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         z = torch.view_as_complex(x) * 2j + y - 0.5
