@@ -43,6 +43,7 @@ from coda_ir.frontends.torch.graph_inputs import (
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
+from coda_ir.frontends.torch.regions import READS_DATA
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
@@ -63,6 +64,13 @@ NOT_FOLDED = Remark(
     condition="the weights are frozen",
     suggestion="call the model inside of torch.no_grad() when it is not trained",
 )
+
+
+NUMBER_OF_TENSOR = (
+    "an operator reads a number from a tensor, which has no value while the graph is traced\n"
+    "  help: pass sizes as numbers of Python, such as x.shape[0]"
+)
+"""The reason for which a graph with a call such as `arange(end=tensor)` is not compiled."""
 
 
 def _keep_scans_of_transformers() -> None:
@@ -101,12 +109,16 @@ def coda(
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs through Inductor: %s", described_graph(graph), reason)
         return _lookup_backend("inductor")(graph, example_inputs)
-    except Exception:
+    except Exception as error:
         # The model has to run, whatever is wrong with this compiler, or with how it traces.
         if chosen.errors == "raise":
             raise
         name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
-        logger.exception("%s runs through %s: a defect of coda_ir", described_graph(graph), name)
+        left = f"{described_graph(graph)} runs through {name}"
+        if str(error).split("\n", 1)[0] in READS_DATA:  # of AOTAutograd, which cannot trace it
+            logger.warning("%s: %s", left, NUMBER_OF_TENSOR)
+        else:
+            logger.exception("%s: a defect of coda_ir", left)
         return _lookup_backend(name)(graph, example_inputs)
 
 

@@ -142,6 +142,23 @@ def test_products_of_activations_are_no_linear_maps(caplog: pytest.LogCaptureFix
     assert all("the graph has no linear map" in m and "bmm" in m for m in messages)
 
 
+def test_a_number_that_is_read_from_a_tensor(caplog: pytest.LogCaptureFixture):
+    """As in TAPAS: AOTAutograd cannot trace the call, which is no defect."""
+    arange: Any = torch.arange
+    model, x, count = nn.Linear(4, 4), torch.randn(3, 4), torch.tensor(2)
+
+    def first(x: Tensor, count: Tensor) -> Tensor:
+        return model(x)[arange(start=0, end=torch.as_tensor(count))]
+
+    with caplog.at_level(logging.WARNING, "coda_ir.frontends"):
+        y = compiled(first, errors="fallback")(x, count)
+    torch.testing.assert_close(y, model(x)[:2])
+    (record,) = caplog.records
+    message = record.getMessage()
+    assert record.exc_info is None and "runs through eager: an operator reads a number" in message
+    assert "defect" not in message and "x.shape[0]" in message
+
+
 def test_no_remark_is_without_a_place(caplog: pytest.LogCaptureFixture):
     model, x = Named(), torch.randn(3, 16)
     with caplog.at_level(logging.INFO, "coda_ir.remarks"), torch.enable_grad():
