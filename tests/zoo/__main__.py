@@ -3,6 +3,7 @@ PyTorch in float64. A run that was stopped goes on where it was, if it writes a 
 
 PYTHONPATH=benchmarks:tests python -m zoo --only 'llama,qwen*'
 PYTHONPATH=benchmarks:tests python -m zoo --gradients --only bert
+PYTHONPATH=benchmarks:tests python -m zoo --ends
 """
 
 import argparse
@@ -26,6 +27,7 @@ from coda_ir.frontends.torch import export
 from coda_ir.progress import Progress
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
+from zoo.ends import Ends, measure_ends, print_ends, read_ends
 from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
 from zoo.report import is_explained, is_not_captured, print_measurements, read_measurement
@@ -84,7 +86,10 @@ def _run(
     dtypes, triton = tuple(options.dtypes.split(",")), not options.no_triton
     work: Callable[..., Result]
     settings: dict[str, Any] = {"dtypes": dtypes, "triton": triton}
-    if options.gradients:
+    if options.ends:
+        settings = {"layers": options.layers or 1}
+        work, kind, read, show = measure_ends, Ends, read_ends, print_ends
+    elif options.gradients:
         settings |= {"layers": options.layers or 1, "inputs": options.inputs}
         work, kind, read = measure_gradients, GradientMeasurement, gradients.read_measurement
         show = print_gradients
@@ -134,8 +139,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", metavar="PATTERN,...", help="these architectures, such as llama,qwen*")
     add("--list", action="store_true", help="print the names and stop")
     add("--gradients", action="store_true", help="compare gradients of all weights")
+    add("--ends", action="store_true", help="count where operators run, without running them")
     add("--dtypes", default="f32,bf16", help="element types (default: f32,bf16)")
-    add("--layers", type=int, help="layers of each model (default: 2; 1 with --gradients)")
+    add(
+        "--layers", type=int, help="layers of each model (default: 2; 1 with --gradients or --ends)"
+    )
     add("--inputs", type=int, default=gradients.INPUTS, help="with --gradients (default: 16)")
     add("--static", action="store_true", help="no dynamic shapes, which is faster")
     add("--no-triton", action="store_true", help="the reference backend only")
