@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import ClassVar
 
@@ -62,6 +62,27 @@ class ColumnTile:
         if len(self.segment.weights) == 2:
             return [self.lanes.name, self.lanes.name]
         return [column.name for column in self.accumulator_columns]
+
+
+@dataclass(frozen=True)
+class JoinedPairs(ColumnTile):
+    """Adjacent columns of pairs as one accumulator, whose elements lie side by side in memory."""
+
+    @property
+    def width(self) -> int:
+        return 2 * self.columns.lanes
+
+    def weight_columns(self) -> list[str]:
+        return [self.lanes.name]
+
+    @staticmethod
+    def fits(tile: ColumnTile) -> bool:
+        """Return whether the columns of whole pairs are consecutive in the rows of the weight."""
+        segment, columns = tile.segment, tile.columns
+        is_adjacent = segment.pairing is not None and segment.pairing.is_adjacent
+        is_whole = columns.parts == 1 and columns.extent % columns.lanes == 0
+        is_plain = len(segment.weights) == 1 and not segment.scales and not columns.is_padded
+        return is_adjacent and segment.layout == Layout.KN and is_whole and is_plain
 
 
 @dataclass
@@ -238,6 +259,25 @@ class PointerMainLoop(MainLoop):
             stride = "" if self.op.is_transposed else f" * {depth}"
             lines.append(f"{name} = {self.arguments.operand(x, 'x')} + {row}[:, None]{stride}")
         return lines
+
+    def emit(self, tile: ColumnTile) -> list[str]:
+        """Load pairs of adjacent columns together if they are side by side: 4 bytes at least, which
+        the loop copies ahead, and not 2.
+        """
+        op = self.op
+        is_plain = op.order is None and op.blocks is None and not op.is_transposed
+        if not is_plain or not JoinedPairs.fits(tile):
+            return super().emit(tile)
+        fresh = self.arguments.names.fresh
+        lanes, accumulator, count = fresh("columns"), fresh("acc_pairs"), tile.columns.lanes
+        index = replace(tile.lanes, name=lanes)
+        joined = JoinedPairs(tile.segment, tile.columns, tile.number, [accumulator], index, [])
+        pairs = f"tl.reshape({accumulator}, (BLOCK_M, {count}, 2))"
+        return [
+            f"{lanes} = {tile.number} * {2 * count} + tl.arange(0, {2 * count})",
+            *super().emit(joined),
+            f"{', '.join(tile.accumulators)} = tl.split({pairs})",
+        ]
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         step, depth = "", self.depths[term]

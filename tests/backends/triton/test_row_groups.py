@@ -13,6 +13,7 @@ from support.kernel_harness import (
 )
 from support.row_group_arguments import arguments_of_groups
 
+from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes.layout.schedule import SchedulePass
@@ -35,10 +36,10 @@ def schedule(loop: str = "pointer", tile: str = "16x32x16", split_k: int = 1) ->
     return f'{loop}, "{tile}", warps = 4, stages = 3, group_m = 2, split_k = {split_k}'
 
 
-def check(text: str, ends: Sequence[int], folder: Path) -> None:
-    """The kernel of `text` agrees with float64 for groups that end so."""
+def check(text: str, ends: Sequence[int], folder: Path) -> EmittedKernel:
+    """Return the kernel of `text`, which agrees with float64 for groups that end so."""
     arguments = arguments_of_groups(text, ends[-1], ends)
-    check_against_reference(text, [ends[-1]], folder, arguments=arguments)
+    return check_against_reference(text, [ends[-1]], folder, arguments=arguments)
 
 
 @pytest.mark.parametrize("loop", ["pointer", "tma"])
@@ -60,6 +61,14 @@ def test_ports(ends: list[int], layout: str, dtype: str, tmp_path: Path) -> None
 def test_packed_halves(loop: str, tmp_path: Path) -> None:
     text = programs.grouped_swiglu("bf16", 40, 24, 4, schedule(loop), packed=True)
     check(text, LOADS["ragged"], tmp_path)
+
+
+@pytest.mark.parametrize(("columns", "split_k"), [(48, 1), (48, 2), (21, 1)])
+def test_neighbours(columns: int, split_k: int, tmp_path: Path) -> None:
+    """Pairs of a K x N weight are loaded together, unless a tile has pairs past the last one."""
+    text = programs.grouped_neighbours("bf16", 40, columns, 4, schedule(split_k=split_k))
+    kernel = check(text, LOADS["ragged"], tmp_path)
+    assert ("tl.split" in kernel.source) == (columns == 48)
 
 
 @pytest.mark.parametrize("groups", [1, 3, 128])
