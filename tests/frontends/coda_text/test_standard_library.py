@@ -89,9 +89,13 @@ def library_in_float32(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_close(name: str, compiled: CompiledFunction, least: float, *, wide: bool = False):
-    """The errors of several draws together, for one of few numbers may be unlucky."""
+    """The errors of several draws together, for one of few numbers may be unlucky: where two are,
+    as with steps of float8 that are rounded to either side, more decide.
+    """
     block, ours, eager = BLOCKS[name], 0.0, 0.0
-    for _ in range(2):
+    for draw in range(8):
+        if draw == 2 and ours <= 1.25 * eager + least:
+            return
         values = drawn(block)
         if wide:
             narrow = {k: v for k, v in values.items() if v.dtype == torch.bfloat16}
