@@ -35,6 +35,7 @@ class RaiseAttentionPass(FunctionPass):
     ->
         %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
 
+    Heads may also be computed as B x T x heads x D, as by a norm of each head, and then be moved.
     A factor of each row, by which Llama 4 multiplies the heads of queries, multiplies the columns.
 
     Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
@@ -86,7 +87,9 @@ def _called(
     elif call.mask is not None:
         mask.add(call.mask)
     q, k, v = (
-        heads_of(value, rewriter.shapes) or _scaled_heads(value, op, rewriter)
+        heads_of(value, rewriter.shapes)
+        or _scaled_heads(value, op, rewriter)
+        or _moved_heads(value, op, rewriter)
         for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
     )
     if q is None or k is None or v is None:
@@ -144,6 +147,16 @@ def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) ->
         columns = insert.insert(coda.MulOp(heads.own_columns(insert), rows), value.name_hint)
         return replace(heads.together(heads.width), x=columns, is_before_rows=True)
     return None
+
+
+def _moved_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
+    """Return heads that are computed as B x T x heads x D, such as those that a norm of each head
+    gives: they lie side by side in memory, so that nothing is copied.
+    """
+    transpose = defined_by(value, coda.TransposeOp)
+    if transpose is None or transpose.permutation != HEADS_FIRST:
+        return None
+    return _laid_out(value, HEADS_FIRST, op, rewriter)
 
 
 def _transposed_heads(

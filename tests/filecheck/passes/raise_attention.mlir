@@ -327,3 +327,24 @@ func.func @scaled_rows(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}
 // CHECK-NEXT:    [[Q:%.*]] = coda.mul %q, [[S]]
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention [[Q]], %k, %k {head_dim = 8 : i64, causal = true}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// Heads that are computed as such and then moved, as by norms of heads. The reshapes copy nothing.
+
+func.func @computed(%q: tensor<?x?x4x8xf32> {coda.dims = ["B", "T", 4 : i64, 8 : i64]}, %k: tensor<?x?x2x8xf32> {coda.dims = ["B", "T", 2 : i64, 8 : i64]}, %v: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}) -> tensor<?x?x4x8xf32> {
+  %qh = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %kh = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x8xf32>) -> tensor<?x2x?x8xf32>
+  %vs = coda.reshape %v {coda.dims = ["B", "T", 2 : i64, 8 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x2x8xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x8xf32>) -> tensor<?x2x?x8xf32>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qh, %kh, %vh) {arguments = "{0}, {1}, {2}, None, 0.0, True, scale=None, enable_gqa=True", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %y = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xf32>) -> tensor<?x?x4x8xf32>
+  func.return %y : tensor<?x?x4x8xf32>
+}
+
+// CHECK-LABEL: func.func @computed(
+// CHECK-NEXT:    [[Q:%.*]] = coda.reshape %q
+// CHECK-NEXT:    [[K:%.*]] = coda.reshape %k
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention [[Q]], [[K]], %v {head_dim = 8 : i64, causal = true}
+// CHECK-NEXT:    [[H:%.*]] = coda.reshape [[Y]]
+// CHECK-NEXT:    func.return [[H]]
