@@ -88,6 +88,11 @@ class EmittedKernel:
     language: Literal["triton", "gluon"] = "triton"
     """Which of Triton's languages the source is in; helpers are rendered in the same."""
 
+    @property
+    def has_descriptors(self) -> bool:
+        """True if the host passes it descriptors, by which a GPU loads boxes of tensors."""
+        return any(argument.type.startswith("tensordesc") for argument in self.arguments)
+
     def launch(self, given: Given) -> list[str]:
         """Return the host statement that launches the kernel, as source lines without indentation.
 

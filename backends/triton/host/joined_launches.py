@@ -9,6 +9,8 @@
 A kernel that is a single program may run in the program of the kernel before: behind a barrier, its
 threads see what all others of the block have stored. If several programs share the K of the only
 tile of a GEMM, the last of them goes on with the steps. Values between steps stay in their tensors.
+Kernels with tensor descriptors join none: a barrier of threads does not order what the threads
+store and what the tensor memory accelerator loads.
 """
 
 from __future__ import annotations
@@ -47,14 +49,16 @@ class Launched:
     @property
     def programs(self) -> int | None:
         """The number of programs, if it is known."""
-        texts = [x if isinstance(x, str) else "" for x in self.operands]
+        texts = [x if isinstance(x, str) else "view" for x in self.operands]
         return number_in(self.kernel.grid.text(given(self.rows, texts, self.outputs)))
 
     def can_begin(self) -> bool:
         """Return whether steps may follow in the kernel: one program, or one tile of programs."""
         kernel, shared = self.kernel, self.kernel.shared_tiles
         is_plain = kernel.language == "triton" and kernel.source.count("@triton.jit") == 1
-        if not is_plain or not self.rows.isdecimal() or int(self.rows) == 0:
+        if not is_plain or kernel.has_descriptors:
+            return False
+        if not self.rows.isdecimal() or int(self.rows) == 0:
             return False
         return self.programs == (1 if shared is None else shared.programs)
 
@@ -74,8 +78,12 @@ class WaitingLaunches:
     """Variables to drop behind them."""
 
     def accepts(self, launch: Launched) -> bool:
-        """Return whether a launch may be a step behind these."""
-        return launch.can_follow() and len(self.launches) < MAX_STEPS
+        """Return whether a launch may be a step behind these: its loops have no stages of their
+        own, as those of GEMMs do.
+        """
+        stages = {EmittedKernel.num_stages, *(x.kernel.num_stages for x in self.launches[:1])}
+        is_free = len(self.launches) < MAX_STEPS and launch.kernel.num_stages in stages
+        return is_free and launch.can_follow()
 
     def add(self, launch: Launched, position: int) -> None:
         self.launches.append(launch)
@@ -99,7 +107,8 @@ def joined(launches: Sequence[Launched], name: str) -> Launched:
             calls += [*barrier, *call(functions[kernel.name], [each.name for each in own])]
         arguments += own
     helpers = set[str]().union(*(kernel.helpers for kernel in kernels))
-    launch = Launch(any(kernel.is_dependent for kernel in kernels))
+    # The programs of a tile read memory before the first step, and wait only if they do alone.
+    launch = Launch(any(kernel.is_dependent for kernel in kernels[: 1 if shares_tile else None]))
     body = _with_tail(head, calls) if shares_tile else [*launch.wait(helpers), *calls]
     asserts = any(kernel.asserts for kernel in kernels)
     entry = [*signature(name, arguments, asserts=asserts), *indented(body), ""]

@@ -126,8 +126,7 @@ class HostKernels:
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:
             self.stand_ins[stand_in] = None
-        has_descriptors = any(a.type.startswith("tensordesc") for a in kernel.arguments)
-        if has_descriptors and not (kernel.runs_without_rows or rows.isdecimal()):
+        if kernel.has_descriptors and not (kernel.runs_without_rows or rows.isdecimal()):
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             return [f"if {rows}:", *indented(lines)]
         return lines

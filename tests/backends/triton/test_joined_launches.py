@@ -6,10 +6,11 @@ import pytest
 import torch
 from support.emitted import load_module
 
-from coda_ir.api import compile, parse
+from coda_ir.api import Lowering, compile, parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.backends.triton.host_values import number_in
 from coda_ir.context import make_context
+from coda_ir.options import CompileOptions
 from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.registry import get_all_passes
 
@@ -89,6 +90,65 @@ def test_the_last_program_of_a_split_tile_goes_on(tmp_path: Any) -> None:
     exact, expected = (x.double() @ w.double().T).exp().topk(3)
     assert torch.equal(ids, expected)
     torch.testing.assert_close(values.double(), exact, rtol=1e-4, atol=0)
+
+
+def two_gemms(first: str, second: str, attributes: str = "") -> str:
+    """Return the source of two GEMMs of one program, with these schedules."""
+    gemm = """gemm.fused %{x} : tensor<64x64xbf16>
+    schedule<{schedule}, group_m = 1>
+    columns(%w : tensor<64x64xbf16>) kn -> (tile : tensor<64x64xbf16>) {{
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }}"""
+    return emit_module(
+        parse(f"""
+func.func @f(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<64x64xbf16> {{
+  %y = {gemm.format(x="x", schedule=first)}
+  %z = {gemm.format(x="y", schedule=second)} {attributes}
+  func.return %z : tensor<64x64xbf16>
+}}""")
+    )
+
+
+POINTER, TMA = (f'{loop}, "64x64x64", warps = 4, stages = 2' for loop in ("pointer", "tma"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_joined"),
+    [
+        (POINTER, POINTER, True),
+        (POINTER, TMA, False),
+        (TMA, POINTER, False),
+        (POINTER, POINTER.replace("stages = 2", "stages = 3"), False),
+    ],
+)
+def test_kernels_of_descriptors_or_other_stages_do_not_join(
+    first: str, second: str, are_joined: bool
+) -> None:
+    assert ("gemm_then_gemm" in two_gemms(first, second)) is are_joined
+
+
+def test_a_tile_that_does_not_wait_is_not_launched_early() -> None:
+    """The step behind it may be one that waits: the programs of the tile read memory before."""
+    step = """gemm.map tile(%s : tensor<2x16xf32>) -> (tile : tensor<2x16xf32>) {
+    ^bb0(%t: f32):
+      gemm.yield %t : f32
+    } attributes {coda.dependent}"""
+    text = GEMM[: GEMM.index("  %v, %i")].replace(
+        "(tensor<2x3xf32>, tensor<2x3xi64>) {", "tensor<2x16xf32> {"
+    )
+    source = emit_module(parse(f"{text}  %t = {step}\n  func.return %t : tensor<2x16xf32>\n}}"))
+    host = source[source.index("\ndef run(") :]
+    assert "_then_" in host and "OVERLAPPING" not in host
+
+
+def test_a_grid_by_the_shape_of_a_view() -> None:
+    heads = ", ".join(f"reshape({x}, [1, 64, 64])" for x in "qkv")
+    text = f"""fn f(q: bf16[64, 64], k: bf16[64, 64], v: bf16[64, 64]) {{
+    return attention({heads}, head_dim=64, window=16, causal=true)
+}}"""
+    module = Lowering(parse(text), CompileOptions("target=sm_90")).module("scheduled")
+    assert "launch_attention" in emit_module(module, direct_launch=True)
 
 
 @pytest.mark.parametrize(
