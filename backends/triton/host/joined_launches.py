@@ -31,7 +31,7 @@ from coda_ir.backends.triton.host_values import (
 )
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, call, indented
 from coda_ir.backends.triton.kernel_text import signature
-from coda_ir.backends.triton.names import NameAllocator, renamed, symbols_of
+from coda_ir.backends.triton.names import NameAllocator, symbols_of
 
 MAX_STEPS = 24
 """Kernels in one, at most: the time to compile a kernel grows with its length."""
@@ -154,7 +154,7 @@ def _arguments_of(launches: Sequence[Launched], number: int) -> list[KernelArgum
 
 def _step(kernel: EmittedKernel, name: str) -> str:
     """Return a kernel as a function that a single program calls."""
-    source = renamed(kernel.source, {kernel.name: name})
+    source = kernel.source.replace(f"def {kernel.name}(", f"def {name}(", 1)
     # The second axis of all grids has one program.
     return source.replace("tl.program_id(0)", "tl.program_id(1)").rstrip()
 

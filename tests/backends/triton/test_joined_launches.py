@@ -62,6 +62,19 @@ def test_several_programs_do_not_join(rows: int | str) -> None:
     check_router(x, weights, ids)
 
 
+def test_a_step_is_named_as_a_function_that_it_calls() -> None:
+    module = parse("""
+        func.func @f(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
+          %0 = coda.cos %x : (tensor<3x5xf32>) -> tensor<3x5xf32>
+          %1 = coda.sin %0 : (tensor<3x5xf32>) -> tensor<3x5xf32>
+          func.return %1 : tensor<3x5xf32>
+        }""")
+    emitted = load_module(emit_module(module))
+    assert len(emitted.KERNELS) == 1
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(emitted.run(x).double(), x.double().cos().sin(), rtol=0, atol=1e-6)
+
+
 SPLIT = 'pointer, "16x16x16", warps = 4, stages = 2, group_m = 1, split_k = 3'
 GEMM = f"""
 func.func @f(%x: tensor<2x70xf32>, %w: tensor<16x70xf32>) -> (tensor<2x3xf32>, tensor<2x3xi64>) {{
