@@ -115,14 +115,14 @@ class HostKernels:
         """Return the statements of a launch; see `EmittedKernel.launch`. Only direct launches
         accept views, whose extents `extent` writes.
         """
-        self._launched[kernel.name] = None
         if self.is_direct:
+            self._launched[kernel.name] = None
             launch = direct_launch(kernel, rows, operands, outputs, extent)
             lines = [launch.call(self.functions.name_of(launch))]
         else:
             tensors = [x for x in operands if isinstance(x, str)]
             assert len(tensors) == len(operands), "Triton's launches take variables"
-            lines = kernel.launch(given(rows, tensors, outputs))
+            lines = self.statement(kernel, rows, tensors, outputs)
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:
             self.stand_ins[stand_in] = None
@@ -130,6 +130,13 @@ class HostKernels:
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             return [f"if {rows}:", *indented(lines)]
         return lines
+
+    def statement(
+        self, kernel: EmittedKernel, rows: str, operands: Sequence[str], outputs: Sequence[str]
+    ) -> list[str]:
+        """Return the statement of a launch by Triton, wherever the program has it."""
+        self._launched[kernel.name] = None
+        return kernel.launch(given(rows, operands, outputs))
 
 
 # Launches with stand-ins

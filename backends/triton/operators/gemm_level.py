@@ -10,7 +10,6 @@ from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
-from coda_ir.backends.triton.host_values import given
 from coda_ir.backends.triton.kernel import ceiling
 from coda_ir.backends.triton.map_kernel import lower_map, map_tiling
 from coda_ir.backends.triton.operators.launching import (
@@ -152,7 +151,8 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
     rows = host.extents.of(host.dims(op.result)[0])
 
     def compute(name: str, operands: Sequence[str]) -> list[str]:
-        return [host.empty(name, op.result), *kernel.launch(given(rows, operands, [name]))]
+        launch = host.kernels.statement(kernel, rows, operands, [name])
+        return [host.empty(name, op.result), *launch]
 
     host.pack(op, compute)
 

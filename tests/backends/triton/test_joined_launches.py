@@ -62,6 +62,18 @@ def test_several_programs_do_not_join(rows: int | str) -> None:
     check_router(x, weights, ids)
 
 
+def test_a_kernel_that_packs_weights_is_in_the_module() -> None:
+    module = parse("""
+        func.func @f(%x: tensor<?x8xf32>, %w: tensor<9x8xf32> {coda.weight},
+                     %v: tensor<8xf32> {coda.weight}) -> (tensor<?x8xf32>, tensor<9xf32>) {
+          %0 = gemm.pack_weight nk %w, %v : (tensor<9x8xf32>, tensor<8xf32>) -> tensor<9xf32>
+          func.return %x, %0 : tensor<?x8xf32>, tensor<9xf32>
+        }""")
+    x, w, v = torch.randn(2, 8), torch.randn(9, 8), torch.randn(8)
+    _, packed = load_module(emit_module(module)).run(x, w, v)
+    torch.testing.assert_close(packed.double(), w.double() @ v.double(), rtol=0, atol=1e-5)
+
+
 def test_a_step_is_named_as_a_function_that_it_calls() -> None:
     module = parse("""
         func.func @f(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
