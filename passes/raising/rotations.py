@@ -119,6 +119,9 @@ def _paired_rotation(op: coda.ConcatOp | coda.ReshapeOp, shapes: SymbolicShapes)
     plus = defined_by(_unrounded(join.second), coda.AddOp)
     if minus is None or plus is None:
         return None
+    if element_type_of(join.first) not in map(element_type_of, (minus.result, op.results[0])):
+        # It is rounded twice.
+        return None
     ac, bs = (defined_by(value, coda.MulOp) for value in minus.operands)
     if ac is None or bs is None:
         return None

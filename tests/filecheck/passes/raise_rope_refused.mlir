@@ -248,3 +248,37 @@ func.func @twice(%q: tensor<?x?x16xbf16> {coda.dims = ["B", "T", 16 : i64]}, %t:
 // CHECK-LABEL: func.func @twice(
 // CHECK-NOT: coda.rope
 // CHECK: func.return
+
+// -----
+
+// Pairs that are rounded to whole numbers before they are joined.
+
+func.func @whole_numbers(%q: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}, %t: tensor<?x4x2xf32> {coda.dims = ["T", 4 : i64, 2 : i64]}) -> tensor<?x?x2x8xf32> {
+  %h = coda.reshape %q {coda.dims = ["B", "T", 2 : i64, 4 : i64, 2 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x2x4x2xf32>
+  %a1 = coda.slice %h {dim = 4 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x4x1xf32>
+  %a = coda.reshape %a1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf32>) -> tensor<?x?x2x4xf32>
+  %b1 = coda.slice %h {dim = 4 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x4x1xf32>
+  %b = coda.reshape %b1 {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x2x4x1xf32>) -> tensor<?x?x2x4xf32>
+  %c1 = coda.slice %t {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x4x2xf32>) -> tensor<?x4x1xf32>
+  %c = coda.reshape %c1 : (tensor<?x4x1xf32>) -> tensor<?x1x4xf32>
+  %s1 = coda.slice %t {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x4x2xf32>) -> tensor<?x4x1xf32>
+  %s = coda.reshape %s1 : (tensor<?x4x1xf32>) -> tensor<?x1x4xf32>
+  %ac = coda.mul %a, %c : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %bs = coda.mul %b, %s : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %bc = coda.mul %b, %c : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %as = coda.mul %a, %s : (tensor<?x?x2x4xf32>, tensor<?x1x4xf32>) -> tensor<?x?x2x4xf32>
+  %first = coda.sub %ac, %bs : (tensor<?x?x2x4xf32>, tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xf32>
+  %second = coda.add %bc, %as : (tensor<?x?x2x4xf32>, tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xf32>
+  %f1 = coda.cast %first : (tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xi32>
+  %g1 = coda.cast %second : (tensor<?x?x2x4xf32>) -> tensor<?x?x2x4xi32>
+  %first1 = coda.reshape %f1 {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xi32>) -> tensor<?x?x2x4x1xi32>
+  %second1 = coda.reshape %g1 {coda.dims = ["B", "T", 2 : i64, 4 : i64, 1 : i64]} : (tensor<?x?x2x4xi32>) -> tensor<?x?x2x4x1xi32>
+  %stack = coda.concat %first1, %second1 {dim = 4 : i64} : (tensor<?x?x2x4x1xi32>, tensor<?x?x2x4x1xi32>) -> tensor<?x?x2x4x2xi32>
+  %rounded = coda.cast %stack : (tensor<?x?x2x4x2xi32>) -> tensor<?x?x2x4x2xf32>
+  %y = coda.reshape %rounded {coda.dims = ["B", "T", 2 : i64, 8 : i64]} : (tensor<?x?x2x4x2xf32>) -> tensor<?x?x2x8xf32>
+  func.return %y : tensor<?x?x2x8xf32>
+}
+
+// CHECK-LABEL: func.func @whole_numbers(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
