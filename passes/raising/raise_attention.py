@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import ATTENTION, AttentionCall, CallOp
 from coda_ir.passes.raising.attention_masks import OTHER_ROWS, AttentionMask
@@ -35,8 +36,9 @@ class RaiseAttentionPass(FunctionPass):
     ->
         %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
 
-    Heads may also be computed as B x T x heads x D, as by a norm of each head, and then be moved.
     A factor of each row, by which Llama 4 multiplies the heads of queries, multiplies the columns.
+    Heads may be computed with before or after they are moved, as by norms of heads: they are moved
+    back, and what computes them stores them as columns.
 
     Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
     masks that are added or select scores, the scores of sinks, and a softmax.
@@ -89,10 +91,10 @@ def _called(
     q, k, v = (
         heads_of(value, rewriter.shapes)
         or _scaled_heads(value, op, rewriter)
-        or _moved_heads(value, op, rewriter)
+        or (_were_moved(value) and _laid_out(value, HEADS_FIRST, op, rewriter))
         for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
     )
-    if q is None or k is None or v is None:
+    if not q or not k or not v:
         return NOT_HEADS
     return _Attention(q, k, v, mask, call.scale)
 
@@ -149,16 +151,6 @@ def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) ->
     return None
 
 
-def _moved_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
-    """Return heads that are computed as B x T x heads x D, such as those that a norm of each head
-    gives: they lie side by side in memory, so that nothing is copied.
-    """
-    transpose = defined_by(value, coda.TransposeOp)
-    if transpose is None or transpose.permutation != HEADS_FIRST:
-        return None
-    return _laid_out(value, HEADS_FIRST, op, rewriter)
-
-
 def _transposed_heads(
     value: SSAValue, like: SSAValue, finder: AttentionFinder, rewriter: FunctionRewriter
 ) -> Heads | None:
@@ -174,12 +166,28 @@ def _transposed_heads(
     return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
 
 
+def _were_moved(value: SSAValue) -> bool:
+    """Return whether heads of four dimensions are elements of ones that were moved before rows.
+
+    `_laid_out` moves them back: a kernel that computes them stores them there at once.
+    """
+    op = value.owner
+    if isinstance(op, coda.TransposeOp):
+        return op.permutation == HEADS_FIRST
+    if isinstance(op, coda.ConcatOp):
+        # Moving the keys of a cache back would copy them.
+        return all(_were_moved(x) for x in op.operands)
+    is_computed = isinstance(op, ElementwiseOp | coda.CastOp | coda.SliceOp)
+    return is_computed and any(_were_moved(x) for x in op.operands if len(shape_of(x)) == 4)
+
+
 def _laid_out(
     value: SSAValue, order: tuple[int, ...], op: Operation, rewriter: FunctionRewriter
 ) -> Heads | None:
     """Copy heads that are not columns of a tensor into columns: by `order` (B x T x heads x D).
 
-    Worth it where attention is written out, for the scores are no longer stored.
+    Worth it where attention is written out, for the scores are no longer stored, and where what
+    computes the heads stores them as columns.
     """
     if len(shape_of(value)) != 4:
         return None

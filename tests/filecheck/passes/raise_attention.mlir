@@ -348,3 +348,29 @@ func.func @computed(%q: tensor<?x?x4x8xf32> {coda.dims = ["B", "T", 4 : i64, 8 :
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention [[Q]], [[K]], %v {head_dim = 8 : i64, causal = true}
 // CHECK-NEXT:    [[H:%.*]] = coda.reshape [[Y]]
 // CHECK-NEXT:    func.return [[H]]
+
+// -----
+
+// Heads that were moved, and then computed with, are moved back: what computes them stores columns.
+
+func.func @moved(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %v: tensor<?x?x4x8xf32> {coda.dims = ["B", "T", 4 : i64, 8 : i64]}, %s: tensor<1x4x1x8xf32>) -> tensor<?x?x32xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %qm = coda.mul %qh, %s : (tensor<?x4x?x8xf32>, tensor<1x4x1x8xf32>) -> tensor<?x4x?x8xf32>
+  %ks = coda.reshape %k {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %vr = coda.relu %v : (tensor<?x?x4x8xf32>) -> tensor<?x?x4x8xf32>
+  %vh = coda.transpose %vr {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qm, %kh, %vh) {arguments = "{0}, {1}, {2}", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xf32>) -> tensor<?x?x4x8xf32>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x32xf32>
+  func.return %y : tensor<?x?x32xf32>
+}
+
+// CHECK-LABEL: func.func @moved(
+// CHECK:         [[V:%.*]] = coda.relu %v
+// CHECK-NEXT:    [[QT:%.*]] = coda.transpose %qm {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
+// CHECK-NEXT:    [[Q:%.*]] = coda.reshape [[QT]]
+// CHECK-NEXT:    [[VC:%.*]] = coda.reshape [[V]]
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention [[Q]], %k, [[VC]] {head_dim = 8 : i64, causal = false}
+// CHECK-NEXT:    func.return [[Y]]
