@@ -9,6 +9,7 @@ from support.emitted import load_module
 from coda_ir.api import Lowering, compile, parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.backends.triton.host_values import number_in
+from coda_ir.backends.triton.module import emit_program
 from coda_ir.context import make_context
 from coda_ir.options import CompileOptions
 from coda_ir.pipeline import PassManager, parse_pipeline
@@ -182,3 +183,26 @@ def test_a_grid_by_the_shape_of_a_view() -> None:
 )
 def test_numbers_of_host_expressions(text: str, number: int | None) -> None:
     assert number_in(text) == number
+
+
+VIEW = """
+func.func @f(%dy: tensor<1x16x16xbf16>,
+    %y: tensor<1x16x16xbf16>, %lse: tensor<1x1x16xf32>,
+    %x: tensor<16x16xbf16>)
+    -> (tensor<1x16x16xbf16>, tensor<1x16x16xbf16>, tensor<1x16x16xbf16>) {
+  %q = coda.reshape %x : (tensor<16x16xbf16>) -> tensor<1x16x16xbf16>
+  %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %q, %q {head_dim = 16 : i64, causal = true}
+      : (tensor<1x16x16xbf16>, tensor<1x16x16xbf16>, tensor<1x1x16xf32>,
+         tensor<1x16x16xbf16>, tensor<1x16x16xbf16>, tensor<1x16x16xbf16>)
+      -> (tensor<1x16x16xbf16>, tensor<1x16x16xbf16>, tensor<1x16x16xbf16>)
+  func.return %dq, %dk, %dv : tensor<1x16x16xbf16>, tensor<1x16x16xbf16>, tensor<1x16x16xbf16>
+}
+"""
+
+
+def test_programs_by_the_size_of_a_view_do_not_join() -> None:
+    module = parse(VIEW)
+    passes = "coda-to-gemm,schedule{target=sm_90},plan-buffers"
+    PassManager(parse_pipeline(passes, get_all_passes())).run(make_context(), module)
+    emitted = emit_program(module, direct_launch=True)
+    assert [kernel.name for kernel in emitted.kernels] == ["attention_dq", "attention_dkv"]
