@@ -70,19 +70,18 @@ class JoinedPairs(ColumnTile):
 
     @property
     def width(self) -> int:
-        return 2 * self.columns.lanes
+        return 2 * super().width
 
     def weight_columns(self) -> list[str]:
         return [self.lanes.name]
 
     @staticmethod
     def fits(tile: ColumnTile) -> bool:
-        """Return whether the columns of whole pairs are consecutive in the rows of the weight."""
-        segment, columns = tile.segment, tile.columns
+        """Return whether the columns of pairs are consecutive in the rows of the weight."""
+        segment = tile.segment
         is_adjacent = segment.pairing is not None and segment.pairing.is_adjacent
-        is_whole = columns.parts == 1 and columns.extent % columns.lanes == 0
-        is_plain = len(segment.weights) == 1 and not segment.scales and not columns.is_padded
-        return is_adjacent and segment.layout == Layout.KN and is_whole and is_plain
+        is_plain = len(segment.weights) == 1 and not segment.scales and not tile.columns.is_padded
+        return is_adjacent and segment.layout == Layout.KN and is_plain
 
 
 @dataclass
@@ -269,12 +268,16 @@ class PointerMainLoop(MainLoop):
         if not is_plain or not JoinedPairs.fits(tile):
             return super().emit(tile)
         fresh = self.arguments.names.fresh
-        lanes, accumulator, count = fresh("columns"), fresh("acc_pairs"), tile.columns.lanes
+        lanes, accumulator, count = fresh("columns"), fresh("acc_pairs"), tile.width
+        columns = f"{tile.number} * {2 * count} + tl.arange(0, {2 * count})"
+        if tile.lanes.mask is not None:
+            # Lanes past the last pair repeat others; a remainder keeps loads wide.
+            columns = f"({columns}) % {2 * tile.columns.extent}"
         index = replace(tile.lanes, name=lanes)
         joined = JoinedPairs(tile.segment, tile.columns, tile.number, [accumulator], index, [])
         pairs = f"tl.reshape({accumulator}, (BLOCK_M, {count}, 2))"
         return [
-            f"{lanes} = {tile.number} * {2 * count} + tl.arange(0, {2 * count})",
+            f"{lanes} = {columns}",
             *super().emit(joined),
             f"{', '.join(tile.accumulators)} = tl.split({pairs})",
         ]

@@ -63,12 +63,18 @@ def test_packed_halves(loop: str, tmp_path: Path) -> None:
     check(text, LOADS["ragged"], tmp_path)
 
 
-@pytest.mark.parametrize(("columns", "split_k"), [(48, 1), (48, 2), (21, 1)])
-def test_neighbours(columns: int, split_k: int, tmp_path: Path) -> None:
-    """Pairs of a K x N weight are loaded together, unless a tile has pairs past the last one."""
-    text = programs.grouped_neighbours("bf16", 40, columns, 4, schedule(split_k=split_k))
+@pytest.mark.parametrize(
+    ("columns", "tile", "split_k"),
+    [(48, "16x32x16", 2), (24, "16x32x16", 1), (21, "16x32x16", 1), (72, "128x128x16", 1)],
+)
+def test_neighbours(columns: int, tile: str, split_k: int, tmp_path: Path) -> None:
+    """Pairs of a K x N weight are loaded together: in whole tiles, in one with pairs past the last,
+    and in one whose epilogue has parts.
+    """
+    text = programs.grouped_neighbours("bf16", 40, columns, 4, schedule("pointer", tile, split_k))
     kernel = check(text, LOADS["ragged"], tmp_path)
-    assert ("tl.split" in kernel.source) == (columns == 48)
+    assert "tl.split" in kernel.source
+    assert ("column_part" in kernel.source) == (tile == "128x128x16")
 
 
 @pytest.mark.parametrize("groups", [1, 3, 128])
