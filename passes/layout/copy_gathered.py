@@ -28,13 +28,13 @@ class GatheredRows:
     @staticmethod
     def of(op: FusedOp) -> GatheredRows | None:
         """Return the gathered rows of `op`, of its one input or its weights; None if it gathers
-        none, or those of several inputs.
+        none, or those of several inputs or weights.
         """
         if len(op.inputs) > 1:
             return None
         if op.gather is not None:
             return GatheredRows(op.x, op.gather)
-        if op.gather_weights is not None:
+        if op.gather_weights is not None and len(op.weights) == 1:
             return GatheredRows(op.weights[0], op.gather_weights)
         return None
 

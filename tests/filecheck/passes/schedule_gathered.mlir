@@ -68,3 +68,25 @@ func.func @two_inputs(%x: tensor<?x512xbf16> {coda.dims = ["T", 512 : i64]}, %z:
 
 // CHECK:      func.func @two_inputs(
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x512xbf16> + %z : tensor<?x512xbf16> gather(%e : tensor<?xi64>)
+
+// Nor are those of two weights.
+
+func.func @two_weights
+// CHECK-NOT:     coda.index
+// CHECK:         gather_weights(%token : tensor<?xi64>)
+func.func @two_weights(%x: tensor<?x32xbf16>, %ends: tensor<2xi32>, %token: tensor<?xi64>, %v: tensor<?x16xbf16>, %w: tensor<?x16xbf16>) -> (tensor<2x32x16xbf16>, tensor<2x32x16xbf16>) {
+  %dv, %dw = gemm.fused transposed %x : tensor<?x32xbf16> groups(%ends : tensor<2xi32>) gather_weights(%token : tensor<?xi64>)
+    columns(%v : tensor<?x16xbf16>) kn
+      -> (tile : tensor<2x32x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+    columns(%w : tensor<?x16xbf16>) kn
+      -> (tile : tensor<2x32x16xbf16>) {
+    ^bb0(%acc_1: f32):
+      gemm.yield %acc_1 : f32
+    }
+  func.return %dv, %dw : tensor<2x32x16xbf16>, tensor<2x32x16xbf16>
+}
+
+// CHECK-LABEL:
