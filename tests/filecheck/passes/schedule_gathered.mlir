@@ -71,9 +71,6 @@ func.func @two_inputs(%x: tensor<?x512xbf16> {coda.dims = ["T", 512 : i64]}, %z:
 
 // Nor are those of two weights.
 
-func.func @two_weights
-// CHECK-NOT:     coda.index
-// CHECK:         gather_weights(%token : tensor<?xi64>)
 func.func @two_weights(%x: tensor<?x32xbf16>, %ends: tensor<2xi32>, %token: tensor<?xi64>, %v: tensor<?x16xbf16>, %w: tensor<?x16xbf16>) -> (tensor<2x32x16xbf16>, tensor<2x32x16xbf16>) {
   %dv, %dw = gemm.fused transposed %x : tensor<?x32xbf16> groups(%ends : tensor<2xi32>) gather_weights(%token : tensor<?xi64>)
     columns(%v : tensor<?x16xbf16>) kn
@@ -89,4 +86,6 @@ func.func @two_weights(%x: tensor<?x32xbf16>, %ends: tensor<2xi32>, %token: tens
   func.return %dv, %dw : tensor<2x32x16xbf16>, tensor<2x32x16xbf16>
 }
 
-// CHECK-LABEL:
+// CHECK-LABEL: func.func @two_weights
+// CHECK-NOT:     coda.index
+// CHECK:         gather_weights(%token : tensor<?xi64>)
