@@ -6,12 +6,11 @@ import pytest
 import torch
 from support.emitted import load_module
 
-from coda_ir.api import Lowering, compile, parse
+from coda_ir.api import compile, parse
 from coda_ir.backends.triton import emit_module
 from coda_ir.backends.triton.host_values import number_in
 from coda_ir.backends.triton.module import emit_program
 from coda_ir.context import make_context
-from coda_ir.options import CompileOptions
 from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.registry import get_all_passes
 
@@ -166,15 +165,6 @@ def test_a_tile_that_does_not_wait_is_not_launched_early() -> None:
     source = emit_module(parse(f"{text}  %t = {step}\n  func.return %t : tensor<2x16xf32>\n}}"))
     host = source[source.index("\ndef run(") :]
     assert "_then_" in host and "OVERLAPPING" not in host
-
-
-def test_a_grid_by_the_shape_of_a_view() -> None:
-    heads = ", ".join(f"reshape({x}, [1, 64, 64])" for x in "qkv")
-    text = f"""fn f(q: bf16[64, 64], k: bf16[64, 64], v: bf16[64, 64]) {{
-    return attention({heads}, head_dim=64, window=16, causal=true)
-}}"""
-    module = Lowering(parse(text), CompileOptions("target=sm_90")).module("scheduled")
-    assert "launch_attention" in emit_module(module, direct_launch=True)
 
 
 @pytest.mark.parametrize(
