@@ -37,16 +37,16 @@ func.func @f(%q: tensor<1x32x1x128xbf16>, %k: tensor<1x8x512x128xbf16>, %v: tens
 // CHECK-NEXT:     PARTIALS: tl.constexpr = 2080
 // CHECK-NEXT:     partials = partials_ptr + head * (SPLITS * PARTIALS)
 // CHECK-NEXT:     own = partials + split * PARTIALS
-// CHECK-NEXT:     store_partial(own, acc, query >= 0)
+// CHECK-NEXT:     store_partial(own, acc, is_query)
 // CHECK-NEXT:     tl.store(own + 2048 + query, largest)
 // CHECK-NEXT:     tl.store(own + 2064 + query, total)
 // CHECK-NEXT:     if is_last_of_tile(counters_ptr + head, SPLITS):
 // CHECK-NEXT:         acc = tl.zeros((16, 128), tl.float32)
 // CHECK-NEXT:         largest = tl.full((16,), float("-inf"), tl.float32)
 // CHECK-NEXT:         total = tl.zeros((16,), tl.float32)
-// CHECK-NEXT:         for part in tl.range(0, SPLITS, num_stages=1):
+// CHECK-NEXT:         for part in tl.static_range(SPLITS):
 // CHECK-NEXT:             of_part = partials + part * PARTIALS
-// CHECK-NEXT:             acc, largest, total = combine_attended(acc, largest, total, of_part)
+// CHECK-NEXT:             acc, largest, total = combine_attended(acc, largest, total, of_part, is_query)
 // CHECK-NEXT:         result = acc / tl.where(total == 0.0, 1.0, total)[:, None]
 // CHECK-NEXT:         tl.store(out_ptr + row, to_bf16(result), mask=is_query[:, None])
 // CHECK:          attend_one_query[(8 * 4,)](
