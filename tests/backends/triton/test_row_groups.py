@@ -74,6 +74,8 @@ def test_neighbours(columns: int, tile: str, split_k: int, tmp_path: Path) -> No
     text = programs.grouped_neighbours("bf16", 40, columns, 4, schedule("pointer", tile, split_k))
     kernel = check(text, LOADS["ragged"], tmp_path)
     assert "tl.split" in kernel.source
+    has_rest = 2 * columns % int(tile.split("x")[1]) > 0
+    assert (f"% {2 * columns}\n" in kernel.source) == has_rest
     assert ("column_part" in kernel.source) == (tile == "128x128x16")
 
 
