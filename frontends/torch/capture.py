@@ -21,7 +21,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.checkpoints import with_scaled_layers
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
-from coda_ir.frontends.torch.kept_scans import exported_scans
+from coda_ir.frontends.torch.kept_scans import has_scans
 from coda_ir.pytree import pytree
 
 MODEL_ERRORS = (
@@ -189,13 +189,13 @@ def capture(
     _check_call(model, args, kwargs or {})
     try:
         marks = _marks_removed((args, kwargs))
-        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows(), exported_scans():
+        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows():
             program = torch.export.export(
                 with_scaled_layers(model),
                 tuple(args),
                 dict(kwargs or {}),
                 dynamic_shapes=dynamic_shapes,
-                strict=False,
+                strict=has_scans(model),
             )
             return decomposed(program)
     except MODEL_ERRORS as error:

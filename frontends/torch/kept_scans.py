@@ -5,8 +5,8 @@ depends on values.
 """
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from inspect import signature
 from types import ModuleType
@@ -55,41 +55,32 @@ def keep_scans() -> None:
             _substitute(getattr(module, function, None), substitute)
 
 
-@contextmanager
-def exported_scans() -> Generator[None]:
-    """Within the context, the state-space models of transformers that have been imported compute
-    `coda_ir::state_space`, for any length, unless they compute in float64.
+def has_scans(model: torch.nn.Module) -> bool:
+    """Return whether the files of the classes in `model` name a scan of transformers; not in
+    float64.
 
-    `torch.export` runs the code of a model without TorchDynamo, which would substitute functions.
+    TorchDynamo then traces `coda_ir::state_space` in its place, for any length.
     """
-    replaced = [
-        (module, name, getattr(module, name), substitute)
-        for module in _imported_models()
+    if any(tensor.dtype == torch.float64 for tensor in model.state_dict().values()):
+        return False
+    names = {type(module).__module__ for module in model.modules()}
+    files = [sys.modules[name] for name in names if name in sys.modules]
+    models = [id(module) for module in _imported_models()]
+    named = [value for file in files for value in vars(file).values() if id(value) in models]
+    functions = [
+        (getattr(file, name, None), substitute)
+        for file in (*files, *named)
         for name, substitute in STATE_SPACES.items()
-        if _has_parameters_of(getattr(module, name, None), substitute)
     ]
-    for module, name, function, substitute in replaced:
-        setattr(module, name, _unless_wide(function, substitute))
-    try:
-        yield
-    finally:
-        for module, name, function, _ in replaced:
-            setattr(module, name, function)
+    for function, substitute in functions:
+        _substitute(function, substitute)
+    return any(_has_parameters_of(function, substitute) for function, substitute in functions)
 
 
 def _imported_models() -> Iterator[ModuleType]:
     for name, module in list(sys.modules.items()):
         if name.startswith(MODELS_OF_TRANSFORMERS) and ".modeling_" in name:
             yield module
-
-
-def _unless_wide(function: Callable[..., Any], substitute: Callable[..., Any]) -> Any:
-    def chosen(*args: Any, **kwargs: Any) -> Any:
-        operands = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
-        is_wide = any(operand.dtype == torch.float64 for operand in operands)
-        return (function if is_wide else substitute)(*args, **kwargs)
-
-    return chosen
 
 
 def _has_parameters_of(function: Any, substitute: Callable[..., Any]) -> bool:
