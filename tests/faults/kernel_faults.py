@@ -393,12 +393,12 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "arguments: the last one that has strides is taken for dense",
-        f"{T}host.program:HostArguments.dense_lines",
+        f"{T}host.arguments:HostArguments.dense_lines",
         Text("indented(copies)]", "indented(copies[:-1])]"),
     ),
     KernelFault(
         "arguments: whether the last one has strides is not looked at",
-        f"{T}host.program:HostArguments.dense_lines",
+        f"{T}host.arguments:HostArguments.dense_lines",
         Text("are_dense({', '.join(names)})", "are_dense({', '.join(names[:-1])})"),
     ),
     KernelFault(

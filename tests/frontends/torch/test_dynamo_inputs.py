@@ -13,6 +13,7 @@ from torch import nn
 from coda_ir.api import CompiledFunction
 from coda_ir.defects import DefectWarning
 from coda_ir.devices import default_device
+from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
@@ -388,7 +389,7 @@ def test_a_negative_place_of_copied_rows():
 
     fast, x = compiled(model), torch.randn(3, 8)
     check(fast, model, x, torch.tensor([2]))
-    with pytest.raises(IndexError, match="index -1 is out of bounds"):
+    with pytest.raises(CodaError, match="index -1 is out of bounds"):
         fast(x, torch.tensor([-1]))
 
 
