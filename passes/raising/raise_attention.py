@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
@@ -91,7 +91,7 @@ def _called(
     q, k, v = (
         heads_of(value, rewriter.shapes)
         or _scaled_heads(value, op, rewriter)
-        or (_were_moved(value) and _laid_out(value, HEADS_FIRST, op, rewriter))
+        or (_were_moved(value, {}) and _laid_out(value, HEADS_FIRST, op, rewriter))
         for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
     )
     if not q or not k or not v:
@@ -166,19 +166,26 @@ def _transposed_heads(
     return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
 
 
-def _were_moved(value: SSAValue) -> bool:
+def _were_moved(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
     """Return whether heads of four dimensions are elements of ones that were moved before rows.
 
-    `_laid_out` moves them back: a kernel that computes them stores them there at once.
+    `_laid_out` moves them back: a kernel that computes them stores them there at once. `known` has
+    the answers so far, so that a value with several readers is looked at once.
     """
-    op = value.owner
+    if value not in known:
+        known[value] = _has_moved(value.owner, known)
+    return known[value]
+
+
+def _has_moved(op: Operation | Block, known: dict[SSAValue, bool]) -> bool:
     if isinstance(op, coda.TransposeOp):
         return op.permutation == HEADS_FIRST
     if isinstance(op, coda.ConcatOp):
         # Moving the keys of a cache back would copy them.
-        return all(_were_moved(x) for x in op.operands)
-    is_computed = isinstance(op, ElementwiseOp | coda.CastOp | coda.SliceOp)
-    return is_computed and any(_were_moved(x) for x in op.operands if len(shape_of(x)) == 4)
+        return all(_were_moved(x, known) for x in op.operands)
+    if not isinstance(op, ElementwiseOp | coda.CastOp | coda.SliceOp):
+        return False
+    return any(_were_moved(x, known) for x in op.operands if len(shape_of(x)) == 4)
 
 
 def _laid_out(

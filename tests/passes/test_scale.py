@@ -15,6 +15,7 @@ from coda_ir.context import make_context
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.passes.layout import schedule
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, collect_remarks, format_location
 
@@ -178,3 +179,20 @@ def test_kernel_of_a_thousand_operators_has_a_location():
     assert isinstance(fused.location, FusedLoc)
     assert isa(fused.location.locations, ArrayAttr[LocationAttr])
     assert len(fused.location.locations) == 1001
+
+
+def test_heads_that_are_read_twice_in_each_of_many_steps():
+    """Each is looked at once: 2^64 paths lead to the argument."""
+    type = "tensor<2x4x5x8xf32>"
+    steps = "".join(
+        f"%x{i + 1} = coda.mul %x{i}, %x{i} : ({type}, {type}) -> {type}\n" for i in range(64)
+    )
+    call = 'torch.call "aten.scaled_dot_product_attention.default"(%x64, %x64, %x64)'
+    options = '{arguments = "{0}, {1}, {2}", random}'
+    module = parse_mlir(
+        f"func.func @f(%x0: {type}) -> {type} {{ {steps}"
+        f"%y = {call} {options} : ({type}, {type}, {type}) -> {type}\nfunc.return %y : {type} }}"
+    )
+    with collect_remarks() as remarks:
+        RaiseAttentionPass().apply(make_context(), module)
+    assert [remark.kind for remark in remarks] == ["missed"]
