@@ -21,7 +21,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.checkpoints import with_scaled_layers
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
-from coda_ir.frontends.torch.kept_scans import has_scans
+from coda_ir.frontends.torch.kept_scans import keep_scans_of
 from coda_ir.pytree import pytree
 
 MODEL_ERRORS = (
@@ -195,7 +195,7 @@ def capture(
                 tuple(args),
                 dict(kwargs or {}),
                 dynamic_shapes=dynamic_shapes,
-                strict=has_scans(model),
+                strict=keep_scans_of(model),
             )
             return decomposed(program)
     except MODEL_ERRORS as error:

@@ -55,11 +55,10 @@ def keep_scans() -> None:
             _substitute(getattr(module, function, None), substitute)
 
 
-def has_scans(model: torch.nn.Module) -> bool:
-    """Return whether the files of the classes in `model` name a scan of transformers; not in
-    float64.
-
-    TorchDynamo then traces `coda_ir::state_space` in its place, for any length.
+def keep_scans_of(model: torch.nn.Module) -> bool:
+    """Make TorchDynamo trace `coda_ir::state_space`, for any length, in place of the scans of
+    transformers that the files of the classes in `model` name; return whether there are any. Models
+    in float64 have none: that operator takes no such numbers.
     """
     if any(tensor.dtype == torch.float64 for tensor in model.state_dict().values()):
         return False

@@ -73,7 +73,7 @@ class WaitingLaunches:
 
     launches: list[Launched] = field(default_factory=list[Launched])
     positions: list[int] = field(default_factory=list[int])
-    """Of their operators among the launches of the module."""
+    """The index of each launch among `HostKernels.launches`."""
     dead: list[str] = field(default_factory=list[str])
     """Variables to drop behind them."""
 
