@@ -70,12 +70,9 @@ def make_model(options: argparse.Namespace) -> tuple[Any, torch.Tensor, Any]:
 
 def compile_exported(model: Any, ids: torch.Tensor) -> tuple[Any, CompiledModel]:
     """The model without a cache as one program, for any batch and length."""
-    batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=4096)
-    if model.config.max_position_embeddings < 4096:
-        length = torch.export.Dim("length", max=model.config.max_position_embeddings)
     # A batch of 1 would be taken for a constant.
     example = {"input_ids": ids.repeat(2, 1), "use_cache": False}
-    shapes = {"input_ids": {0: batch, 1: length}, "use_cache": None}
+    shapes = {"input_ids": dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC), "use_cache": None}
     exported = coda_ir.export(model, (), example, dynamic_shapes=shapes)
     target = "reference" if ids.device.type == "cpu" else "triton"
     return exported, exported.compile(target=target)
