@@ -64,6 +64,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     Elements as Elements,
     ElementwiseOp as ElementwiseOp,
     FunctionOfTwo as FunctionOfTwo,
+    Predicate as Predicate,
     RealFunction as RealFunction,
     UnaryOp as UnaryOp,
 )

@@ -107,6 +107,12 @@ class RealFunction(UnaryOp, ABC):
     """A function of one real number without properties; `.coda` calls it by its name."""
 
 
+class Predicate(RealFunction, ABC):
+    """A function of one real number that gives a truth value."""
+
+    RESULT_ELEMENTS: ClassVar = (i1,)
+
+
 class BinaryOp(ElementwiseOp, ABC):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)

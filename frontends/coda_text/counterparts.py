@@ -94,7 +94,6 @@ _TENSORS: dict[str, str] = _by_name(
         "gt($x, $y)": "greater",
         "ge($x, $y)": "greater_equal",
         "ne($x, $y)": "not_equal",
-        "ne($x, $x)": "isnan",
         "where($y, ${z|0}, $x)": "masked_fill",
         "broadcast($x, [${rest|$shape}])": "expand",
         "concat(${all|x, y}, dim=${integer|-1})": "cat concatenate",
@@ -138,7 +137,7 @@ _PYTORCH: dict[str, str] = {
     **{name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})") for name in ("cumprod", "logcumsumexp")},
     "logaddexp": _pytorch("logaddexp.default({0}, {1})", "$X, $Y"),
     "fmod": _pytorch("fmod.Tensor({0}, {1})", "$X, $Y"),
-    **{name: _pytorch(f"{name}.default({{0}})", dtype="bool") for name in ("isinf", "isfinite")},
+    "signbit": _pytorch("signbit.default({0})", dtype="bool"),
     **{
         name: _pytorch(f"{name}.default({{0}}, -1)", dtype="i64", shape="$rows")
         for name in ("argmax", "argmin")

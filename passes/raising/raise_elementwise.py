@@ -121,6 +121,19 @@ def _of(operator: type[coda.ElementwiseOp]) -> Maker:
     return make
 
 
+def _predicate(operator: type[coda.Predicate]) -> Maker:
+    """Make a predicate of floats, of the type that they have."""
+
+    def make(call: ElementwiseCall) -> Operation | None:
+        element = call.common_type
+        if element is None or call.options or not operator.ELEMENTS.includes(element):
+            return None
+        operands = call.operands(element, count=1)
+        return operator(*operands) if operands else None
+
+    return make
+
+
 def _wraps_early(type: Attribute) -> bool:
     """Return whether regions compute with more bits than PyTorch, so that overflows differ."""
     return isinstance(type, IntegerType) and type.bitwidth in (8, 16)
@@ -319,6 +332,11 @@ _MAKERS: dict[str, Maker] = {
         str(operator.ATEN): _logical(operator)
         for operator in coda.ELEMENTWISE_OPS
         if operator.ELEMENTS == coda.Elements.BOOLEANS
+    },
+    **{
+        str(operator.ATEN): _predicate(operator)
+        for operator in coda.ELEMENTWISE_OPS
+        if issubclass(operator, coda.Predicate)
     },
     "scalar_tensor.default": _constant,
     "softplus.default": _softplus,

@@ -95,7 +95,7 @@ UNARY: dict[str, Build] = {
     **{
         name: of(operator)
         for name, operator in coda.REAL_FUNCTIONS.items()
-        if not operator.OF_POSITIVE and name != "detach"
+        if not (operator.OF_POSITIVE or issubclass(operator, coda.Predicate) or name == "detach")
     },
     "neg": of(coda.NegOp),
     "gelu": of(coda.GeluOp, "none"),

@@ -52,7 +52,11 @@ RULES: dict[type, Rule] = {
 
 _SECOND = "it is itself a derivative, and second derivatives are not supported"
 
-_LOGICAL = [op for op in coda.ELEMENTWISE_OPS if op.ELEMENTS == coda.Elements.BOOLEANS]
+_LOGICAL = [
+    op
+    for op in coda.ELEMENTWISE_OPS
+    if op.ELEMENTS == coda.Elements.BOOLEANS or issubclass(op, coda.Predicate)
+]
 
 NOT_DIFFERENTIATED: dict[type, str] = {
     coda.ActivationGradOp: _SECOND,

@@ -47,8 +47,15 @@ def aten(operator: type[coda.ElementwiseOp]) -> Eager:
     return partial(getattr(getattr(torch.ops.aten, name), suffix), **operator.ATEN_OPTIONS)
 
 
+PREDICATES: dict[str, Eager] = {
+    name: aten(op) for name, op in coda.REAL_FUNCTIONS.items() if issubclass(op, coda.Predicate)
+}
 UNARY: dict[str, Eager] = {
-    **{name: aten(op) for name, op in coda.REAL_FUNCTIONS.items() if op.ATEN is not None},
+    **{
+        name: aten(op)
+        for name, op in coda.REAL_FUNCTIONS.items()
+        if op.ATEN is not None and name not in PREDICATES
+    },
     "neg": torch.neg,
     "relu2": relu2,
     "elu {alpha = 1.5 : f64}": elu,
@@ -101,6 +108,14 @@ def test_unary_special_values(name: str) -> None:
     # In double precision: PyTorch's vectorized float32 GELU gives NaN for inf.
     expected = UNARY[name](x.double()).float()
     torch.testing.assert_close(run_operator(f"coda.{name}", x), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_predicates(dtype: torch.dtype) -> None:
+    x = torch.tensor([[NAN, INF, -INF, 0.0, 6e4, -6e4]]).to(dtype)
+    for name, eager in PREDICATES.items():
+        actual = run_operator(f"coda.{name}", x, result=type_of(x > 0))
+        assert torch.equal(actual, eager(x)), name
 
 
 @pytest.mark.parametrize("name", ["expm1", "log1p", "softplus", "elu {alpha = 1.5 : f64}"])
