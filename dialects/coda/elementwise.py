@@ -27,6 +27,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     Elements,
     ElementwiseOp,
     FunctionOfTwo,
+    Predicate,
     RealFunction,
     UnaryOp,
     elementwise,
@@ -293,6 +294,13 @@ class SoftplusOp(RealFunction):
     """log(1 + exp(x)), and x above 20, as `torch.nn.functional.softplus`."""
 
     name = "coda.softplus"
+
+
+@elementwise("isnan.default", jumps=True)
+class IsnanOp(Predicate):
+    """True where x is not a number."""
+
+    name = "coda.isnan"
 
 
 @elementwise("floor.default", math.FloorOp, jumps=True)

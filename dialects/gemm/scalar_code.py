@@ -153,6 +153,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.SigmoidOp: _unary(ScalarBuilder.sigmoid),
     coda.SiluOp: _unary(ScalarBuilder.silu),
     elementwise.SoftplusOp: _unary(_softplus),
+    elementwise.IsnanOp: lambda builder, _, args: builder.compare("une", args[0], args[0]),
     coda.EluOp: _emit_elu,
     coda.PowOp: _emit_pow,
     coda.ReluOp: _unary(ScalarBuilder.relu),
