@@ -303,6 +303,13 @@ class IsnanOp(Predicate):
     name = "coda.isnan"
 
 
+@elementwise("isinf.default", jumps=True)
+class IsinfOp(Predicate):
+    """True where x, rounded to its element type, is infinite."""
+
+    name = "coda.isinf"
+
+
 @elementwise("floor.default", math.FloorOp, jumps=True)
 class FloorOp(RealFunction):
     """Largest whole number that is not above x."""

@@ -1,6 +1,7 @@
 """Block-level elementwise operators as scalar code of an epilogue region."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from xdsl.dialects import arith, math
@@ -89,6 +90,13 @@ def _softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     return builder.select(builder.compare("ogt", x, builder.constant(20.0)), x, curve)
 
 
+def _emit_isinf(
+    builder: ScalarBuilder, op: elementwise.IsinfOp, args: Sequence[SSAValue]
+) -> SSAValue:
+    rounded = builder.round_to(args[0], float_type(element_type_of(op.operand)))
+    return builder.compare("oeq", builder.abs(rounded), builder.constant(inf))
+
+
 _FLOAT_RELATIONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _INTEGER_RELATIONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 
@@ -154,6 +162,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.SiluOp: _unary(ScalarBuilder.silu),
     elementwise.SoftplusOp: _unary(_softplus),
     elementwise.IsnanOp: lambda builder, _, args: builder.compare("une", args[0], args[0]),
+    elementwise.IsinfOp: _emit_isinf,
     coda.EluOp: _emit_elu,
     coda.PowOp: _emit_pow,
     coda.ReluOp: _unary(ScalarBuilder.relu),

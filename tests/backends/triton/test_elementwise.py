@@ -118,6 +118,15 @@ def test_predicates(dtype: torch.dtype) -> None:
         assert torch.equal(actual, eager(x)), name
 
 
+def test_what_is_infinite_in_the_type_of_an_unfinished_sum() -> None:
+    """A sum is rounded to its type before it is asked, as where it is stored."""
+    text = "fn f(x: f16[M, 8], y: f16[M, 8]) { return isinf(x + y), x + y }"
+    x = torch.tensor([[6e4, 3e4, -6e4, 6e4, INF, 1.0, 65504.0, 65504.0]]).half()
+    y = torch.tensor([[6e4, 3e4, -6e4, -6e4, 1.0, INF, 8.0, 16.0]]).half()
+    actual, total = coda_ir.compile(text)(x, y)
+    assert torch.equal(actual, (x + y).isinf()) and torch.equal(total.isinf(), actual)
+
+
 @pytest.mark.parametrize("name", ["expm1", "log1p", "softplus", "elu {alpha = 1.5 : f64}"])
 def test_accuracy_near_zero(name: str) -> None:
     x = torch.logspace(-30, 1, 200)[None] * torch.tensor([[1.0], [-0.05]])
