@@ -94,6 +94,7 @@ _TENSORS: dict[str, str] = _by_name(
         "gt($x, $y)": "greater",
         "ge($x, $y)": "greater_equal",
         "ne($x, $y)": "not_equal",
+        "logical_not(logical_or(isnan($x), isinf($x)))": "isfinite",
         "where($y, ${z|0}, $x)": "masked_fill",
         "broadcast($x, [${rest|$shape}])": "expand",
         "concat(${all|x, y}, dim=${integer|-1})": "cat concatenate",
