@@ -9,7 +9,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from coda_ir.frontends.torch.types import is_operator, tensors_in
+from coda_ir.frontends.torch.types import is_operator, tensors_in, viewed_by
 
 aten = torch.ops.aten
 
@@ -33,19 +33,31 @@ def without_complex_numbers(graph: Graph, inputs: Sequence[Node]) -> dict[Node, 
     """Let a graph compute with the parts of complex numbers wherever the rules below know how.
 
     Gives the node of its pairs, `view_as_real` of it, for each complex one of `inputs` of which
-    nothing else is read. What has no rule stays, with what it reads.
+    nothing else is read. What has no rule stays, with what it reads, and so do results that are
+    views of an input: AOTAutograd makes them anew from the strides of what the graph returns.
     """
-    rewriter = _Rewriter(graph)
+    rewriter, kept = _Rewriter(graph), _returned_views(graph)
     pairs = {
         node: rewriter.take(node) for node in inputs if is_complex(node) and not _is_lazy(node)
     }
     for node in list(graph.nodes):
-        if node.op == "call_function" and node not in pairs.values():
+        if node.op == "call_function" and node not in pairs.values() and node not in kept:
             rewriter.rewrite(node)
     for node in reversed(list(graph.nodes)):
         if node in rewriter.rewritten and not node.users:
             graph.erase_node(node)
     return {node: pair for node, pair in pairs.items() if set(node.users) == {pair}}
+
+
+def _returned_views(graph: Graph) -> set[Node]:
+    """Return the nodes through which a graph returns views of its inputs."""
+    found: set[Node] = set()
+    for leaf in graph.output_node().all_input_nodes:
+        views, node = [leaf], leaf
+        while (source := viewed_by(node)) is not None:
+            views.append(node := source)
+        found |= {*views} if node.op == "placeholder" else set()
+    return found
 
 
 def _is_lazy(node: Node) -> bool:

@@ -38,6 +38,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     keep_operators_whole,
     model_inputs,
     needs_gradients,
+    reads_inputs_by_strides,
     transforms_itself,
     widen_losses,
 )
@@ -71,6 +72,13 @@ NUMBER_OF_TENSOR = (
     "  help: pass sizes as numbers of Python, such as x.shape[0]"
 )
 """The reason for which a graph with a call such as `arange(end=tensor)` is not compiled."""
+
+
+READ_BY_STRIDES = (
+    "as_strided reads an input, whose place in its memory differs between calls\n"
+    "  help: use views that keep to dimensions, such as unfold, or index the tensor"
+)
+"""The reason for which a graph that reads an input by strides is not compiled."""
 
 
 def _keep_scans_of_transformers() -> None:
@@ -136,6 +144,9 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
         name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
         logger.warning("%s reads nested tensors and runs through %s", described_graph(graph), name)
         return _lookup_backend(name)(graph, example_inputs)
+    if reads_inputs_by_strides(graph):
+        logger.warning("%s runs through eager: %s", described_graph(graph), READ_BY_STRIDES)
+        return _lookup_backend("eager")(graph, example_inputs)
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     widen_losses(graph)

@@ -1,7 +1,7 @@
 """Graphs from TorchDynamo and AOTAutograd, prepared for the importer."""
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -20,6 +20,7 @@ from coda_ir.frontends.torch.types import (
     dims_of,
     dotted_name,
     location_of,
+    shared_memory,
     symbolic_text,
     tensors_in,
 )
@@ -423,6 +424,21 @@ def _spelled_dropout(
 _TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")
 """Modules of the functions that a graph calls for transforms. TorchDynamo replaces `torch.func` by
 these private functions, and only their modules distinguish them from operators."""
+
+
+def reads_inputs_by_strides(graph: GraphModule) -> bool:
+    """Return whether a graph of TorchDynamo reads memory of its inputs by strides.
+
+    Such a view has an absolute place in memory, and no guard holds where the input begins.
+    """
+    nodes = list(graph.graph.nodes)
+    given = {shared_memory(x) for node in nodes if node.op == "placeholder" for x in _given(node)}
+    strided = [node for node in nodes if called_name(node) == "as_strided"]
+    return any(shared_memory(x) in given for node in strided for x in _given(node))
+
+
+def _given(node: Node) -> Iterable[torch.Tensor]:
+    return tensors_in(node.meta.get("example_value"))
 
 
 def transforms_itself(graph: GraphModule) -> bool:

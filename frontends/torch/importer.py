@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from operator import getitem
 from typing import Any, TypeAlias
 
 import torch
@@ -42,6 +41,7 @@ from coda_ir.frontends.torch.types import (
     tensor_type,
     tensors_in,
     used_results,
+    viewed_by,
 )
 from coda_ir.remarks import format_location, source_position
 from coda_ir.storage import DONATED, OWN
@@ -71,11 +71,9 @@ def _entry(owner: Node, owners: Sequence[Node], *, is_saved: bool) -> Dictionary
 
 def _owner(node: Node) -> Node:
     """Return the node that a node is a view of, directly or indirectly; itself if it is no view."""
-    while True:
-        source = node.all_input_nodes[0] if node.target is getitem else node
-        if not getattr(source.target, "is_view", False) or not source.all_input_nodes:
-            return node
-        node = source.all_input_nodes[0]
+    while (source := viewed_by(node)) is not None:
+        node = source
+    return node
 
 
 def _saved(graph: Graph) -> set[Node]:

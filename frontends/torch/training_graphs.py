@@ -11,12 +11,11 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED, ModelInput
-from coda_ir.frontends.torch.types import CHECKPOINT, called_name, tensors_in
+from coda_ir.frontends.torch.types import CHECKPOINT, called_name, shared_memory, tensors_in
 
 _CHECKPOINT = "tag_activation_checkpoint"
 _DETACHING = frozenset({"detach_", "requires_grad_", "_get_data_attr"})
@@ -95,14 +94,14 @@ def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> N
     or are changed in place.
     """
     sources = [source for node, read in stops.items() for source in read or [node]]
-    detached = {_storage(x) for source in sources for x in _values(source)}
+    detached = {shared_memory(x) for source in sources for x in _values(source)}
     for source in sources:
         # Tensors of one memory count its changes together.
         if any(x._version for x in _values(source)):
             raise _refusal(source, "stops gradients of memory that is changed in place")
     results = [x for leaf in _leaves(graph) if isinstance(leaf, Node) for x in _values(leaf)]
-    active = {_storage(x) for x in results if x.requires_grad}
-    if any(_storage(x) in active & detached for x in results if not x.requires_grad):
+    active = {shared_memory(x) for x in results if x.requires_grad}
+    if any(shared_memory(x) in active & detached for x in results if not x.requires_grad):
         raise NotDerivedError(
             "the graph returns both a tensor and its detached value",
             "nothing to do: PyTorch derives the gradients",
@@ -195,9 +194,9 @@ def _check_views(graph: GraphModule) -> None:
     place in PyTorch's graph would be lost.
     """
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    given = {_storage(x) for node in inputs for x in _values(node) if x.requires_grad}
+    given = {shared_memory(x) for node in inputs for x in _values(node) if x.requires_grad}
     outputs = [leaf for leaf in _leaves(graph) if isinstance(leaf, Node)]
-    if any(_storage(x) in given for node in outputs for x in _values(node)):
+    if any(shared_memory(x) in given for node in outputs for x in _values(node)):
         raise NotDerivedError(
             "the graph returns a view of an input", "nothing to do: PyTorch derives the gradients"
         )
@@ -205,7 +204,3 @@ def _check_views(graph: GraphModule) -> None:
 
 def _values(node: Node) -> Iterable[torch.Tensor]:
     return tensors_in(node.meta.get("example_value"))
-
-
-def _storage(tensor: torch.Tensor) -> StorageWeakRef:
-    return StorageWeakRef(tensor.untyped_storage())

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.operator_schemas import get_signature_for_torch_op
+from torch.multiprocessing.reductions import StorageWeakRef
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     FileLineColLoc,
@@ -273,6 +274,13 @@ def has_effects(graph: GraphModule) -> bool:
     return any(is_higher_order(n) and called_name(n) == "with_effects" for n in graph.graph.nodes)
 
 
+def viewed_by(node: Node) -> Node | None:
+    """Return the node that a node is a view of; None if it is no view."""
+    source = node.all_input_nodes[0] if node.target is operator.getitem else node
+    is_view = getattr(source.target, "is_view", False) and source.all_input_nodes
+    return source.all_input_nodes[0] if is_view else None
+
+
 def is_operator(node: Node) -> bool:
     """Return whether a node calls an operator of PyTorch with a schema, such as
     `aten.add.Tensor`.
@@ -285,6 +293,11 @@ def parameter_names(node: Node) -> list[str]:
     target: Any = node.target
     signatures = get_signature_for_torch_op(target)
     return [] if not signatures else list(signatures[0].parameters)
+
+
+def shared_memory(tensor: torch.Tensor) -> StorageWeakRef:
+    """Return what is equal for tensors that share memory."""
+    return StorageWeakRef(tensor.untyped_storage())
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

@@ -59,3 +59,34 @@ def test_writing_by_strides():
     model, x = Written(), torch.randn(2, 6, 16)
     with torch.no_grad():
         torch.testing.assert_close(compiled(model, compare=False)(x), model(x))
+
+
+def test_strided_views_of_inputs_are_views():
+    def windows(x: Tensor) -> Tensor:
+        (a, b, c), (i, j, k) = x.shape, x.stride()
+        return x.as_strided((a, 2, b // 2 + 1, c), (i, j, j, k))
+
+    _check_views(windows)
+
+
+def test_absolute_places_in_the_memory_of_inputs():
+    _check_views(lambda x: x.as_strided((x.shape[0], 2), (x.shape[2], 1), 1))
+
+
+def test_real_parts_of_inputs_are_views():
+    _check_views(lambda x: torch.view_as_complex(x.reshape(*x.shape[:2], 4, 2)).real)
+
+
+def _check_views(view: Callable[[Tensor], Tensor]) -> None:
+    """Compare a view of an input that begins anywhere in its memory, beside a linear map."""
+    linear = nn.Linear(8, 24).requires_grad_(False)
+
+    def model(x: Tensor) -> tuple[Tensor, Tensor]:
+        return view(x), linear(x)
+
+    program = compiled(model, dynamic=True)
+    for x in (torch.randn(3, 6, 8), torch.randn(6, 5, 8)[1:]):
+        for result, expected in zip(program(x), model(x), strict=True):
+            torch.testing.assert_close(result, expected)
+            assert result.stride() == expected.stride()
+        assert program(x)[0].data_ptr() == view(x).data_ptr()
