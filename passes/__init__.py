@@ -30,6 +30,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-rope": "RaiseRopePass",
     },
     "block": {
+        "cancel-transposes": "CancelTransposesPass",
         "canonicalize": "CanonicalizePass",
         "convert-float64-to-torch": "ConvertFloat64ToTorchPass",
         "drop-barriers": "DropBarriersPass",

@@ -1,7 +1,8 @@
 """The block level: cleaning up, and rewrites of shapes that need no GEMM.
 
 `canonicalize` and the `drop-*` passes remove what has no effect, or none without a gradient.
-`flatten-groups` gives code on groups of columns the shape of the GEMMs around it.
+`cancel-transposes` computes on heads where transposes would move them back, and `flatten-groups`
+gives code on groups of columns the shape of the GEMMs around it.
 `share-key-heads`, `split-packed-linear`, `split-concatenation` and `pad-rows` choose the shapes of
 linear maps, around and between the passes of `algebra`; `unroll-sums` that of sums over few rows.
 """

@@ -6,6 +6,7 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.passes.block.cancel_transposes import CancelTransposesPass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.block.skip_zero_rows import SkipZeroRowsPass
@@ -50,6 +51,8 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     DropNoOpsPass(),
     CommonSubexpressionElimination(),
+    # Reductions of rows are known now.
+    CancelTransposesPass(),
     # Behind the masks that have no effect.
     RaiseGroupBiasesPass(),
     DeadCodeElimination(),

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32, i1
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import ATTENTION, AttentionCall, CallOp
 from coda_ir.passes.raising.attention_masks import OTHER_ROWS, AttentionMask
@@ -16,6 +15,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
 from coda_ir.passes.support.index_values import IndexValues
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
+from coda_ir.passes.support.permuted import Order, permuted_values
 
 UNKNOWN_CALL = Refusal(
     "there is no dropout, and all arguments are known",
@@ -38,7 +38,7 @@ class RaiseAttentionPass(FunctionPass):
 
     A factor of each row, by which Llama 4 multiplies the heads of queries, multiplies the columns.
     Heads may be computed with before or after they are moved, as by norms of heads: they are moved
-    back, and what computes them stores them as columns.
+    back, which `cancel-transposes` makes those of the columns.
 
     Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
     masks that are added or select scores, the scores of sinks, and a softmax.
@@ -52,10 +52,11 @@ class RaiseAttentionPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         known, finder = IndexValues(rewriter.shapes), AttentionFinder(rewriter.shapes)
+        orders = permuted_values(rewriter.ops)
         for op in rewriter.ops:
             mask = AttentionMask(known)
             if isinstance(op, CallOp) and op.callee.data == ATTENTION:
-                found = _called(op, mask, rewriter)
+                found = _called(op, mask, orders, rewriter)
             else:
                 found = _spelled(op, mask, finder, rewriter)
             if isinstance(found, _Attention):
@@ -78,7 +79,7 @@ class _Attention:
 
 
 def _called(
-    op: CallOp, mask: AttentionMask, rewriter: FunctionRewriter
+    op: CallOp, mask: AttentionMask, orders: dict[SSAValue, Order], rewriter: FunctionRewriter
 ) -> _Attention | Refusal | None:
     call = AttentionCall.of(op)
     if call is None:
@@ -91,7 +92,7 @@ def _called(
     q, k, v = (
         heads_of(value, rewriter.shapes)
         or _scaled_heads(value, op, rewriter)
-        or (_were_moved(value, {}) and _laid_out(value, HEADS_FIRST, op, rewriter))
+        or (orders.get(value) == HEADS_FIRST and _laid_out(value, HEADS_FIRST, op, rewriter))
         for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
     )
     if not q or not k or not v:
@@ -164,28 +165,6 @@ def _transposed_heads(
         return None
     *others, columns, rows = view.axes
     return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
-
-
-def _were_moved(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
-    """Return whether heads of four dimensions are elements of ones that were moved before rows.
-
-    `_laid_out` moves them back: a kernel that computes them stores them there at once. `known` has
-    the answers so far, so that a value with several readers is looked at once.
-    """
-    if value not in known:
-        known[value] = _has_moved(value.owner, known)
-    return known[value]
-
-
-def _has_moved(op: Operation | Block, known: dict[SSAValue, bool]) -> bool:
-    if isinstance(op, coda.TransposeOp):
-        return op.permutation == HEADS_FIRST
-    if isinstance(op, coda.ConcatOp):
-        # Moving the keys of a cache back would copy them.
-        return all(_were_moved(x, known) for x in op.operands)
-    if not isinstance(op, ElementwiseOp | coda.CastOp | coda.SliceOp):
-        return False
-    return any(_were_moved(x, known) for x in op.operands if len(shape_of(x)) == 4)
 
 
 def _laid_out(

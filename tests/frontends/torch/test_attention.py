@@ -178,3 +178,29 @@ def test_latent_attention():
         expected = copy.deepcopy(model).double()(x.double())
     run = coda_ir.compile(exported.module, target="triton", device="cpu").unchecked
     assert relative_error(run(*exported.arguments(x))[0], expected) < 1e-6
+
+
+class Moved(nn.Module):
+    """Self-attention of heads that are normalized and scaled after they are moved (nGPT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48, bias=False)
+        self.scale = nn.Parameter(torch.randn(2, 1, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = [part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1)]
+        q, k = (h / h.norm(dim=-1, keepdim=True) * self.scale for h in heads[:2])
+        y = F.scaled_dot_product_attention(q, k, heads[2], is_causal=True)
+        return y.transpose(1, 2).flatten(2)
+
+
+def test_heads_that_are_computed_with_stay_columns():
+    model, x = Moved(), torch.randn(2, 5, 16)
+    exported = export(model, (x,))
+    named = {op.name for op in exported.module.walk()}
+    assert "coda.attention" in named and "coda.transpose" not in named
+    with torch.no_grad():
+        expected = model.double()(x.double())
+    (actual,) = run_function(find_entry(exported.module), exported.arguments(x), "stated")
+    assert relative_error(actual, expected) < 1e-6

@@ -1,0 +1,168 @@
+"""Pass `cancel-transposes`: code between two transposes that undo each other needs neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i64
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
+from coda_ir.passes.support.permuted import Order, inverse, permuted_values
+from coda_ir.symbolic_shapes import Dim
+
+NOT_FEWER = Refusal(
+    "fewer bytes are transposed before the code that it ends than after it",
+    "stays: as many bytes of other operands and results of the code before it would be transposed",
+)
+
+
+class CancelTransposesPass(FunctionPass):
+    """Computes in the order of dimensions that operands have and readers want.
+
+        %h = coda.transpose %x : (B x T x heads x D) to (B x heads x T x D)
+        %m = coda.mul %h, %s : (B x heads x T x D), (1 x heads x 1 x D)
+        %y = coda.transpose %m : (B x heads x T x D) to (B x T x heads x D)
+    ->
+        %r = coda.reshape %s : (1 x heads x 1 x D) to (heads x D)
+        %y = coda.mul %x, %r
+
+    A transpose behind elementwise operators, slices, concatenations, and norms and reductions of
+    the last dimension moves in front of them, where it cancels others: heads stay the columns that
+    a GEMM stores and attention reads. Legal iff the last dimension stays the last one. Worth it
+    iff fewer bytes are transposed: operands that are not, and results that others read, are
+    transposed instead.
+    """
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        orders = permuted_values(rewriter.ops)
+        for op in rewriter.ops_of(coda.TransposeOp):
+            if op.parent is None or isinstance(op.x.owner, coda.TransposeOp):
+                continue
+            if orders.get(op.x) == inverse(op.permutation):
+                code = _Code.before(op, orders, rewriter)
+                refusal = None if code.is_worth_it() else NOT_FEWER
+                if rewriter.accepts(op, refusal, "cancels others, in front of the code before it"):
+                    code.move()
+
+
+@dataclass
+class _Code:
+    """Operators on values in another order of dimensions."""
+
+    order: Order
+    """The permutation that leads to the order of the values."""
+    back: Order
+    """Its inverse."""
+    rewriter: FunctionRewriter
+    ops: dict[Operation, None] = field(default_factory=dict[Operation, None])
+    """In order."""
+    moved: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """By value, the same one before the permutation."""
+
+    @staticmethod
+    def before(
+        last: coda.TransposeOp, orders: dict[SSAValue, Order], rewriter: FunctionRewriter
+    ) -> _Code:
+        """Return the code that leads from permuted tensors to the operand of `last`."""
+        code = _Code(inverse(last.permutation), last.permutation, rewriter)
+        pending, found = [last.x], set[Operation]()
+        while pending:
+            value = pending.pop()
+            op = value.owner
+            if orders.get(value) != code.order or not isinstance(op, Operation):
+                continue
+            if op not in found and not isinstance(op, coda.TransposeOp):
+                found.add(op)
+                pending += op.operands
+        code.ops = dict.fromkeys(sorted(found, key=rewriter.order.position))
+        return code
+
+    def is_worth_it(self) -> bool:
+        """Return whether fewer bytes are transposed after the move."""
+        inner = [op.results[0] for op in self.ops]
+        outer = {value for op in self.ops for value in op.operands} - set(inner)
+        cancelled = [v for v in outer if self._is_turned(v)]
+        saved = [v for v in cancelled if not self._readers(v)]
+        saved += [v for v in inner if any(map(self._undoes, self._readers(v)))]
+        added = [v for v in outer if v not in cancelled and not self._is_view(v)]
+        added += [v for v in inner if not all(map(_is_transpose, self._readers(v)))]
+        return sum(map(_bytes, added)) < sum(map(_bytes, saved))
+
+    def move(self) -> None:
+        """Compute before the permutation; other readers transpose the results."""
+        for op in self.ops:
+            insert, (result,) = self.rewriter.before(op), op.results
+            value = self.moved[result] = self._again(op, insert)
+            for reader in filter(self._undoes, self._readers(result)):
+                self.rewriter.replace(reader, value)
+            if self._readers(result):
+                turned = insert.insert(coda.TransposeOp(value, self.order), result.name_hint)
+                result.replace_uses_with_if(turned, lambda use: use.operation not in self.ops)
+        for op in reversed(self.ops):
+            self.rewriter.order.erase(op)
+
+    def _readers(self, value: SSAValue) -> list[Operation]:
+        """Return what reads `value`, other than the code."""
+        return [use.operation for use in value.uses if use.operation not in self.ops]
+
+    def _undoes(self, reader: Operation) -> bool:
+        return isinstance(reader, coda.TransposeOp) and reader.permutation == self.back
+
+    def _is_turned(self, value: SSAValue) -> bool:
+        return isinstance(value.owner, coda.TransposeOp) and value.owner.permutation == self.order
+
+    def _again(self, op: Operation, insert: OpInserter) -> SSAValue:
+        """Return the result of `op` before the permutation."""
+        shape = [shape_of(op.results[0])[axis] for axis in self.back]
+        value = insert.again(op, [self._before(v, insert) for v in op.operands], shape)
+        if isinstance(value.owner, coda.SliceOp | coda.ConcatOp):
+            value.owner.dim = IntegerAttr(self.order[value.owner.dim.value.data], i64)
+        return value
+
+    def _before(self, value: SSAValue, insert: OpInserter) -> SSAValue:
+        if value not in self.moved:
+            self.moved[value] = self._turned_back(value, insert)
+        return self.moved[value]
+
+    def _turned_back(self, value: SSAValue, insert: OpInserter) -> SSAValue:
+        """Return an operand of the code before the permutation."""
+        if isinstance(value.owner, coda.TransposeOp) and self._is_turned(value):
+            return value.owner.x
+        dims = self.rewriter.shapes.dims(value)
+        whole = (*(1,) * (len(self.order) - len(dims)), *dims)
+        if not self._is_view(value):
+            return insert.insert(coda.TransposeOp(self._reshaped(value, whole, insert), self.back))
+        turned = [whole[axis] for axis in self.back]
+        while turned and turned[0] == 1:
+            del turned[0]
+        return self._reshaped(value, turned, insert)
+
+    def _is_view(self, value: SSAValue) -> bool:
+        """Return whether the dimensions of `value` other than 1 keep their order."""
+        first = len(self.order) - len(shape_of(value))
+        long = {axis + first for axis, extent in enumerate(shape_of(value)) if extent != 1}
+        kept = [axis for axis in self.back if axis in long]
+        return kept == sorted(kept)
+
+    def _reshaped(self, value: SSAValue, dims: Sequence[Dim], insert: OpInserter) -> SSAValue:
+        shape = [extent if isinstance(extent, int) else DYNAMIC_INDEX for extent in dims]
+        if tuple(shape) == shape_of(value):
+            return value
+        view = coda.ReshapeOp(value, shape)
+        if DYNAMIC_INDEX in shape:
+            view.attributes["coda.dims"] = self.rewriter.shapes.stated(tuple(dims))
+        return insert.insert(view, value.name_hint)
+
+
+def _is_transpose(op: Operation) -> bool:
+    return isinstance(op, coda.TransposeOp)
+
+
+def _bytes(value: SSAValue) -> int:
+    """Return the bytes of a value, for each element of its dynamic dimensions."""
+    return prod(n for n in shape_of(value) if n != DYNAMIC_INDEX) * element_bytes(value.type)

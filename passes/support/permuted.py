@@ -1,0 +1,52 @@
+"""Permuted values: those that are computed element by element, or row by row, from a transpose."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
+from coda_ir.dialects.coda.shapes import shape_of
+
+Order: TypeAlias = tuple[int, ...]
+
+
+def inverse(order: Order) -> Order:
+    """Return the permutation that undoes `order`."""
+    return tuple(order.index(axis) for axis in range(len(order)))
+
+
+def permuted_values(ops: Sequence[Operation]) -> dict[SSAValue, Order]:
+    """Return the permutation of each value of `ops`, in order, that comes from a transposed tensor
+    whose last dimension stayed the last one.
+
+    A concatenation counts iff all of its parts do: new rows behind a cache do not.
+    """
+    found: dict[SSAValue, Order] = {}
+    for op in ops:
+        if isinstance(op, coda.TransposeOp):
+            if op.permutation[-1] == len(op.permutation) - 1:
+                found[op.result] = op.permutation
+        elif _keeps_order(op):
+            (result,) = op.results
+            rank = len(shape_of(result))
+            orders = [found.get(v) for v in op.operands if len(shape_of(v)) == rank]
+            known = {order for order in orders if order is not None}
+            if len(known) == 1 and not (isinstance(op, coda.ConcatOp) and None in orders):
+                found[result] = known.pop()
+    return found
+
+
+def _keeps_order(op: Operation) -> bool:
+    """Return whether `op` gives the permuted result for permuted operands, if the last dimension
+    stays the last one.
+    """
+    match op:
+        case ElementwiseOp() | coda.CastOp() | coda.SliceOp() | coda.ConcatOp():
+            return True
+        case coda.RMSNormOp() | coda.LayerNormOp() | coda.SoftmaxOp() | coda.ReduceOp():
+            is_plain = "group" not in op.properties and len(op.results) == 1
+            return is_plain and all(len(shape_of(v)) == 1 for v in op.operands[1:])
+        case _:
+            return False
