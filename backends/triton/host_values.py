@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import mul
 from typing import Literal, TypeAlias
 
 
@@ -37,6 +37,14 @@ def given(rows: str, operands: Sequence[str], outputs: Sequence[str]) -> Given:
     }
 
 
+Count: TypeAlias = Callable[[int], "int | None"]
+"""The number that a number of rows makes of an expression; None where other extents do."""
+
+
+def _unknown(rows: int) -> int | None:
+    return None
+
+
 @dataclass(frozen=True)
 class HostValue:
     """A Python expression: text, with places that become text when a launch is emitted."""
@@ -44,6 +52,7 @@ class HostValue:
     pieces: tuple[str | Place, ...]
     tensor: Place | None = None
     """The tensor that is passed, by its address or a descriptor; None for numbers and views."""
+    count: Count = field(default=_unknown, compare=False, repr=False)
 
     def text(self, given: Given) -> str:
         """Return the text of the expression for a launch."""
@@ -76,10 +85,22 @@ class HostValue:
             case (str(number),) if number.isdecimal():
                 return constant(-(-int(number) // block))
             case _:
-                return joined("(", self, f" + {block - 1}) // {block}")
+                blocks = joined("(", self, f" + {block - 1}) // {block}")
+                return replace(blocks, count=_computed(lambda rows: -(-rows // block), self))
 
     def __mul__(self, factor: HostValue | int) -> HostValue:
-        return joined(self, " * ", constant(factor) if isinstance(factor, int) else factor)
+        other = constant(factor) if isinstance(factor, int) else factor
+        return replace(joined(self, " * ", other), count=_computed(mul, self, other))
+
+
+def _computed(function: Callable[..., int], *values: HostValue) -> Count:
+    """Return the count of what `function` computes from the numbers that the values are."""
+
+    def count(rows: int) -> int | None:
+        numbers = [value.count(rows) for value in values]
+        return None if None in numbers else function(*numbers)
+
+    return count
 
 
 def joined(*parts: HostValue | str) -> HostValue:
@@ -92,7 +113,7 @@ def joined(*parts: HostValue | str) -> HostValue:
 
 def constant(value: int | str) -> HostValue:
     """Return a number, or the name of a constant of the module."""
-    return HostValue((str(value),))
+    return HostValue((str(value),), count=lambda _: value if isinstance(value, int) else None)
 
 
 def listed(values: Sequence[HostValue | int]) -> HostValue:
@@ -118,33 +139,5 @@ def nth_output(index: int) -> HostValue:
     return _tensor("outputs", index)
 
 
-ROW_COUNT = HostValue((ROWS,))
+ROW_COUNT = HostValue((ROWS,), count=lambda rows: rows)
 """The number of rows M."""
-
-
-def number_in(text: str) -> int | None:
-    """Return the number that a host expression of literals is, such as `(8 + 15) // 16 * 2`; None
-    for other expressions.
-    """
-    return _number(ast.parse(text, mode="eval").body)
-
-
-def _number(node: ast.expr) -> int | None:
-    match node:
-        case ast.Constant(int(value)):
-            return value
-        case ast.BinOp(left, operator, right):
-            numbers = _number(left), _number(right)
-            if numbers[0] is None or numbers[1] is None:
-                return None
-            match operator:
-                case ast.Add():
-                    return numbers[0] + numbers[1]
-                case ast.Mult():
-                    return numbers[0] * numbers[1]
-                case ast.FloorDiv():
-                    return numbers[0] // numbers[1]
-                case _:
-                    return None
-        case _:
-            return None

@@ -26,8 +26,6 @@ from coda_ir.backends.triton.host_values import (
     HostValue,
     Place,
     constant,
-    given,
-    number_in,
 )
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, call, indented
 from coda_ir.backends.triton.kernel_text import signature
@@ -49,8 +47,7 @@ class Launched:
     @property
     def programs(self) -> int | None:
         """The number of programs, if it is known."""
-        texts = [x if isinstance(x, str) else "view" for x in self.operands]
-        return number_in(self.kernel.grid.text(given(self.rows, texts, self.outputs)))
+        return self.kernel.grid.count(int(self.rows)) if self.rows.isdecimal() else None
 
     def can_begin(self) -> bool:
         """Return whether steps may follow in the kernel: one program, or one tile of programs."""
@@ -58,9 +55,7 @@ class Launched:
         is_plain = kernel.language == "triton" and kernel.source.count("@triton.jit") == 1
         if not is_plain or kernel.has_descriptors:
             return False
-        if not self.rows.isdecimal() or int(self.rows) == 0:
-            return False
-        return self.programs == (1 if shared is None else shared.programs)
+        return self.rows != "0" and self.programs == (1 if shared is None else shared.programs)
 
     def can_follow(self) -> bool:
         """Return whether the kernel may be a step behind another one."""

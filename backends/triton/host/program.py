@@ -36,9 +36,10 @@ class HostProgram:
         self.is_boxed = BOXED in func.attributes and bool(func.args)
         self.names = LocalNames()
         """Names of variables; they are final when `run` is complete."""
-        self._lines: list[str] = []
+        self.lines: list[str] = []
+        """The statements so far; `flush` comes before one that reads what kernels store."""
         self._waiting = WaitingLaunches()
-        self.extents = Extents(func, self.names, self._lines)
+        self.extents = Extents(func, self.names, self.lines)
         self.arguments = HostArguments(func, self.names, self.extents)
         self.kernels = HostKernels(func, direct_launch=direct_launch)
         self.buffers = HostBuffers(func)
@@ -70,18 +71,12 @@ class HostProgram:
                 unused.append(name)
         return unused
 
-    @property
-    def lines(self) -> list[str]:
-        """The statements so far, which others may follow that read what kernels store."""
-        self._write_launches()
-        return self._lines
-
-    def _write_launches(self) -> None:
+    def flush(self) -> None:
         """Write the statement of the launches that wait, before what reads their results."""
         if self._waiting.launches:
             waiting, self._waiting = self._waiting, WaitingLaunches()
             made = self.kernels.join(waiting.launches, waiting.positions)
-            self._lines += self.kernels.launch(
+            self.lines += self.kernels.launch(
                 made.kernel, made.rows, made.operands, made.outputs, self.extents.of
             )
             self._drop(waiting.dead)
@@ -91,7 +86,7 @@ class HostProgram:
         if self._waiting.launches:
             self._waiting.dead += variables
         elif variables:
-            self._lines.append(f"del {', '.join(dict.fromkeys(variables))}")
+            self.lines.append(f"del {', '.join(dict.fromkeys(variables))}")
 
     # What operators use
 
@@ -104,8 +99,7 @@ class HostProgram:
             self._pending.remove(value)
             view = self._views[value]
             text = view.text(view.root, self.extents.of)
-            is_dense = view.has_stated_strides
-            self.assign(value, text, is_dense=is_dense, hint="view", is_view=True)
+            self._assign_unread(value, text, "view", is_dense=view.has_stated_strides)
         if value not in self._variables:
             self._assign_known(value)
         return self._variables[value]
@@ -115,31 +109,24 @@ class HostProgram:
         one.
         """
         if isinstance(value.owner, ConstantOp):
-            self.assign(
-                value,
-                filled_tensor(value.owner, "()"),
-                is_dense=True,
-                hint="constant",
-                is_view=True,
-            )
+            self._assign_unread(value, filled_tensor(value.owner, "()"), "constant")
             return
+        shape = self.extents.shape(self.dims(value))
         if isinstance(value.owner, BroadcastOp):
             number = value.owner.x.owner
             assert isinstance(number, ConstantOp), "values are defined before they are used"
-            text = filled_tensor(number, self.extents.shape(self.dims(value)))
-            self.assign(value, text, is_dense=True, hint="filled", is_view=True)
+            self._assign_unread(value, filled_tensor(number, shape), "filled")
             return
         if extent_in(value) is not None:
-            shape = self.extents.shape(self.dims(value))
             text = f"torch.full({shape}, {self.extent(value)}, dtype=torch.int64, device=device)"
-            self.assign(value, text, is_dense=True, hint="extent", is_view=True)
+            self._assign_unread(value, text, "extent")
             return
         positions = positions_in(value)
         assert positions is not None, "values are defined before they are used"
         text = _positions_tensor(positions, self.extents.of(self.dims(positions.result)[0]))
         if value is not positions.result:
-            text += f".view({self.extents.shape(self.dims(value))})"
-        self.assign(value, text, is_dense=True, hint="positions", is_view=True)
+            text += f".view({shape})"
+        self._assign_unread(value, text, "positions")
 
     def extent(self, value: SSAValue) -> str:
         """Return the number that an extent is."""
@@ -167,7 +154,8 @@ class HostProgram:
                 return
         x, is_dense = self.variable(base), view.has_stated_strides and self.is_dense(base)
         text = replace(view, steps=(step,)).text(x, self.extents.of)
-        self.assign(result, text, is_dense=is_dense, hint=hint, is_view=is_view)
+        assign = self._assign_unread if is_view else self.assign
+        assign(result, text, is_dense=is_dense, hint=hint)
 
     def _view_of(self, base: SSAValue, step: Step, dims: Dims) -> View:
         is_dense, around = keeps_order(base, step), self._views.get(base)
@@ -216,6 +204,7 @@ class HostProgram:
             return self._variables[value]
         if value not in self._dense:
             name = self.names.fresh(f"dense_{self._variables[value]}")
+            self.flush()
             self.lines.append(f"{name} = dense({self._variables[value]})")
             self.buffers.keep(value, [name])
             self._dense[value] = name
@@ -226,38 +215,35 @@ class HostProgram:
         source = self.variable(value)
         name = self.names.fresh(f"expanded_{self._variables[value]}")
         extents = ", ".join(map(self.extents.of, dims))
+        self.flush()
         self.lines.append(f"{name} = dense({source}.expand({extents}))")
         self._temporaries.append(name)
         return name
 
-    def assign(
-        self,
-        result: SSAValue,
-        expression: str,
-        *,
-        is_dense: bool,
-        hint: str,
-        is_view: bool = False,
-    ) -> str:
-        """Assign a PyTorch expression to a result; one that reads no elements, if it `is_view`."""
-        self.assign_all([result], expression, hint=hint, is_dense=is_dense, is_view=is_view)
+    def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
+        """Assign a PyTorch expression to a result."""
+        self.assign_all([result], expression, hint=hint, is_dense=is_dense)
         return self._variables[result]
 
     def assign_all(
-        self,
-        results: Sequence[SSAValue],
-        expression: str,
-        *,
-        hint: str,
-        is_dense: bool = False,
-        is_view: bool = False,
+        self, results: Sequence[SSAValue], expression: str, *, hint: str, is_dense: bool = False
     ) -> None:
-        """Assign the tensors of a PyTorch expression to several results; of one that reads no
-        elements, if it `is_view`.
-        """
+        """Assign the tensors of a PyTorch expression to several results."""
+        self.flush()
+        self._name(results, expression, hint, is_dense=is_dense)
+
+    def _assign_unread(
+        self, result: SSAValue, expression: str, hint: str, *, is_dense: bool = True
+    ) -> str:
+        """Assign a PyTorch expression that reads no elements, ahead of the launches that wait."""
+        self._name([result], expression, hint, is_dense=is_dense)
+        return self._variables[result]
+
+    def _name(
+        self, results: Sequence[SSAValue], expression: str, hint: str, *, is_dense: bool
+    ) -> None:
         names = [self.names.fresh(result.name_hint, hint) for result in results]
-        lines = self._lines if is_view else self.lines
-        lines.append(f"{', '.join(names)} = {expression}")
+        self.lines.append(f"{', '.join(names)} = {expression}")
         for result, name in zip(results, names, strict=True):
             self._variables[result] = name
             self.buffers.keep(result, [name])
@@ -274,7 +260,7 @@ class HostProgram:
         ]
         shape = f"({', '.join(extents)}{',' * (len(dims) == 1)})"
         dtype = torch_type(element_type_of(result))
-        self._lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
+        self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
     def owned(self, value: SSAValue) -> str:
         """Return the tensor of an operand that a kernel overwrites with a result: a copy if the
@@ -284,6 +270,7 @@ class HostProgram:
         if may_be_overwritten(value):
             return name
         copy = self.names.fresh(f"{name}_copy")
+        self.flush()
         self.lines.append(f"{copy} = {name}.clone()")
         self.buffers.keep(value, [copy])
         return copy
@@ -304,10 +291,10 @@ class HostProgram:
         self.extents.check_known(result)
         previous = self.buffers.holder(result)
         if previous is None:
-            self._lines.append(self.empty(name, result))
+            self.lines.append(self.empty(name, result))
         else:
             tensor, dead = self._reused(previous, result), self._variables[previous]
-            self._lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
+            self.lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
         self.buffers.take(result, name)
         return name
 
@@ -330,7 +317,7 @@ class HostProgram:
         parts = takewhile(lambda x: x is not result, op.operands)
         start = sum(shape_of(part)[0] for part in parts)
         rows = f"{name}[{start}:{start + shape_of(result)[0]}]"
-        return self.assign(result, rows, is_dense=True, hint="part", is_view=True)
+        return self._assign_unread(result, rows, "part")
 
     def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:
         """Return the statement that allocates a tensor of the type of `like`."""
@@ -347,13 +334,14 @@ class HostProgram:
     def temporary(self, hint: str, like: SSAValue, dims: Dims) -> str:
         """Return a tensor that only the current operator needs."""
         name = self.names.fresh(hint)
-        self._lines.append(self.empty(name, like, dims))
+        self.lines.append(self.empty(name, like, dims))
         self._temporaries.append(name)
         return name
 
     def temporaries(self, expression: str, hints: Sequence[str]) -> list[str]:
         """Return tensors of a PyTorch expression that only the current operator needs."""
         names = [self.names.fresh(hint) for hint in hints]
+        self.flush()
         self.lines.append(f"{', '.join(names)} = {expression}")
         self._temporaries += names
         return names
@@ -363,13 +351,13 @@ class HostProgram:
         if expression.isdecimal():
             return expression
         name = self.names.fresh(hint)
-        self._lines.append(f"{name} = {expression}")
+        self.lines.append(f"{name} = {expression}")
         return name
 
     def scratch(self, elements: str, hint: str) -> str:
         """Return this many uninitialized float32 that only the current operator needs."""
         name = self.names.fresh(hint)
-        self._lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', 'torch.float32')}")
+        self.lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', 'torch.float32')}")
         self._temporaries.append(name)
         return name
 
@@ -377,7 +365,7 @@ class HostProgram:
         """Return zeros for the tiles of a kernel, which leaves zeros for the next one."""
         known = "" if self._counters is None else f", {self._counters}"
         self._counters = self._counters or self.names.fresh("counters")
-        self._lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
+        self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
         return self._counters
 
     def _reused(self, previous: SSAValue, result: SSAValue) -> str:
@@ -406,6 +394,7 @@ class HostProgram:
         """
         if not self.kernels.is_direct:
             name, last = self.variable(index), f", {least}" if least else ""
+            self.flush()
             self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored}{last})')
 
     def launch(
@@ -417,10 +406,10 @@ class HostProgram:
     ) -> None:
         launch = Launched(kernel, rows, operands, outputs)
         if not self._waiting.accepts(launch):
-            self._write_launches()
+            self.flush()
         self._waiting.add(launch, len(self.kernels.launches) - 1)
         if not launch.can_begin():
-            self._write_launches()
+            self.flush()
 
     def pack(self, op: Operation, compute: Callable[[str, Sequence[str]], Sequence[str]]) -> None:
         """Make `compute` write values that follow from weights alone to a variable, which is kept
@@ -435,6 +424,7 @@ class HostProgram:
         of_arguments = self.of_arguments(op.operands)
         if of_arguments is None:
             self.buffers.keep(result, [name])
+            self.flush()
             self.lines.extend(compute(name, [self.variable(x) for x in op.operands]))
             return
         arguments, operands = of_arguments
@@ -449,15 +439,15 @@ class HostProgram:
     # The whole program
 
     def begin_operator(self, op: Operation) -> None:
-        self._start = len(self._lines)
+        self._start = len(self.lines)
 
     def end_operator(self, op: Operation) -> None:
         """Add a comment with the source of the statements; drop dead values, unless nothing
         follows.
         """
         place = location_comment(op.location)
-        if place not in (None, self._place) and len(self._lines) > self._start:
-            self._lines.insert(self._start, place)
+        if place not in (None, self._place) and len(self.lines) > self._start:
+            self.lines.insert(self._start, place)
             self._place = place
         dead = [*self._temporaries, *self.buffers.dead_after(op)]
         self._temporaries = []
@@ -465,6 +455,7 @@ class HostProgram:
             self._drop(dead)
 
     def returned(self, op: ReturnOp) -> None:
+        self.flush()
         self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
 
 

@@ -136,6 +136,7 @@ def _embedding_grad(host: HostProgram, op: Operation) -> None:
     dy, rows = host.operand(op.dy), host.extents.size(host.dims(op.ids))
     ids, order = host.temporaries(f"sorted_ids({host.variable(op.ids)})", ("ids", "order"))
     table = host.allocate(op.result)
+    host.flush()
     host.lines.append(f"{table}.zero_()")
     host.launch(kernel, rows, [ids, order, dy], [table])
 
@@ -163,6 +164,7 @@ def _vjp(host: HostProgram, op: Operation) -> None:
 @contextmanager
 def repeatable(host: HostProgram, op: CallOp | LibraryCallOp | VjpOp) -> Generator[None]:
     """Make the statements of a PyTorch call give the same bits in each run."""
+    host.flush()
     start, needs = len(host.lines), determinism_of(op)
     yield
     if needs != Determinism.GIVEN:

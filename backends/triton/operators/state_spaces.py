@@ -77,10 +77,13 @@ class _Chunks:
         operands = operands_of(self.host, self.op, self.pitches)
         if end is not None:
             outputs.append(self.host.allocate(end))
+        self.host.flush()
         start = len(self.host.lines)
         self.host.launch(added, rows, operands, outputs)
+        self.host.flush()
         behind = len(self.host.lines)
         self.host.launch(carry, self.samples, operands, outputs)
+        self.host.flush()
         guarded = len(self.host.lines) if end is None else behind
         lines = self.host.lines[start:guarded]
         self.host.lines[start:guarded] = [f"if {rows}:", *indented(lines)]

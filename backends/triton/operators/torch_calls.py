@@ -84,6 +84,7 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
     with repeatable(host, op):
         if op.picks is not None:
             results = host.names.fresh(None, f"{hint}_results")
+            host.flush()
             host.lines.append(f"{results} = {call}")
             call = ", ".join(f"{results}[{position}]" for position in op.picks)
         if len(op.outputs) == 1:
@@ -138,6 +139,7 @@ def _copy_others(host: HostProgram, op: ConcatOp) -> None:
             copied = (
                 f"copy_({host.variable(part)})" if number is None else f"fill_({literal(number)})"
             )
+            host.flush()
             host.lines.append(f"{columns}.{copied}")
         start += extent
 

@@ -8,7 +8,13 @@ from support.emitted import load_module
 
 from coda_ir.api import compile, parse
 from coda_ir.backends.triton import emit_module
-from coda_ir.backends.triton.host_values import number_in
+from coda_ir.backends.triton.host_values import (
+    ROW_COUNT,
+    HostValue,
+    constant,
+    joined,
+    nth_operand,
+)
 from coda_ir.backends.triton.module import emit_program
 from coda_ir.context import make_context
 from coda_ir.pipeline import PassManager, parse_pipeline
@@ -168,11 +174,18 @@ def test_a_tile_that_does_not_wait_is_not_launched_early() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("(8 + 15) // 16 * 4", 4), ("1", 1), ("M // 2", None), ("min(3, 4)", None), ("8 - 1", None)],
+    ("value", "number"),
+    [
+        (ROW_COUNT.ceiling(16) * 4, 4),
+        (ROW_COUNT.ceiling(1) * constant(3), 24),
+        (constant(17).ceiling(8), 3),
+        (nth_operand(0).shape(0).ceiling(8) * ROW_COUNT, None),
+        (constant("SIZE"), None),
+        (joined("min(", ROW_COUNT, ", 4)"), None),
+    ],
 )
-def test_numbers_of_host_expressions(text: str, number: int | None) -> None:
-    assert number_in(text) == number
+def test_numbers_of_host_expressions_for_8_rows(value: HostValue, number: int | None) -> None:
+    assert value.count(8) == number
 
 
 VIEW = """
