@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.daily import one_a_day
 from support.gluon_simulator import (
     BarrierError,
     DataRaceError,
@@ -56,7 +57,7 @@ def test_example_is_right_in_every_schedule(example: ModuleType, rows: int, prog
     a, w, x, scale = tensors(rows)
     exact = a.double() @ w.double().T + x.double()
     example.SETTINGS.multiprocessors = programs
-    for seed in range(3):
+    for seed in one_a_day(range(3), rows + programs):
         y, h, sums = run(example, a, w, x, scale, seed=seed)
         torch.testing.assert_close(y.double(), exact, rtol=2**-8, atol=1e-5)
         torch.testing.assert_close(h.double(), exact * scale.double(), rtol=2**-8, atol=1e-5)
@@ -246,7 +247,7 @@ MISTAKES: dict[str, tuple[type[SimulationError], str, list[tuple[str, str]]]] = 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistake_is_noticed(mistake: str) -> None:
     kind, message, changes = MISTAKES[mistake]
-    for seed in range(2):
+    for seed in one_a_day(range(2), [*MISTAKES].index(mistake)):
         with pytest.raises(kind, match=message):
             run_changed(*changes, seed=seed)
 

@@ -199,7 +199,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_order_and_numbers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The results are those of the reference, and the same bits in plain order.
+    """The results are those of the reference, and the same bits in plain order if that is another.
 
     There is one tile of rows: the order is that of columns.
     """
@@ -214,6 +214,8 @@ def test_order_and_numbers(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     # The first ones are asked for before the main loop.
     assert kernel.source.count("ahead = ") == (1 if period == 1 else 2)
 
+    if period == parts:
+        return
     monkeypatch.setattr(segments, "part_order", plain_order)
     _, expected = run_kernel(function_of(parse_module(text)), arguments, tmp_path)
     torch.testing.assert_close(outputs, expected, rtol=0, atol=0, equal_nan=True)
