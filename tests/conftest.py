@@ -5,6 +5,9 @@ import logging
 import os
 import sys
 
+# The tests run on all cores already, and their tensors are small. NumPy reads it when imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from support.daily import (
     SLOW_SHARES,
@@ -16,9 +19,6 @@ from support.daily import (
 from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
 from support.tracing import speed_up as speed_up_tracing
-
-# The tests run on all cores already, and their tensors are small.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A pool of processes that compile would import PyTorch for the few kernels that Inductor has here.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
