@@ -198,9 +198,9 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
     return computing + moving
 
 
-def copying_us(bytes: int, device: Device = DEVICES["sm_90"]) -> float:
+def copying_us(bytes: int) -> float:
     """Return the microseconds of a kernel that moves this number of bytes."""
-    return KERNEL_US + bytes / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
+    return KERNEL_US + bytes / (1e3 * MEMORY_EFFICIENCY * DEVICES["sm_90"].memory_gb_per_s)
 
 
 def _masked_us(op: Operation, times: OperatorTimes) -> float:

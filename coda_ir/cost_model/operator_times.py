@@ -184,11 +184,10 @@ class OperatorTimes:
         shapes = SymbolicShapes(func)
         return OperatorTimes(device, shapes, Sizes(shapes.usual_tiles))
 
-    def roofline(self, op: Operation, rows: int | None = None) -> Roofline | None:
+    def roofline(self, op: Operation) -> Roofline | None:
         """Return the time of an operator alone; None if it moves nothing.
 
-        A scheduled `gemm.fused` is a kernel; `rows` are its rows (of a transposed x, the depth)
-        where they are known. Products of the block level are those of the library.
+        A scheduled `gemm.fused` is a kernel. Products of the block level are those of the library.
         """
         if not is_executed(op) or isinstance(op, CallOp):
             return None
@@ -199,11 +198,11 @@ class OperatorTimes:
         if op.operands and is_float8(element_type_of(op.operands[0])):
             tflops *= device.float8_rate
         memory_us = moved / (1e3 * device.memory_gb_per_s)
-        return Roofline(self._us(op, rows), moved, flops, memory_us, flops / (1e6 * tflops))
+        return Roofline(self._us(op), moved, flops, memory_us, flops / (1e6 * tflops))
 
-    def _us(self, op: Operation, rows: int | None) -> float:
+    def _us(self, op: Operation) -> float:
         if isinstance(op, gemm.FusedOp):
-            return self.fused_us(op, rows)
+            return self.fused_us(op)
         if isinstance(op, LIBRARY):
             return self.library_us(op, is_convolution=coda.PATCHES in op.attributes)
         if is_attention(op):
@@ -221,10 +220,10 @@ class OperatorTimes:
             return 2.0 * m * n * k
         return self._attention_products(op)
 
-    def fused_us(self, op: gemm.FusedOp, rows: int | None = None) -> float:
+    def fused_us(self, op: gemm.FusedOp) -> float:
         """Return the time of a scheduled GEMM with its epilogue."""
         assert op.schedule is not None, "a scheduled program"
-        return described(op, op.schedule, self.device, rows or self.rows(op.x)).us
+        return described(op, op.schedule, self.device, self.rows(op.x)).us
 
     def kernel_us(self, bytes: int) -> float:
         """Return the time of a kernel that moves this number of bytes."""

@@ -249,9 +249,9 @@ class Invocation:
             raise self.wrong(name, fault, f"convert it: cast({name}, f32)")
         return tensor
 
-    def factors(self, least_rank: int = 1, rank: int = 2) -> tuple[TensorValue, TensorValue]:
+    def factors(self, rank: int = 2) -> tuple[TensorValue, TensorValue]:
         """x and the weight w of a linear map, whose elements multiply."""
-        x, w = self.tensor("x", least_rank=least_rank), self.tensor("w", rank)
+        x, w = self.tensor("x", least_rank=1), self.tensor("w", rank)
         given = ELEMENT_TYPES[x.type.element]
         if not is_float8(given):
             self.float_tensor("x")

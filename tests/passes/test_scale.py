@@ -166,19 +166,19 @@ def test_shared_operands_are_computed_once():
 
 
 @pytest.mark.slow
-def test_kernel_of_a_thousand_operators_has_a_location():
+def test_kernel_of_hundreds_of_operators_has_a_location():
     """Locations of fused operators do not nest deeper with each of them."""
-    chain = "\n".join(f"    z{i + 1} = relu(z{i})" for i in range(1000))
+    chain = "\n".join(f"    z{i + 1} = relu(z{i})" for i in range(300))
     module = parse(
         f"fn f(x: f32[M, 8], w: f32[8, 8]) -> f32[M, 8] {{\n    z0 = x @ w\n{chain}\n"
-        "    return z1000\n}"
+        "    return z300\n}"
     )
     lowered(module)
     (fused,) = [op for op in module.walk() if op.name == "gemm.fused"]
     assert format_location(fused.location) == "<text>:2:12"
     assert isinstance(fused.location, FusedLoc)
     assert isa(fused.location.locations, ArrayAttr[LocationAttr])
-    assert len(fused.location.locations) == 1001
+    assert len(fused.location.locations) == 301
 
 
 def test_heads_that_are_read_twice_in_each_of_many_steps():
