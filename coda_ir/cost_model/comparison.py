@@ -23,6 +23,7 @@ from coda_ir.cost_model.operator_times import (
     before_kernel,
     is_attention,
     is_left,
+    is_product,
     is_waited_for,
 )
 from coda_ir.dialects import coda, gemm, torch
@@ -121,10 +122,10 @@ class _Cost:
                 self.masked += _masked_us(op, times)
             elif isinstance(op, StateSpaceLike):
                 self.gpu += times.spelled_states_us(op)
-            elif isinstance(op, coda.ConvolutionOp):
+            elif isinstance(op, coda.ConvolutionOp) or is_product(op):
                 self.host += HOST.call
                 self.gpu += times.kernel_us(times.traffic([op]))
-            elif isinstance(op, coda.TransposeOp) and not is_copied_by_others(op):
+            elif isinstance(op, coda.TransposeOp) and not is_copied_by_others(op, times.shapes):
                 self._add_copy(op, times, HOST.compiled)
         for group in _kernels(func.body.block, levels):
             self.gpu += times.kernel_us(times.traffic(group))
@@ -237,7 +238,7 @@ def _levels(block: Block) -> dict[Operation, int]:
 
 def _is_called(op: Operation) -> bool:
     """Return whether no kernel of a compiler contains `op`."""
-    return is_waited_for(op) or isinstance(op, coda.ConvolutionOp)
+    return is_waited_for(op) or is_product(op) or isinstance(op, coda.ConvolutionOp)
 
 
 def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operation]]:

@@ -4,13 +4,13 @@ of matrices read contiguous rows.
 Copies of whole rows take about as long in PyTorch as in the kernels of a compiler.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.cost_model.operator_times import KERNEL_US, LIBRARY, Sizes, is_left
+from coda_ir.cost_model.operator_times import KERNEL_US, LIBRARY, Sizes, is_left, is_product
 from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.storage import is_turned
@@ -37,9 +37,10 @@ def is_copied(
     if not isinstance(op, coda.TransposeOp) or is_turned(op.result):
         return False
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
-    extents = _extents(op.x, shapes, known)
-    order = [axis for axis in op.permutation if extents[axis] > 1]
-    return order[-1:] != sorted(order)[-1:] and any(
+    order = _order(op, shapes, known)
+    if order[-1:] == sorted(order)[-1:]:
+        return False
+    return _is_copied_by_library(op, order) or any(
         isinstance(reader, _KERNELS)
         or (isinstance(reader, LIBRARY) and len(shape_of(reader.operands[0])) > 2)
         or (isinstance(reader, coda.ReshapeOp) and _merges(reader, shapes, known))
@@ -48,16 +49,31 @@ def is_copied(
     )
 
 
-def is_copied_by_others(op: coda.TransposeOp) -> bool:
+def is_copied_by_others(op: coda.TransposeOp, shapes: SymbolicShapes) -> bool:
     """Return whether a compiler stores the result in the kernel of an operator before it, or reads
     it in place in kernels of those after it.
     """
+    if _is_copied_by_library(op, _order(op, shapes, Sizes(shapes.usual_tiles))):
+        return False
     before = op.x.owner
     while isinstance(before, _VIEWS):
         before = before.operands[0].owner
     readers = [reader for reader in _readers(op.result) if not isinstance(reader, _VIEWS)]
     is_before = isinstance(before, Operation) and _is_compiled(before)
     return is_before or all(map(_is_compiled, readers))
+
+
+def _order(op: coda.TransposeOp, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> list[int]:
+    """Return the axes of the operand in the order of the result, without those of one element."""
+    extents = _extents(op.x, shapes, sizes)
+    return [axis for axis in op.permutation if extents[axis] > 1]
+
+
+def _is_copied_by_library(op: coda.TransposeOp, order: Sequence[int]) -> bool:
+    """Return whether a product of PyTorch copies the result, whose axes have this order: matrices
+    that have neither contiguous rows nor contiguous columns. No compiler changes that.
+    """
+    return max(order, default=0) not in order[-2:] and any(map(is_product, _readers(op.result)))
 
 
 def copy_us(bytes: int, memory_gb_per_s: float) -> float:
@@ -69,8 +85,16 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
     """Yield the operators that read a value, or a view of it; and these views."""
     for use in value.uses:
         yield use.operation
-        if isinstance(use.operation, _VIEWS):
+        if isinstance(use.operation, _VIEWS) or _turns_matrices(use.operation):
             yield from _readers(use.operation.results[0])
+
+
+def _turns_matrices(op: Operation) -> bool:
+    """Return whether an operator transposes matrices: products read both layouts."""
+    if not isinstance(op, coda.TransposeOp):
+        return False
+    *batch, last, before = op.permutation
+    return (*batch, before, last) == tuple(range(len(op.permutation)))
 
 
 def _is_compiled(op: Operation) -> bool:
@@ -81,7 +105,7 @@ def _is_compiled(op: Operation) -> bool:
 def _merges(op: coda.ReshapeOp, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> bool:
     """Return whether a dimension of the result has elements of several dimensions."""
     before, after = (_extents(value, shapes, sizes) for value in (op.x, op.result))
-    inner = {prod(after[axis:]) for axis in range(len(after))}
+    inner = {prod(after[axis:]) for axis in range(len(after) + 1)}
     return not all(prod(before[axis:]) in inner for axis in range(len(before)))
 
 

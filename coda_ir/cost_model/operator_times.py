@@ -367,6 +367,11 @@ def is_waited_for(op: Operation) -> bool:
     return is_call or is_attention(op)
 
 
+def is_product(op: Operation) -> bool:
+    """Return whether PyTorch multiplies two batches of matrices in its library."""
+    return isinstance(op, torch.CallOp) and op.callee.data in torch.PRODUCTS
+
+
 def _has_ragged_depth(op: Operation) -> bool:
     return isinstance(op, gemm.LibraryOp) and op.has_ragged_depth
 

@@ -24,6 +24,7 @@ from coda_ir.dialects.torch.fused_attention import (
 from coda_ir.dialects.torch.ops import (
     CONVOLUTION_GRAD as CONVOLUTION_GRAD,
     COPY as COPY,
+    PRODUCTS as PRODUCTS,
     CallOp as CallOp,
     StoredRow as StoredRow,
     VjpOp as VjpOp,

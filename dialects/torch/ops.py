@@ -63,6 +63,9 @@ def in_place(callee: str) -> str:
     return f"{namespace}.{name}_.{overload}"
 
 
+PRODUCTS = ("aten.matmul.default", "aten.bmm.default")
+"""Products of matrices, which may have batches of them."""
+
 COPY = "aten.clone.default"
 """The call that copies a tensor to memory of its own."""
 

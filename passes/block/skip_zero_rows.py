@@ -18,7 +18,7 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     shape_of,
 )
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import PRODUCTS, CallOp
 from coda_ir.passes.block.zero_elements import number_computed
 from coda_ir.passes.support.function_pass import (
     FunctionPass,
@@ -31,7 +31,6 @@ from coda_ir.passes.support.row_numbers import bound_of, differ_in_rows
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 REPEATED = ("aten.expand.default", "aten.repeat.default")
-PRODUCTS = ("aten.bmm.default", "aten.matmul.default")
 
 
 class SkipZeroRowsPass(FunctionPass):

@@ -12,7 +12,15 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_scalar
 from coda_ir.dialects.gemm.tiling import group_sizes
-from coda_ir.dialects.torch import COPY, AnyCall, CallOp, Determinism, VjpOp, determinism_of
+from coda_ir.dialects.torch import (
+    COPY,
+    PRODUCTS,
+    AnyCall,
+    CallOp,
+    Determinism,
+    VjpOp,
+    determinism_of,
+)
 from coda_ir.numbered_elements import has_kernel
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.editing import Site
@@ -173,7 +181,7 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
     match op:
         case CallOp() if op.callee.data == COPY or is_stored_by_kernel(op) or is_view(op):
             return None  # own-results has said why a tensor is copied
-        case CallOp() if op.callee.data in ("aten.matmul.default", "aten.bmm.default"):
+        case CallOp() if op.callee.data in PRODUCTS:
             return Refusal(
                 "an operand is a weight, K x N", "a product of activations is a library call"
             )

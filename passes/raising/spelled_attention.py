@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import PRODUCTS, CallOp
 from coda_ir.passes.raising.attention_masks import EXPAND, WHERE, AttentionMask, scalar_of
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
@@ -23,7 +23,6 @@ from coda_ir.passes.support.matching import (
 )
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
-PRODUCTS = ("aten.matmul.default", "aten.bmm.default")
 PRODUCT_AND_SUM = "aten.baddbmm.default"
 MAXIMUM, SLICE = "aten.max.dim", "aten.slice.Tensor"
 

@@ -310,3 +310,29 @@ def test_products_of_turned_rows_need_a_copy_everywhere():
     )
     assert found.apart - plain.apart == pytest.approx(found.fused - plain.fused)
     assert found.fused > plain.fused
+
+
+CHANNELS = """
+fn f(x: bf16[512, 512, 512], h: bf16[8, 64], weight w: bf16[64, 64]) {{
+    y = relu(x)
+    return linear(h, w), {a} @ {b}
+}}
+"""
+
+
+def test_the_library_copies_matrices_without_contiguous_rows():
+    """Columns are as good as rows. No kernel before a product stores channels apart: both operands
+    are copied.
+    """
+    rows, columns, channels = (
+        comparison_of(CHANNELS.format(a=f"transpose(y, {a})", b=f"transpose(y, {b})"))
+        for a, b in (
+            ("[0, 1, 2]", "[0, 2, 1]"),
+            ("[0, 2, 1]", "[1, 0, 2]"),
+            ("[2, 0, 1]", "[2, 1, 0]"),
+        )
+    )
+    assert rows == columns
+    copy_us = KERNEL_US + 2 * 2 * 512**3 / (1e3 * COPY_EFFICIENCY * SM_90.memory_gb_per_s)
+    assert channels.fused - rows.fused == pytest.approx(2 * copy_us)
+    assert channels.apart - rows.apart == pytest.approx(2 * copy_us)
