@@ -127,6 +127,10 @@ class IndexOutOfRangeError(CodaError, IndexError):
     """An index in the arguments of a program that is out of the range of what it selects from."""
 
 
+class NoElementsError(CodaError, IndexError):
+    """A maximum of no elements, which has no value."""
+
+
 def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:
     """Raise CodaError for an argument whose type is not the annotated one."""
     if not isinstance(value, kind):

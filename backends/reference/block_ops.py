@@ -30,7 +30,7 @@ from coda_ir.backends.reference.numerics import (
     split_columns,
     vectors_of_rows,
 )
-from coda_ir.diagnostics import IndexOutOfRangeError
+from coda_ir.diagnostics import IndexOutOfRangeError, NoElementsError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes
@@ -242,6 +242,12 @@ _REDUCTIONS: dict[str, Function] = {
 
 
 def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (x,) = operands
+    if op.kind.data == "max" and not x.shape[-1]:
+        raise NoElementsError(
+            f"{op.name}{place(op)}: the maximum of no elements has no value",
+            "pass at least one element along the dimension that is reduced",
+        )
     if op.rest is None:
         return [numerics.rounded_once(_REDUCTIONS[op.kind.data], *operands)]
     return rounded_and_rest(_REDUCTIONS[op.kind.data](operands[0].double()), numerics)

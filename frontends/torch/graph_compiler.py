@@ -55,6 +55,7 @@ from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.options import Accept, Estimates, ProgramOptions, Target, Tune
 from coda_ir.pages import add_page, graph_options
+from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -205,6 +206,8 @@ class GraphCompiler:
         """Import a graph and raise its operators; return the module, and the remarks of raising."""
         with collect_remarks() as remarks, _tensors_with_data():
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
+            if self.options.numerics is not None:
+                SetNumericsPass(self.options.numerics).apply(make_context(), imported.module)
             TorchToCodaPass().apply(make_context(), imported.module)
         imported.module.verify()
         return imported, remarks

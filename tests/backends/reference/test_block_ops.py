@@ -10,7 +10,7 @@ from support.programs import run_operator, type_of
 
 from coda_ir.api import parse
 from coda_ir.backends.reference import run_module
-from coda_ir.diagnostics import IndexOutOfRangeError
+from coda_ir.diagnostics import IndexOutOfRangeError, NoElementsError
 from coda_ir.dialects.coda import ACTIVATIONS
 
 M, D = 5, 8
@@ -363,3 +363,9 @@ def test_a_range_outside_of_a_symbolic_dimension_is_an_error():
     message = r"coda\.slice at <text>:2:13: dimension 1 has 3 elements, expected at least 6"
     with pytest.raises(IndexOutOfRangeError, match=message):
         run_module(module, [torch.ones(2, 3)])
+
+
+def test_a_maximum_of_no_elements_is_an_error():
+    module = parse("fn f(x: f32[M, N]) {\n    return max(x)\n}")
+    with pytest.raises(NoElementsError, match=r"coda\.reduce at <text>:2:12: .* has no value"):
+        run_module(module, [torch.ones(2, 0)])

@@ -164,6 +164,21 @@ def test_16_bits_rotated_in_float64(*, is_repeated: bool):
     assert relative_error(ours, exact) <= 1.25 * relative_error(eager, exact)
 
 
+@pytest.mark.usefixtures("no_gradients")
+def test_eager_exact_rotates_in_float64():
+    linear = nn.Linear(16, 16).bfloat16()
+
+    def function(x: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+        wide = table.to(torch.complex128).view(1, -1, 1, 4)
+        return rotated(x.view(2, 3, 2, 8), wide), linear(x)
+
+    # float32 loses the difference of the products.
+    x = torch.full((2, 3, 16), 1 + 2**-7).bfloat16()
+    table = torch.complex(torch.full((3, 4), 1 + 2**-23), torch.ones(3, 4))
+    found = compiled(function, numerics="eager-exact")(x, table)[0]
+    assert torch.equal(found, function(x, table)[0])
+
+
 class Arithmetic(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         z = torch.view_as_complex(x) * 2j + y - 0.5
