@@ -382,19 +382,20 @@ def _updating_statistics(
     """Decompose a batch norm in training into an operator that says that it updates its running
     statistics, as cuDNN's does not; otherwise it stays whole.
 
-    On a CPU, all but `x` is float32: the statistics that PyTorch keeps for the backward have the
-    type of the weights there, although its meta kernel says float32.
+    Where PyTorch's meta kernel says float32 of what has 16 bits, all but `x` is float32: on a CPU
+    statistics that are kept for the backward, elsewhere running ones.
     """
     if not training:
         return NotImplemented
     operator: Any = torch.ops.aten.native_batch_norm
-    if x.device.type != "cpu" or x.dtype not in (torch.bfloat16, torch.float16):
+    stored = [each for each in (mean, variance) if each is not None]
+    is_stated = x.device.type != "cpu" and all(each.dtype != x.dtype for each in stored)
+    if is_stated or x.dtype not in (torch.bfloat16, torch.float16):
         return operator(x, weight, bias, mean, variance, training, momentum, eps)[0]
     if weight is None:
-        weight = torch.ones(x.shape[1])
+        weight = torch.ones(x.shape[1], device=x.device)
     if bias is None:
-        bias = torch.zeros(x.shape[1])
-    stored = [each for each in (mean, variance) if each is not None]
+        bias = torch.zeros(x.shape[1], device=x.device)
     wide = [each.float() for each in stored]
     params = (weight.float(), bias.float(), *(wide or (None, None)))
     result = operator(x, *params, training, momentum, eps)[0]
