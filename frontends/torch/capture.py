@@ -336,9 +336,10 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 
 def _sinc(x: torch.Tensor) -> torch.Tensor:
-    """Decompose sin(πx) / πx, which is 1 at 0, where its derivative is 0."""
-    is_zero = x == 0
-    angle = torch.pi * torch.where(is_zero, 1, _widened(x))
+    """Decompose sin(πx) / πx, which is 1 where x² is 0, and its derivative is 0."""
+    wide = _widened(x)
+    is_zero = wide.square() == 0
+    angle = torch.pi * torch.where(is_zero, 1, wide)
     quotient = torch.where(is_zero, 1, angle.sin() / angle)
     return quotient.to(x.dtype) if x.dtype.is_floating_point else quotient
 

@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
         lambda x: torch.stack(torch.std_mean(x, -1, correction=0)),
         [0.25, 0.25, 0.25, 0.25],
     ),
-    "sinc": (torch.sinc, [0.0, 0.5, -1.0, 2.0]),
+    "sinc": (torch.sinc, [0.0, 1e-40, -1.0, 2.0]),
     "atan2": (lambda x: torch.atan2(x, x * 2), [0.0, 0.5, -1.0, 2.0]),
     "log_ndtr": (special.log_ndtr, [-30.0, 0.5, 2.0, 40.0]),
     "entr": (special.entr, [0.0, 0.5, 1.0, 2.0]),
