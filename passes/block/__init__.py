@@ -5,4 +5,5 @@
 gives code on groups of columns the shape of the GEMMs around it.
 `share-key-heads`, `split-packed-linear`, `split-concatenation` and `pad-rows` choose the shapes of
 linear maps, around and between the passes of `algebra`; `unroll-sums` that of sums over few rows.
+`split-bias` leaves the bias of a convolution to pointwise code.
 """

@@ -26,6 +26,7 @@ from coda_ir.passes.block.order_groups import OrderGroupsPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
+from coda_ir.passes.block.split_bias import SplitBiasPass
 from coda_ir.passes.block.split_concatenation import SplitConcatenationPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.block.split_queries import SplitQueriesPass
@@ -53,6 +54,7 @@ FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
     ExpandQuantizedLinearPass(),
     SplitGroupNormPass(),
+    SplitBiasPass(),
     # Norms with all that they scale and shift are rounded once.
     AbsorbModulationPass(),
     RaiseRopePass(spelled=False),

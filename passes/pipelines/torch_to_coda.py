@@ -14,6 +14,7 @@ from coda_ir.passes.gradient.derivatives.activity import keep_differentiated
 from coda_ir.passes.raising.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
+from coda_ir.passes.raising.raise_batch_norm import RaiseBatchNormPass
 from coda_ir.passes.raising.raise_convolution import RaiseConvolutionPass
 from coda_ir.passes.raising.raise_depthwise_convolution import RaiseDepthwiseConvolutionPass
 from coda_ir.passes.raising.raise_elementwise import RaiseElementwisePass
@@ -25,7 +26,9 @@ from coda_ir.passes.raising.raise_rope import RaiseRopePass
 from coda_ir.passes.support.function_pass import NamedPass
 
 STEPS: tuple[ModulePass, ...] = (
-    # First: depthwise convolutions see the rows that are products of single positions.
+    # First: depthwise convolutions see the rows that are products of single positions, and the
+    # code that moves to rows with them.
+    RaiseBatchNormPass(),
     RaiseConvolutionPass(),
     DeadCodeElimination(),
     RaiseDepthwiseConvolutionPass(),

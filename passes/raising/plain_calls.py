@@ -114,25 +114,6 @@ def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     return _in_shape(narrow, op, rewriter)
 
 
-def normalized(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Raise a norm by stored statistics to a scale and a shift of each channel, in float32."""
-    given, _ = op.template.evaluate(op.inputs, {}, {})
-    x, weight, bias, mean, variance, _, eps = given
-    channels = shape_of(x)[1]
-    if not _has_floats(x) or channels == DYNAMIC_INDEX:
-        return None
-
-    def of_channels(value: SSAValue) -> Operation:
-        column = (channels, *(1 for _ in shape_of(x)[2:]))
-        return coda.CastOp(coda.ReshapeOp(value, column), f32)
-
-    scale = coda.RsqrtOp(coda.AddOp(of_channels(variance), coda.ConstantOp(float(eps), f32)))
-    scale = scale if weight is None else coda.MulOp(scale, of_channels(weight))
-    value = coda.MulOp(coda.SubOp(coda.CastOp(x, f32), of_channels(mean)), scale)
-    value = value if bias is None else coda.AddOp(value, of_channels(bias))
-    return _in_shape(coda.CastOp(value, element_type_of(x)), op, rewriter)
-
-
 def _kept(op: CallOp, place: int) -> list[int] | None:
     """Return the extents of a float tensor in which some dimensions become 1: those of argument
     `place`, which may be all.
@@ -189,7 +170,6 @@ PLAIN: Mapping[str, Callable[[CallOp, FunctionRewriter], list[Operation] | None]
     "aten.sum.dim_IntList": summed,
     "aten.mean.dim": averaged,
     "aten.linalg_vector_norm.default": length,
-    "aten._native_batch_norm_legit_no_training.default": normalized,
     "aten.cumsum.default": added_up,
 }
 """By the overload: what computes the same, None where a condition does not hold."""

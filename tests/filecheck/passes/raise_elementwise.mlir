@@ -175,17 +175,16 @@ func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>)
 
 // -----
 
-// Means, lengths, stored statistics of channels, and numbers whose extents the arguments tell.
+// Means, lengths, and numbers whose extents the arguments tell.
 
-func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}, %v: tensor<4xf32>) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x4x8xbf16>, tensor<?x3xf32>) {
+func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
   %a = torch.call "aten.mean.dim"(%x) {arguments = "{0}, [1]", coda.dims = ["B", 8 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x8xbf16>
   %b = torch.call "aten.linalg_vector_norm.default"(%x) {arguments = "{0}, 2, [-1], True", coda.dims = ["B", 4 : i64, 1 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x4x1xbf16>
-  %c = torch.call "aten._native_batch_norm_legit_no_training.default"(%x, %v, %v, %v) {arguments = "{0}, {1}, None, {2}, {3}, 0.1, 1e-05", positions = [0], coda.dims = ["B", 4 : i64, 8 : i64]} : (tensor<?x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<?x4x8xbf16>
   %d = torch.call "aten.full.default"() {arguments = "[B, 3], 0.5", coda.dims = ["B", 3 : i64]} : () -> tensor<?x3xf32>
-  func.return %a, %b, %c, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x4x8xbf16>, tensor<?x3xf32>
+  func.return %a, %b, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>
 }
 
-// CHECK:      func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}, %v: tensor<4xf32>) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x4x8xbf16>, tensor<?x3xf32>) {
+// CHECK:      func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
 // CHECK-NEXT:   %0 = coda.sum_to %x : (tensor<?x4x8xbf16>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %1 = coda.constant {value = 2.500000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %2 = coda.mul %0, %1 : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
@@ -201,23 +200,9 @@ func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}, %
 // CHECK-NEXT:   %11 = coda.sqrt %10 : (tensor<?x4x1xf32>) -> tensor<?x4x1xf32>
 // CHECK-NEXT:   %12 = coda.where %8, %7, %11 : (tensor<?x4x1xi1>, tensor<f32>, tensor<?x4x1xf32>) -> tensor<?x4x1xf32>
 // CHECK-NEXT:   %b = coda.cast %12 : (tensor<?x4x1xf32>) -> tensor<?x4x1xbf16>
-// CHECK-NEXT:   %13 = coda.cast %x : (tensor<?x4x8xbf16>) -> tensor<?x4x8xf32>
-// CHECK-NEXT:   %14 = coda.reshape %v : (tensor<4xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %15 = coda.cast %14 : (tensor<4x1xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %16 = coda.sub %13, %15 : (tensor<?x4x8xf32>, tensor<4x1xf32>) -> tensor<?x4x8xf32>
-// CHECK-NEXT:   %17 = coda.reshape %v : (tensor<4xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %18 = coda.cast %17 : (tensor<4x1xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %19 = coda.constant {value = 1.000000e-05 : f64} : tensor<f32>
-// CHECK-NEXT:   %20 = coda.add %18, %19 : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %21 = coda.rsqrt %20 : (tensor<4x1xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %22 = coda.reshape %v : (tensor<4xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %23 = coda.cast %22 : (tensor<4x1xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %24 = coda.mul %21, %23 : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT:   %25 = coda.mul %16, %24 : (tensor<?x4x8xf32>, tensor<4x1xf32>) -> tensor<?x4x8xf32>
-// CHECK-NEXT:   %c = coda.cast %25 : (tensor<?x4x8xf32>) -> tensor<?x4x8xbf16>
-// CHECK-NEXT:   %26 = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
-// CHECK-NEXT:   %d = torch.call "aten.expand.default"(%26) {coda.dims = ["B", 3 : i64], arguments = "{0}, [B, 3]", view} : (tensor<f32>) -> tensor<?x3xf32>
-// CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x4x8xbf16>, tensor<?x3xf32>
+// CHECK-NEXT:   %13 = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
+// CHECK-NEXT:   %d = torch.call "aten.expand.default"(%13) {coda.dims = ["B", 3 : i64], arguments = "{0}, [B, 3]", view} : (tensor<f32>) -> tensor<?x3xf32>
+// CHECK-NEXT:   func.return %a, %b, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>
 // CHECK-NEXT: }
 
 // -----
