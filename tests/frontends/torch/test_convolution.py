@@ -10,6 +10,7 @@ from torch import nn
 
 import coda_ir
 from coda_ir.dialects import coda
+from coda_ir.dialects.torch import CallOp
 from coda_ir.float64 import relative_error
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -72,3 +73,34 @@ def test_what_becomes_a_gemm(name: str):
     module = coda_ir.export(build(), (torch.randn(shape),)).module
     called = any(isinstance(op, coda.ConvolutionOp) for op in module.walk())
     assert called == (name == "overlap")
+
+
+class SpeechEncoder(nn.Module):
+    """A convolution with a bias in front, and channels that are convolved alone and normalized."""
+
+    def __init__(self):
+        super().__init__()
+        self.front = nn.Conv2d(1, 8, 3, 2, 1)
+        self.first, self.last = nn.Linear(32, 16), nn.Linear(16, 8)
+        self.taps, self.norm = nn.Conv1d(16, 16, 3, padding=1, groups=16), nn.BatchNorm1d(16)
+        with torch.no_grad():
+            self.norm.get_buffer("running_mean").normal_()
+            self.norm.get_buffer("running_var").uniform_(0.5, 2)
+
+    def forward(self, frames: torch.Tensor) -> torch.Tensor:
+        images = self.front(frames[:, None]).relu()
+        rows = self.first(images.transpose(1, 2).flatten(2))
+        channels = self.norm(self.taps(rows.transpose(1, 2)))
+        return self.last(nn.functional.silu(channels).transpose(1, 2))
+
+
+def test_what_joins_convolutions():
+    model, frames = SpeechEncoder().eval(), torch.randn(2, 10, 8)
+    exported = coda_ir.export(model, (frames,))
+    calls = [op.callee.data for op in exported.module.walk() if isinstance(op, CallOp)]
+    assert not any("batch_norm" in call for call in calls)
+    fast = exported.compile(target="triton", device="cpu")
+    assert len(fast.kernels) == 4
+    exact = copy.deepcopy(model).double()
+    with torch.no_grad():
+        assert relative_error(fast(frames), exact(frames.double())) < 1e-6
