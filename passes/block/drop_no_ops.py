@@ -29,6 +29,7 @@ class DropNoOpsPass(FunctionPass):
         slice of a slice of the same dimension           -> one slice
         slice inside of one part of a concat             -> slice of that part
         slice of as many rows of a pad as it had         -> shift
+        rows that are shifted by another row's zero      -> rows with another distance
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
         slices that are stored in all of a tensor        -> concat of the stored tensors
@@ -70,7 +71,11 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case CallOp() if op.callee.data == "aten.slice.Tensor":
             return _shifted(op, rewriter)
         case coda.SliceOp():
-            return _shifted(op, rewriter) or _simpler_slice(op, rewriter)
+            return (
+                _shifted(op, rewriter)
+                or _shifted_relatively(op, rewriter)
+                or _simpler_slice(op, rewriter)
+            )
         case coda.ConcatOp():
             return _simpler_concat(op, rewriter)
         case coda.CrossEntropyOp():
@@ -189,6 +194,35 @@ def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         return None
     insert, (before, _) = rewriter.before(op), pad.added
     return pad.x if start == before else insert.insert(coda.ShiftOp(pad.x, before - start))
+
+
+def _shifted_relatively(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return T x P scores whose row t begins at its column T - 1 - t, of which a slice takes n.
+
+    Models put a zero in front of each row, see the elements as P + 1 rows, drop the first, and see
+    the rest as T rows. That is a view of the scores, from element T - 1 on, in rows of P - 1.
+    """
+    rows = defined_by(op.x, coda.ReshapeOp)
+    part = rows and defined_by(rows.x, coda.SliceOp)
+    view = part and defined_by(part.x, coda.ReshapeOp)
+    pad = view and defined_by(view.x, coda.PadOp)
+    if rows is None or part is None or view is None or pad is None or pad.number:
+        return None
+    dims = rewriter.shapes.dims(pad.x)
+    *_, t, p = shape_of(pad.x)
+    last, (dim, start, n) = len(dims) - 1, op.range
+    is_padded = pad.added == (1, 0) and pad.dim.value.data == last
+    is_turned = rewriter.shapes.dims(view.result) == (*dims[:-2], p + 1, t)
+    is_restored = rewriter.shapes.dims(rows.result) == dims and part.range == (last - 1, 1, p + 1)
+    if DYNAMIC_INDEX in (t, p) or not (is_padded and is_turned and is_restored):
+        return None
+    if (dim, start) != (last, 0) or n > min(p - 1, p - t + 1):
+        return None
+    insert, leading = rewriter.before(op), shape_of(pad.x)[:-2]
+    flat = insert.reshape(pad.x, (*leading, t * p), (*dims[:-2], t * p))
+    span = insert.insert(coda.SliceOp(flat, last - 1, t - 1, t * p - 1))
+    moved = insert.reshape(span, (*leading, t, p - 1), (*dims[:-2], t, p - 1))
+    return insert.insert(coda.SliceOp(moved, last, 0, n))
 
 
 def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | None:

@@ -228,3 +228,24 @@ func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
 // CHECK:      func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
 // CHECK-NEXT:   func.return %x : tensor<2x5xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Scores of relative positions: 3 queries, 5 distances, of which each query reads those of its 3 keys.
+
+func.func @relative(%x: tensor<?x3x5xf32> {coda.dims = ["B", 3 : i64, 5 : i64]}) -> tensor<?x3x3xf32> {
+  %pad = coda.pad %x {dim = 2 : i64, start = 1 : i64} : (tensor<?x3x5xf32>) -> tensor<?x3x6xf32>
+  %view = coda.reshape %pad {coda.dims = ["B", 6 : i64, 3 : i64]} : (tensor<?x3x6xf32>) -> tensor<?x6x3xf32>
+  %part = coda.slice %view {dim = 1 : i64, start = 1 : i64, stop = 6 : i64} : (tensor<?x6x3xf32>) -> tensor<?x5x3xf32>
+  %rows = coda.reshape %part {coda.dims = ["B", 3 : i64, 5 : i64]} : (tensor<?x5x3xf32>) -> tensor<?x3x5xf32>
+  %y = coda.slice %rows {dim = 2 : i64, start = 0 : i64, stop = 3 : i64} : (tensor<?x3x5xf32>) -> tensor<?x3x3xf32>
+  func.return %y : tensor<?x3x3xf32>
+}
+
+// CHECK:      func.func @relative(%x: tensor<?x3x5xf32> {coda.dims = ["B", 3 : i64, 5 : i64]}) -> tensor<?x3x3xf32> {
+// CHECK-NEXT:   %x_1 = coda.reshape %x {coda.dims = ["B", 15 : i64]} : (tensor<?x3x5xf32>) -> tensor<?x15xf32>
+// CHECK-NEXT:   %0 = coda.slice %x_1 {dim = 1 : i64, start = 2 : i64, stop = 14 : i64} : (tensor<?x15xf32>) -> tensor<?x12xf32>
+// CHECK-NEXT:   %1 = coda.reshape %0 {coda.dims = ["B", 3 : i64, 4 : i64]} : (tensor<?x12xf32>) -> tensor<?x3x4xf32>
+// CHECK-NEXT:   %y = coda.slice %1 {dim = 2 : i64, start = 0 : i64, stop = 3 : i64} : (tensor<?x3x4xf32>) -> tensor<?x3x3xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x3x3xf32>
+// CHECK-NEXT: }

@@ -216,3 +216,19 @@ func.func @moved(%x: tensor<5x8xf32>) -> (tensor<5x8xf32>, tensor<4x8xf32>, tens
 // CHECK-NEXT:   %c = coda.slice %r {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<5x9xf32>) -> tensor<5x8xf32>
 // CHECK-NEXT:   func.return %a, %b, %c : tensor<5x8xf32>, tensor<4x8xf32>, tensor<5x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A fourth column has zeros of the padding.
+
+func.func @relative(%x: tensor<2x3x5xf32>) -> tensor<2x3x4xf32> {
+  %pad = coda.pad %x {dim = 2 : i64, start = 1 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x6xf32>
+  %view = coda.reshape %pad : (tensor<2x3x6xf32>) -> tensor<2x6x3xf32>
+  %part = coda.slice %view {dim = 1 : i64, start = 1 : i64, stop = 6 : i64} : (tensor<2x6x3xf32>) -> tensor<2x5x3xf32>
+  %rows = coda.reshape %part : (tensor<2x5x3xf32>) -> tensor<2x3x5xf32>
+  %y = coda.slice %rows {dim = 2 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x4xf32>
+  func.return %y : tensor<2x3x4xf32>
+}
+
+// CHECK-LABEL: func.func @relative(
+// CHECK:         coda.pad %x
