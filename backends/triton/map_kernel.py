@@ -25,6 +25,7 @@ from coda_ir.backends.triton.ports import (
 from coda_ir.backends.triton.segment_results import IDENTITY
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ShiftOp
+from coda_ir.dialects.coda.shapes import element_bytes
 from coda_ir.dialects.gemm import (
     Combiner,
     CombinerAttr,
@@ -58,7 +59,10 @@ beside the tensors that the kernel reads, in so many tiles at most."""
 PROGRAMS_OF_A_SUM = 512
 """Programs that share known rows, at least: a few for each multiprocessor of a large GPU."""
 STAGES_OF_A_SUM = 4
-"""Stages of that loop: the next tiles are copied to shared memory while one is combined."""
+"""Stages of that loop, at most: the next tiles are copied to shared memory while one is
+combined."""
+BYTES_OF_STAGES = 128 * 1024
+"""Shared memory of these stages, at most: a kernel that loads many tensors has fewer."""
 
 
 @dataclass
@@ -252,7 +256,11 @@ class _MapEmitter(SegmentEmitter):
         steps = self.tiling.steps
         if self.tiling.block_m == 1 or self.is_pair:
             return f"for step in range({steps}):"
-        return f"for step in tl.range({steps}, num_stages={STAGES_OF_A_SUM}):"
+        loaded = [x for kind, x in self.segment.ports if kind == PortKind.TILE]
+        elements = self.tiling.block_m * self.tiling.columns.lanes
+        bytes = elements * sum(element_bytes(x.type) for x in loaded)
+        stages = max(1, min(STAGES_OF_A_SUM, BYTES_OF_STAGES // max(1, bytes)))
+        return f"for step in tl.range({steps}, num_stages={stages}):"
 
     def _by_row(self, vector: str) -> str:
         """Return the combined partials of each row. That of a tile of one row is a number, which

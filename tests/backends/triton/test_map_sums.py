@@ -90,6 +90,28 @@ def test_long_rows_stay_in_registers():
     assert compiled.resources.spills == 0
 
 
+def test_many_tensors_fit_into_shared_memory():
+    """The loop over tiles reads ahead, fewer tiles where these are large."""
+    names, count = [f"%x{i}" for i in range(20)], 20
+    given, kind = ", ".join(f"{name} : tensor<?x768xf32>" for name in names), "tensor<?x768xf32>"
+    added = [f"%s{i + 1} = arith.addf %s{i}, %a{i + 1} : f32" for i in range(count - 1)]
+    body = "\n".join(added).replace("%s0,", "%a0,")
+    module = parse_module(f"""
+    func.func @f({given}) -> ({kind}, {kind}) {{
+      %y, %sums = gemm.map tile({given}) -> (tile : {kind}, partial_col<add> : {kind}) {{
+      ^bb0({", ".join(f"%a{i} : f32" for i in range(count))}):
+        {body}
+        %m = gemm.group_reduce add %s{count - 1} over 768 : f32
+        gemm.yield %m, %m : f32, f32
+      }}
+      func.return %y, %sums : {kind}, {kind}
+    }}""")
+    (op,) = [op for op in module.walk() if isinstance(op, MapOp)]
+    kernel = emit_map(op, lower_map(op).segment, NameAllocator())
+    (compiled,) = compile_kernels([kernel], "sm_90", jobs=1)
+    assert compiled.resources.fits, compiled.resources
+
+
 STATISTICS = """
     func.func @f(%x : tensor<?x4096xf32>, %p : tensor<?x16xf32>)
         -> (tensor<?x4096xf32>, tensor<?x1xf32>, tensor<?x1xf32>) {
