@@ -20,7 +20,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
-from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
+from coda_ir.dialects.coda.elementwise import AbsOp, AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import BinaryOp, ElementwiseOp
 from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import SumToOp
@@ -97,6 +97,13 @@ def _pad(op: PadOp) -> SSAValue | None:
 def _neg(op: NegOp) -> SSAValue | None:
     """neg(neg(x)) -> x."""
     return op.operand.owner.operand if isinstance(op.operand.owner, NegOp) else None
+
+
+def _abs(op: AbsOp) -> Operation | None:
+    """abs(-2.5) -> 2.5 of floats."""
+    number = op.operand.owner.number if isinstance(op.operand.owner, ConstantOp) else None
+    type = element_type_of(op.result)
+    return None if number is None or not is_float(type) else ConstantOp(abs(number), type)
 
 
 def _add(op: AddOp) -> SSAValue | Operation | None:
@@ -327,6 +334,7 @@ FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | 
     ConcatOp: (_concat, _concat_before_views),
     PadOp: (_pad,),
     NegOp: (_neg,),
+    AbsOp: (_abs,),
     AddOp: (_add,),
     MulOp: (_mul,),
     DivOp: (_div,),

@@ -20,7 +20,13 @@ from coda_ir.passes.fusion.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.group_legality import check_group_code, group_site
-from coda_ir.passes.support.groups import GroupCode, find_group_code, find_row_code, joins_columns
+from coda_ir.passes.support.groups import (
+    GroupCode,
+    find_group_code,
+    find_row_code,
+    is_weight_gradient,
+    joins_columns,
+)
 
 
 class FuseGroupsPass(FunctionPass):
@@ -37,9 +43,10 @@ class FuseGroupsPass(FunctionPass):
     holds. It joins the epilogue that computes one of its operands, in pair mode too, such as the
     rotation of the gradient of q or k. So is that of a norm of whole rows which no GEMM has on
     chip: a kernel that holds the row, and computes it where it can, reads it once, and not for the
-    sum before. Legal iff a group fits into a tile (a row into registers), every other operand fits
-    a port, no sum of a group leaves but one in float32 that the kernel stores, and no operand
-    depends on a result.
+    sum before. So is code on rows of a weight gradient and the weight, such as that of weights of
+    one length: the epilogue would read the weight once more. Legal iff a group fits into a tile (a
+    row into registers), every other operand fits a port, no sum of a group leaves but one in
+    float32 that the kernel stores, and no operand depends on a result.
 
     Code on whole rows of few columns joins the epilogue of the GEMM that computes them, one tile of
     which has the rows: a norm that is stored, or added to a residual, and what scales a row by its
@@ -57,7 +64,16 @@ class FuseGroupsPass(FunctionPass):
     the compiler of a graph does the same.
     """
 
+    of_weight_gradients: bool = False
+    """True to take only code on whole rows of weight gradients: before parts of it join the
+    epilogue, which would store what they compute in float32.
+    """
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        if self.of_weight_gradients:
+            found = find_row_code(rewriter.ops)
+            self._sweep([code for code in found if _is_of_weights(code, rewriter)], rewriter)
+            return
         for find in (find_group_code, find_row_code):
             while self._sweep(find(rewriter.ops), rewriter):
                 pass
@@ -81,6 +97,12 @@ class FuseGroupsPass(FunctionPass):
         if code.gemm is not None:
             return site is None or site.op is not code.gemm
         return site is None and code.has_softmax and not self.softmax_kernels
+
+
+def _is_of_weights(code: GroupCode, rewriter: FunctionRewriter) -> bool:
+    """Return whether code on a weight gradient becomes a kernel, as no tile holds its rows."""
+    is_of_gradient = any(is_weight_gradient(base.owner) for base in code.bases)
+    return is_of_gradient and group_site(code, rewriter.order) is None
 
 
 def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:

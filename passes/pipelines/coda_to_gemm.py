@@ -82,6 +82,8 @@ FUSION: tuple[ModulePass, ...] = (
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     MergeGemmSumsPass(),
+    # Kernels that read a weight gradient once, before an epilogue takes a part of them.
+    FuseGroupsPass(of_weight_gradients=True),
     FusePointwisePass(),
     PairGluPass(),
     FuseQkNormPass(),

@@ -339,11 +339,19 @@ def _add_producers(value: SSAValue, code: GroupCode) -> None:
             pending += [(operand, False) for operand in reversed(op.operands)]
 
 
+def is_weight_gradient(op: object) -> bool:
+    """Return whether `op` is the GEMM of a weight gradient."""
+    return isinstance(op, FusedOp) and op.is_transposed
+
+
 def _is_on_chip(value: SSAValue, code: GroupCode) -> bool:
     """Return whether the epilogue of a GEMM computes `value` and could compute the sums of the
     code; not if that needs the statistics of whole rows of `value`, as after a norm.
     """
     if not isinstance(value.owner, FusedOp):
+        return False
+    if is_weight_gradient(value.owner) and len(code.bases) > 1:
+        # The epilogue would read the weight, and the kernel behind it once more.
         return False
     # A norm in operators reduces another result of the GEMM: the squares.
     pending = list(code.leaves)

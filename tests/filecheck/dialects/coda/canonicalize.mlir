@@ -81,7 +81,7 @@ func.func @narrow_positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}) ->
   func.return %narrow : tensor<?x1xbf16>
 }
 
-// Comparisons of constants are truth values, which choose.
+// Comparisons of constants, or of their magnitudes, are truth values, which choose.
 // CHECK-LABEL: func.func @truth
 // CHECK-NEXT: %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
 // CHECK-NEXT: %gt = coda.compare %x, %zero {relation = "gt"}
@@ -89,7 +89,8 @@ func.func @narrow_positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}) ->
 // CHECK-NEXT: [[ONE:%.*]] = coda.constant {value = 1.000000e+00 : f64} : tensor<bf16>
 // CHECK-NEXT: func.return %chosen, %y, [[ONE]]
 func.func @truth(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<bf16>) {
-  %one = coda.constant {value = 1.0 : f64} : tensor<f32>
+  %minus = coda.constant {value = -1.0 : f64} : tensor<f32>
+  %one = coda.abs %minus : (tensor<f32>) -> tensor<f32>
   %two = coda.constant {value = 2.0 : f64} : tensor<f32>
   %zero = coda.constant {value = 0.0 : f64} : tensor<f32>
   %lt = coda.compare %one, %two {relation = "lt"} : (tensor<f32>, tensor<f32>) -> tensor<i1>
