@@ -221,6 +221,8 @@ class _Fusion:
             return self.lanes[value]
         if self.code.is_split and self.code.is_of_groups(value):
             return self.editor.elements_of_groups(value, self.site.segment, half=self.site.is_half)
+        if self.code.is_of_columns(value):
+            return self._elements(self.editor.view(value, self.code.shape[-1:]), self.code.shape)
         return self._elements(value, (*self.code.shape[:-1], self.code.group))
 
     def _elements(self, value: SSAValue, domain: Sequence[int]) -> Sequence[SSAValue]:
@@ -311,10 +313,15 @@ class _Fusion:
         """Add a finalize: the sum over the rows of every column, and over the groups."""
         partial.name_hint = "partial"
         columns, group = self.code.columns, self.code.group
-        total = self._sum_of(op, partial, TensorType(f32, (columns,)))
-        groups = coda.ReshapeOp(total, (columns // group, group))
-        self.rewriter.before(op).insert(groups)
-        result = self._sum_of(op, groups.result, tensor_type(op.result))
+        is_of_groups = shape_of(op.result) == (group,)
+        element_type = f32 if is_of_groups else element_type_of(op.result)
+        result = self._sum_of(op, partial, TensorType(element_type, (columns,)))
+        insert = self.rewriter.before(op)
+        if is_of_groups:
+            groups = insert.reshape(result, (columns // group, group))
+            result = self._sum_of(op, groups, tensor_type(op.result))
+        else:
+            result = insert.reshape(result, shape_of(op.result))
         result.name_hint = op.result.name_hint
         op.result.replace_all_uses_with(result)
 

@@ -335,7 +335,7 @@ class EpilogueEditor:
         if self._repeats(segment, domain, half):
             kind = PortKind.TABLE if kind == PortKind.ROW else kind
         elif repeated is not None:
-            kind, value = repeated.kind, self._view(repeated.source, repeated.shape)
+            kind, value = repeated.kind, self.view(repeated.source, repeated.shape)
         args = part.add_port(kind.halved() if half else kind, value)
         return args if len(args) == count else [args[0]] * count
 
@@ -346,9 +346,9 @@ class EpilogueEditor:
         columns.
         """
         kind = PortKind.GROUP.halved() if half else PortKind.GROUP
-        return self.segments[segment].add_port(kind, self._view(value, shape_of(value)[:-1]))
+        return self.segments[segment].add_port(kind, self.view(value, shape_of(value)[:-1]))
 
-    def _view(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    def view(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """Insert a view of a tensor that a kernel loads, before the operator."""
         if isinstance(value.owner, coda.ReshapeOp) and shape_of(value.owner.x) == shape:
             return value.owner.x

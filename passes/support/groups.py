@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import prod
 from typing import TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -141,6 +142,11 @@ class GroupCode:
         *_, groups, _ = self.domain
         return shape_of(value) in ((*self.domain[:-1], 1), (groups, 1))
 
+    def is_of_columns(self, value: SSAValue) -> bool:
+        """Return whether `value` has an element per column of all groups: (H x G) for all rows."""
+        shape = shape_of(value)
+        return self.is_split and shape[-2:] == self.domain[-2:] and prod(shape[:-2]) == 1
+
     def columns_of_group(self, site: Site) -> int:
         """Return the number of epilogue columns in a group: two for each element of a pair."""
         return 2 * self.group if site.is_half else self.group
@@ -162,7 +168,7 @@ class GroupCode:
             kinds = ("rms", "layer") if is_norm else ("sum", "mean", "max")
             return op.kind.data in kinds and self.is_tile(op.x) and _is_float32(op)
         if isinstance(op, coda.SumToOp):
-            is_by_column = shape_of(op.result) == (self.group,)
+            is_by_column = shape_of(op.result) == (self.group,) or self.is_of_columns(op.result)
             return self.is_tile(op.x) and is_by_column and _is_float32(op)
         per_group = (*self.domain[:-1], 1)
         if isinstance(op, coda.BroadcastOp):
@@ -177,8 +183,9 @@ class GroupCode:
         kind = port_kind(shape_of(value), self.domain)
         if not self.is_split:
             return kind is not None
-        is_of_groups = self.is_of_groups(value) and value not in self.behind
-        return kind in (PortKind.ROW, PortKind.SCALAR) or is_of_groups
+        is_of_groups = self.is_of_groups(value) or self.is_of_columns(value)
+        is_loaded = is_of_groups and value not in self.behind
+        return kind in (PortKind.ROW, PortKind.SCALAR) or is_loaded
 
 
 def _users(op: Operation) -> list[Operation]:
@@ -230,8 +237,11 @@ def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
 def _joined(
     read: Sequence[GroupCode], code_of: dict[SSAValue, GroupCode], found: list[GroupCode]
 ) -> GroupCode | None:
-    """Join all group codes in `read` that have the same groups."""
-    first, *others = dict.fromkeys(read) or [None]
+    """Join all group codes in `read` that have the same groups. Those of a vector, such as a weight
+    for the columns of all groups, are operands of the others.
+    """
+    rank = max((len(code.domain) for code in read), default=0)
+    first, *others = dict.fromkeys(code for code in read if len(code.domain) == rank) or [None]
     for other in others:
         if first is None or other is None or other is first:
             continue

@@ -707,3 +707,39 @@ func.func @second_norm(%x: tensor<?x8xf32>, %r: tensor<?x256xf32>, %w: tensor<25
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %z : tensor<?x256xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A vector for the columns of all heads is loaded as a row, and its gradient summed like one.
+
+func.func @vector(%z: tensor<?x16xbf16>, %dy: tensor<?x16xbf16>, %w: tensor<16xbf16>) -> (tensor<?x16xbf16>, tensor<2x8xbf16>) {
+  %heads = coda.reshape %z : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
+  %dheads = coda.reshape %dy : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
+  %ws = coda.reshape %w : (tensor<16xbf16>) -> tensor<2x8xbf16>
+  %m = coda.mul %ws, %dheads : (tensor<2x8xbf16>, tensor<?x2x8xbf16>) -> tensor<?x2x8xbf16>
+  %p = coda.mul %heads, %m : (tensor<?x2x8xbf16>, tensor<?x2x8xbf16>) -> tensor<?x2x8xbf16>
+  %s = coda.reduce %p {kind = "sum"} : (tensor<?x2x8xbf16>) -> tensor<?x2x1xbf16>
+  %d = coda.sub %m, %s : (tensor<?x2x8xbf16>, tensor<?x2x1xbf16>) -> tensor<?x2x8xbf16>
+  %y = coda.reshape %d : (tensor<?x2x8xbf16>) -> tensor<?x16xbf16>
+  %g = coda.mul %heads, %dheads : (tensor<?x2x8xbf16>, tensor<?x2x8xbf16>) -> tensor<?x2x8xbf16>
+  %dw = coda.sum_to %g : (tensor<?x2x8xbf16>) -> tensor<2x8xbf16>
+  func.return %y, %dw : tensor<?x16xbf16>, tensor<2x8xbf16>
+}
+
+// CHECK-LABEL: func.func @vector(
+// CHECK-NEXT:    %y, %partial = gemm.map tile(%z : tensor<?x16xbf16>, %dy : tensor<?x16xbf16>) row(%w : tensor<16xbf16>)
+// CHECK-NEXT:        -> (tile : tensor<?x16xbf16>, partial_col<add> : tensor<?x16xf32>) {
+// CHECK-NEXT:      ^bb0(%z_1: f32, %dy_1: f32, %w_1: f32):
+// CHECK-NEXT:        %m = arith.mulf %w_1, %dy_1 : f32
+// CHECK-NEXT:        %p = arith.mulf %z_1, %m : f32
+// CHECK-NEXT:        %s = gemm.group_reduce add %p over 8 : f32
+// CHECK-NEXT:        %d = arith.subf %m, %s : f32
+// CHECK-NEXT:        %g = arith.mulf %z_1, %dy_1 : f32
+// CHECK-NEXT:        gemm.yield %d, %g : f32, f32
+// CHECK-NEXT:      }
+// CHECK-NEXT:    %0 = gemm.finalize col (add %partial : tensor<?x16xf32>) -> (tensor<16xbf16>) {
+// CHECK-NEXT:    ^bb0(%1: f32):
+// CHECK-NEXT:      gemm.yield %1 : f32
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %dw = coda.reshape %0 : (tensor<16xbf16>) -> tensor<2x8xbf16>
+// CHECK-NEXT:    func.return %y, %dw : tensor<?x16xbf16>, tensor<2x8xbf16>
