@@ -52,9 +52,13 @@ def _steps_of(op: Operation) -> list[str]:
 ATTENTION_BLOCK = "fused attention fused finalize fused fused"
 """Two GEMMs around attention, and two of the network, which applies the norm before it."""
 
-POST_NORM_BLOCK = "fused attention fused fused fused"
-"""The same, where the GEMMs before the sums store each norm with the residual: a tile of theirs has
-the whole rows of these blocks."""
+POST_NORM_BLOCK = "fused attention fused finalize fused fused map"
+"""The same with norms behind the sums. The GEMMs behind a norm apply it to what they read: one to
+its accumulators, the other to the tile that it adds. Only the norm that the block returns is
+stored, by a map."""
+
+IN_ONE_TILE = "fused attention fused fused fused"
+"""The same where a tile of the GEMM before a norm has whole rows: it stores the norm."""
 
 NORM_OF_GROUPS = "map finalize map map"
 """Sums of columns, the sums of all tiles, scale and shift, the norm."""
@@ -63,7 +67,9 @@ BLOCK_STEPS: dict[str, str] = {
     "llama.llama_block": f"rms_norm {ATTENTION_BLOCK}",
     "llama.window_attention": "fused attention",
     "llama.qk_norm_attention": "fused attention",
-    "llama.olmo2_block": POST_NORM_BLOCK,
+    # Each map adds a norm of what the GEMM before stored to the residual. That sum is what the next
+    # GEMM multiplies, which has no row scale to apply later.
+    "llama.olmo2_block": "fused attention fused map fused fused map",
     "llama.gated_attention": "rms_norm fused attention fused fused",
     # The difference of the two attentions, which the norm of heads reads as an argument.
     "llama.differential_attention": "fused attention attention map rms_norm fused",
@@ -82,19 +88,19 @@ BLOCK_STEPS: dict[str, str] = {
     # Sums of the columns of an argument, divided by the positions of the call.
     "residual.mean_of_positions": "sum_to map",
     "residual.lora": "fused fused",
-    # 1 + the weight of a norm of x; the kernel of a norm with the residual sums up the rows of the
-    # norm that follows.
     # The lengths of the rows of the adapted weight, and the two maps.
     "residual.dora": "fused finalize fused fused",
     # Sums of streams, which are arguments; the last map has rows of four streams.
     "residual.hyper_connection": "map fused map",
-    "gemma.gemma2_block": f"map rms_norm {POST_NORM_BLOCK}",
+    # 1 + the weight of a norm of x. Each map adds a norm to the residual, as in OLMo 2; the first
+    # one sums up the rows of the norm that follows.
+    "gemma.gemma2_block": "map rms_norm fused attention fused map finalize fused fused map",
     "gemma.capped_logits": "fused",
     # The silu of the condition, an argument: GEMMs multiply what is in memory. 1 + the scale of the
     # norm of x, one row for each sample. The other norm moves past its GEMM where that moves fewer
     # bytes than a map that stores it (`modulated-norms`): with 64 samples of 256 rows, not with the
     # 8 of 1024 that stand for symbols.
-    "dit.dit_block": f"map fused map layer_norm {POST_NORM_BLOCK}",
+    "dit.dit_block": "map fused map layer_norm fused attention fused map fused fused",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
     # Which scores of a row are the largest is known when all are. The map is the softmax, or the
     # scale, of what `topk` chose.
@@ -138,9 +144,17 @@ BLOCK_STEPS: dict[str, str] = {
     "quantize.float8_block_mlp": "fused fused",
     "quantize.float8_row_mlp": "fused map fused",
 }
-"""What the blocks of the standard library run. Beside GEMMs: attention and calls of PyTorch, norms
-of arguments, a `map` where whole rows are needed first, which adds up the sums of their tiles
-itself, a `finalize` for sums of tiles that others need."""
+"""What the blocks of the standard library run at eight times their widths (`widened`). Beside the
+GEMMs: attention and calls of PyTorch, norms of arguments, a `map` where whole rows are needed
+first, which adds up the sums of their tiles itself, a `finalize` for sums that others need."""
+
+STEPS_IN_ONE_TILE: dict[str, str] = {
+    "llama.olmo2_block": IN_ONE_TILE,
+    "bert.post_norm_block": IN_ONE_TILE,
+    "gemma.gemma2_block": f"map rms_norm {IN_ONE_TILE}",
+    "dit.dit_block": f"map fused map layer_norm {IN_ONE_TILE}",
+}
+"""What blocks run whose rows have so few columns that a tile of a GEMM has them."""
 
 EXAMPLE_STEPS: dict[str, str] = {
     "quantizable_linear": "fused finalize",

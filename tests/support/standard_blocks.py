@@ -1,7 +1,8 @@
 """Blocks of the standard library of .coda in small sizes, beside their references."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -73,6 +74,28 @@ class Block:
     options: str = ""
     call: str = ""
     statements: str = ""
+    wide: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Dimensions in `widened` that do not follow from its rule."""
+
+
+def widened(block: Block) -> Block:
+    """Return the block with eight times the widths: its rows take several tiles of a GEMM.
+
+    Numbers below 24 other than the size of a head count something.
+    """
+    parameters = {
+        name: block.wide.get(name) or (ROTARY_WIDE if dims == ROTARY["cos"] else _wide(dims))
+        for name, dims in block.parameters.items()
+    }
+    return replace(block, parameters=parameters, options=_wide(block.options))
+
+
+def _wide(text: str) -> str:
+    def times_eight(number: re.Match[str]) -> str:
+        value = int(number[0])
+        return str(8 * value if value >= 24 or value == HEAD else value)
+
+    return re.sub(r"\b\d+\b", times_eight, text)
 
 
 X = {"x": "B, T, 64"}
@@ -83,6 +106,7 @@ MLP8 = {
     **{"w_down8": "64, 96", "w_down_scale": "64"},
 }
 ROTARY = {"cos": f"T, {HEAD // 2}", "sin": f"T, {HEAD // 2}"}
+ROTARY_WIDE = f"T, {8 * HEAD // 2}"
 QKV = {"wq": "64, 64", "wk": "32, 64", "wv": "32, 64"}
 FULL = {"wq": "64, 64", "wk": "64, 64", "wv": "64, 64"}
 MLP = {"w_gate": "96, 64", "w_up": "96, 64", "w_down": "64, 96"}
@@ -302,6 +326,7 @@ BLOCKS: dict[str, Block] = {
         },
         mla_attention,
         "heads=4, size=16, rotary=8",
+        wide={"wq_rotary": "32, 512"},
     ),
     "unet.group_norm_attention": Block(
         "unet",
@@ -406,6 +431,7 @@ BLOCKS: dict[str, Block] = {
         },
         state_space_block,
         "heads=4, head=24, groups=2, states=8",
+        wide={"w_xbc": "800, 512", "w_taps": "800, 4", "w_b_taps": "800"},
     ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output
@@ -427,6 +453,7 @@ BLOCKS: dict[str, Block] = {
         lambda v: in_int8(in_heads(F.linear(v["x"], v["w_in"]), 128)).flatten(-2),
         statements="q, scale = int8_block_linear(x, w_in, blocks=2)",
         call=BLOCKS_OF_128,
+        wide={"w_in": "256, 512"},
     ),
     "quantize.float8_block_swiglu": Block(
         "quantize",
@@ -436,6 +463,7 @@ BLOCKS: dict[str, Block] = {
         ).flatten(-2),
         statements="q, scale = float8_block_swiglu(x, w_gate, w_up, blocks=2)",
         call=BLOCKS_OF_128,
+        wide={"w_gate": "256, 512", "w_up": "256, 512"},
     ),
     "quantize.int8_row_linear": Block(
         "quantize",
@@ -460,6 +488,12 @@ BLOCKS: dict[str, Block] = {
         },
         float8_block_mlp,
         "blocks=2",
+        wide={
+            **{"x8": "B, T, 512", "x_scale": "B, T, 4"},
+            **{"w_gate8": "256, 512", "w_gate_scale": "2, 4"},
+            **{"w_up8": "256, 512", "w_up_scale": "2, 4"},
+            **{"w_down8": "512, 256", "w_down_scale": "4, 2"},
+        },
     ),
     "quantize.float8_row_mlp": Block("quantize", MLP8, float8_row_mlp),
 }

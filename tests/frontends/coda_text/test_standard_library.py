@@ -7,8 +7,8 @@ import pytest
 import torch
 from support.daily import daily
 from support.elements import DTYPES
-from support.kernel_steps import BLOCK_STEPS, kernel_steps
-from support.standard_blocks import BLOCKS, SIZES, Block, Values
+from support.kernel_steps import BLOCK_STEPS, STEPS_IN_ONE_TILE, kernel_steps
+from support.standard_blocks import BLOCKS, SIZES, Block, Values, widened
 from torch import Tensor
 
 import coda_ir
@@ -128,8 +128,34 @@ def test_blocks_in_float32(name: str, library_in_float32: Path):
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_what_runs_outside_of_the_gemms(name: str):
-    module = parse_text(program(name, BLOCKS[name]), "block.coda")
+    module = parse_text(program(name, widened(BLOCKS[name])), "block.coda")
     assert kernel_steps(module) == {"f": BLOCK_STEPS[name]}
+
+
+def test_norms_of_rows_in_one_tile_run_in_the_gemm_before():
+    for name, steps in STEPS_IN_ONE_TILE.items():
+        module = parse_text(program(name, BLOCKS[name]), "block.coda")
+        assert kernel_steps(module) == {"f": steps}, name
+
+
+POST_NORM_NETWORKS = """
+fn network(x: T[M, 512], weight w_in: T[1024, 512], weight w_out: T[512, 1024], weight g: T[512]) {
+    return NORM(1.5 * x + linear(gelu(linear(x, w_in)), w_out), g, eps=1e-5)
+}
+fn f(x: T[M, 512], weight w1: T[1024, 512], weight w2: T[512, 1024], weight g: T[512]) {
+    return network(network(network(x, w1, w2, g), w1, w2, g), w1, w2, g)
+}"""
+"""DeepNorm (arXiv 2203.00555), three times."""
+
+
+@pytest.mark.parametrize(
+    ("norm", "element"), [("layer_norm", "bf16"), ("rms_norm", "bf16"), ("rms_norm", "f32")]
+)
+def test_norms_of_residuals_are_stored_only_where_they_are_returned(norm: str, element: str):
+    """The GEMMs behind a norm apply it: to an accumulator, and to the tile that another adds."""
+    text = POST_NORM_NETWORKS.replace("NORM", norm).replace("T[", f"{element}[")
+    steps = kernel_steps(parse_text(text, "networks.coda"))["f"]
+    assert steps == "fused fused finalize fused fused finalize fused fused map"
 
 
 def test_every_function_is_tested():
