@@ -1,36 +1,46 @@
-"""Pass `fuse-qk-norm`: per-head RMSNorm of queries and keys in the epilogue of their projection."""
+"""Pass `fuse-qk-norm`: per-head RMSNorm in the kernel that computes the heads."""
 
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ResultPortAttr, ScalarBuilder
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, MapOp, ResultPortAttr, ScalarBuilder
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_qk_norm
 
 
 class FuseQkNormPass(FunctionPass):
-    """Fuses a norm over groups of columns (heads) that fit into one tile into the GEMM.
+    """Fuses a norm over groups of columns (heads) that fit into one tile into the GEMM, such as the
+    projection of queries, or into the pointwise kernel that computes them.
 
         %z = gemm.fused ... { yield acc }              %q = gemm.fused ... table(%w) {
         %q = coda.rms_norm %z, %w {group = 128}   ->     s = gemm.group_reduce add acc² over 128
                                                          yield acc · rsqrt(s/128 + eps) · w
                                                        }
 
-    Legal iff the operand is the tile of a GEMM in plain columns and a group fits into a tile; the
-    schedule then gives every tile whole groups.
+    Legal iff the operand is the tile of a kernel in plain columns and a group fits into a tile; the
+    schedule then gives every tile whole groups. The norm of what pointwise code computes waits for
+    a run with `maps_only` behind `outline-pointwise`, which makes a kernel of that code.
     """
+
+    maps_only: bool = False
+    """True if only pointwise kernels take norms: another run has seen the others."""
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, coda.RMSNormOp) and op.group is not None:
+            if isinstance(op, coda.RMSNormOp) and op.group is not None and self._is_seen(op):
                 site = check_qk_norm(op, rewriter.order)
                 if isinstance(site, Refusal):
                     rewriter.missed(op, site)
                 else:
-                    rewriter.passed(op, "fused into the GEMM of its projection")
+                    rewriter.passed(op, f"fused into the {site.op.name} that computes the heads")
                     _rewrite(op, site, rewriter)
+
+    def _is_seen(self, norm: coda.RMSNormOp) -> bool:
+        owner = norm.x.owner
+        return isinstance(owner, MapOp) if self.maps_only else not is_pointwise(owner)
 
 
 def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None:

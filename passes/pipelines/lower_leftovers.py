@@ -15,6 +15,7 @@ from coda_ir.passes.fusion.fuse_attention import FuseAttentionPass
 from coda_ir.passes.fusion.fuse_embedding import FuseEmbeddingPass
 from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fusion.fuse_groups import FuseGroupsPass
+from coda_ir.passes.fusion.fuse_qk_norm import FuseQkNormPass
 from coda_ir.passes.fusion.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.fusion.outline_pointwise import OutlinePointwisePass
 from coda_ir.passes.fusion.reduce_columns import ReduceColumnsPass
@@ -34,6 +35,7 @@ _POINTWISE: tuple[ModulePass, ...] = (
     # Kernels for groups hold what pointwise code computes.
     ReduceColumnsPass(),
     OutlinePointwisePass(statistics=False),
+    FuseQkNormPass(maps_only=True),
     # The kernel that looks up rows adds up the statistics of their norm.
     FuseEmbeddingPass(),
     SplitReductionsPass(),

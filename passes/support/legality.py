@@ -310,16 +310,19 @@ def joined_weights(value: SSAValue, segment: Segment) -> Refusal | None:
 
 def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
     """Check a norm over groups of columns: it needs whole groups in one tile, in plain columns."""
-    site = gemm_site(norm.x)
-    if isinstance(site, Refusal):
-        return site
+    site = Site.of(norm.x)
+    if site is None:
+        return Refusal(
+            "a GEMM or pointwise code in the same function computes the norm's input",
+            f"{name_of(norm.x)} is the tile of no kernel of the function",
+        )
     segment = site.op.segments()[site.segment]
     if segment.pairing is not None:
         return Refusal(
             "the norm comes before the rotation",
-            f"the GEMM that computes {name_of(norm.x)} pairs its columns already",
+            f"the kernel that computes {name_of(norm.x)} pairs its columns already",
         )
-    refusal = joined_weights(norm.x, segment)
+    refusal = joined_weights(norm.x, segment) if segment.weights else None
     if refusal is not None:
         return refusal
     if norm.group_size > MAX_GROUP:
@@ -331,7 +334,7 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
     if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
         return Refusal(
             "a tile holds whole groups: of one size, or of powers of two",
-            f"the GEMM that computes {name_of(norm.x)} normalizes other groups of columns already",
+            f"the kernel that computes {name_of(norm.x)} normalizes other groups of columns",
         )
     if norm.weight is not None and order.slice_after(norm.weight, site.op) is None:
         return Refusal(

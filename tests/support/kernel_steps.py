@@ -71,8 +71,8 @@ BLOCK_STEPS: dict[str, str] = {
     # GEMM multiplies, which has no row scale to apply later.
     "llama.olmo2_block": "fused attention fused map fused fused map",
     "llama.gated_attention": "rms_norm fused attention fused fused",
-    # The difference of the two attentions, which the norm of heads reads as an argument.
-    "llama.differential_attention": "fused attention attention map rms_norm fused",
+    # The norm of the heads of the difference of two attentions.
+    "llama.differential_attention": "fused attention attention map fused",
     "gpt.gpt2_block": f"layer_norm {ATTENTION_BLOCK}",
     "gpt.gptj_block": "layer_norm fused attention fused",
     # The tables, with ones and zeros for the columns that are not rotated.

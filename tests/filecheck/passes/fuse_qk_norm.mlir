@@ -173,3 +173,36 @@ func.func @no_weight(%x: tensor<?x8xf32>, %w: tensor<8x24xf32>) -> tensor<?x24xf
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %n : tensor<?x24xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Heads that a pointwise kernel computes, such as the difference of two attentions.
+
+func.func @of_a_pointwise_kernel(%z: tensor<?x24xf32>) -> tensor<?x24xf32> {
+  %e = gemm.map tile(%z : tensor<?x24xf32>)
+      -> (tile : tensor<?x24xf32>) {
+    ^bb0(%a: f32):
+      %0 = math.exp %a : f32
+      gemm.yield %0 : f32
+    }
+  %n = coda.rms_norm %e {eps = 1.0e-6 : f64, group = 8 : i64} : (tensor<?x24xf32>) -> tensor<?x24xf32>
+  func.return %n : tensor<?x24xf32>
+}
+
+// CHECK:      func.func @of_a_pointwise_kernel(
+// CHECK-NEXT:   %n = gemm.map tile(%z : tensor<?x24xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %0 = math.exp %a : f32
+// CHECK-NEXT:       %1 = arith.mulf %0, %0 : f32
+// CHECK-NEXT:       %2 = gemm.group_reduce add %1 over 8 : f32
+// CHECK-NEXT:       %3 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %4 = arith.mulf %2, %3 : f32
+// CHECK-NEXT:       %5 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
+// CHECK-NEXT:       %6 = arith.addf %4, %5 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %6 : f32
+// CHECK-NEXT:       %7 = arith.mulf %0, %rstd : f32
+// CHECK-NEXT:       gemm.yield %7 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %n : tensor<?x24xf32>
+// CHECK-NEXT: }
