@@ -58,10 +58,12 @@ WITHIN: Mapping[str, str] = {"make test": "make check"}
 LONG = (
     "make fuzz",
     "make random",
+    "python benchmarks/experts.py",
     "python benchmarks/layer.py --parts training",
+    "python -m fleet",
 )
-"""How commands begin that run with `--nightly` only: the tests of fuzz targets and of random
-programs, and the forward part of the same benchmark, run most of what they call every day."""
+"""How commands begin that run with `--nightly` only: the tests of fuzz targets, of random programs
+and of the same benchmarks, and the forward part of the layer, run most of what they call."""
 
 NARROWED: Mapping[str, str] = {
     "PYTEST_ARGS": "-n 0 tests/core/test_progress.py",
