@@ -83,9 +83,11 @@ class GemmEmitter:
             return str(self.ragged.tiles(self.schedule.block_m.data))
         return f"tl.cdiv(M, {block_m})"
 
-    def tile_of(self, program: str, block_m: str) -> str:
-        """Return the statement that finds the tile with the number `program`."""
-        place = f"{self.device_tiles(block_m)}, {self.tiles_n}, {self.schedule.group_m.data}"
+    def tile_of(self, program: str, tiles_m: str) -> str:
+        """Return the statement that finds the tile with the number `program` of so many rows of
+        tiles.
+        """
+        place = f"{tiles_m}, {self.tiles_n}, {self.schedule.group_m.data}"
         return f"tile_m, tile_n = grouped_tile({program}, {place})"
 
     def numbered_ranges(self) -> Iterator[tuple[Segment, ColumnRange, int, int]]:

@@ -110,12 +110,13 @@ class _GemmEmitter(GemmEmitter):
 
     def _emit_prologue(self) -> list[str]:
         bm, _, bk = self.schedule.tile
+        program = "tl.program_id(0)" if self.split is None else "tile"
         return [
             *self.constant_extents,
             f"BLOCK_M: tl.constexpr = {bm}",
             f"BLOCK_K: tl.constexpr = {bk}",
             *([] if self.split is None else self.split.prologue()),
-            self.tile_of("tl.program_id(0)" if self.split is None else "tile", "BLOCK_M"),
+            self.tile_of(program, self.device_tiles("BLOCK_M")),
             *self._rows(bm),
             *self._scattered_rows(),
             *self.main_loop.prologue(),

@@ -14,7 +14,7 @@ from coda_ir.cost_model.configurations import (
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
-from coda_ir.cost_model.workload import Workload
+from coda_ir.cost_model.workload import NOMINAL_ROWS, Workload
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 
@@ -34,15 +34,22 @@ class Ranked:
         return self.estimate.us
 
 
-def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> list[Ranked]:
+def rank(
+    op: FusedOp,
+    space: Space,
+    device: Device,
+    rows: int | None = None,
+    nominal: int = NOMINAL_ROWS,
+) -> list[Ranked]:
     """Return all configurations of `space` that fit `device`, by predicted time.
 
-    `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
+    `rows` is the number of rows if it is symbolic; without it, it is taken for `nominal`, and waves
+    are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
     order of the space. A single row is multiplied by weights of few bits by `one_row` where that is
     legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
     """
-    workload, cuts = Workload.of(op, rows), ColumnCuts(op)
+    workload, cuts = Workload.of(op, rows, nominal), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
     for configuration in configurations(cuts, space, device, workload):
         is_row = configuration.schedule.has_one_row

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from coda_ir.cost_model.workload import NOMINAL_ROWS
 from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, MapOp
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
@@ -50,6 +51,15 @@ class RowCounts:
         has one.
         """
         return self.exact(op) if self.sizes else None
+
+    def nominal(self, op: FusedOp) -> int:
+        """Return what the number of rows is taken for if it is not known: each product of symbols
+        is one of tokens, of which experts may have several rows each.
+        """
+        size = self.size(op)
+        if size is None or not size.symbols:
+            return NOMINAL_ROWS
+        return sum(count * (NOMINAL_ROWS if symbols else 1) for symbols, count in size.terms)
 
     def exact(self, op: FusedOp | MapOp | AttentionSumOp) -> int | None:
         """Return the same number, also if no symbol has a size and the types determine it."""

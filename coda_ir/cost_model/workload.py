@@ -16,7 +16,7 @@ from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
 
 NOMINAL_ROWS = 16384
-"""Rows that a symbolic number of rows is taken for: two sequences of 8192 tokens."""
+"""What symbols are taken for that make up a number of rows: two sequences of 8192 tokens."""
 
 FUNCTION_OPERATIONS = 8.0
 """What an exponential, a logarithm or a root counts beside an addition: special function units have
@@ -70,15 +70,15 @@ class Workload:
     """True if the rows that are gathered are those of K."""
 
     @staticmethod
-    def of(op: FusedOp, rows: int | None = None) -> Workload:
+    def of(op: FusedOp, rows: int | None = None, nominal: int = NOMINAL_ROWS) -> Workload:
         """Return the workload of `op`; `rows` is the number of rows of x (of a transposed x, the
-        depth) if it is symbolic.
+        depth) if it is symbolic, and `nominal` what it is taken for if it is not known.
 
         N has to be static, and M where x is transposed (see the pass `schedule`).
         """
         segments = op.segments()
         columns = sum(segment.columns for segment in segments)
-        nominal = NOMINAL_ROWS if rows is None else rows
+        nominal = nominal if rows is None else rows
         m = prod(op.row_shape) if op.is_transposed else _known(op.row_shape, nominal)
         groups = 1
         if op.groups is not None:

@@ -106,9 +106,9 @@ class SchedulePass(NamedPass):
         for gemm in module.walk():
             if isinstance(gemm, FusedOp) and gemm.schedule is None:
                 # The layers of a model repeat their GEMMs.
-                key = (rows.of(gemm), *_structure(gemm))
+                key = (rows.of(gemm), rows.nominal(gemm), *_structure(gemm))
                 if key not in choices:
-                    choices[key] = self._choose(gemm, rows.of(gemm))
+                    choices[key] = self._choose(gemm, rows)
                 keyed.append((key, gemm))
         return keyed
 
@@ -119,21 +119,21 @@ class SchedulePass(NamedPass):
         groups; return whether any were.
         """
         keys = dict(gemms).items()
-        apart = {key for key, op in keys if self._is_cheaper_apart(op, choices[key], rows.of(op))}
+        apart = {key for key, op in keys if self._is_cheaper_apart(op, choices[key], rows)}
         for key, gemm in gemms:
             if key in apart:
                 emit_remark(self._analysis(gemm, _apart_text(choices[key])))
                 unfuse(gemm, "kernels")
         return bool(apart)
 
-    def _is_cheaper_apart(self, op: FusedOp, choice: Ranked, rows: int | None) -> bool:
+    def _is_cheaper_apart(self, op: FusedOp, choice: Ranked, rows: RowCounts) -> bool:
         is_padded = any(columns.is_padded for columns in choice.estimate.configuration.ranges)
         if self.gemms is not None or self.tile is not None or not is_padded:
             return False
         if why_not_unfused(op, "kernels") is not None:
             return False
         products = products_of(op)
-        ranking = rank(products, self.space(), self.device, rows)
+        ranking = self._rank(products, rows.of(op), rows.nominal(op))
         products.erase(safe_erase=False)
         if not ranking:
             return False
@@ -157,7 +157,8 @@ class SchedulePass(NamedPass):
             for number, (gemm, key) in enumerate(users.items()):
                 # The layers of a model repeat their GEMMs.
                 if key not in gains:
-                    ranking = rank(copied.reading(number), self.space(), self.device, rows.of(gemm))
+                    reading = copied.reading(number)
+                    ranking = self._rank(reading, rows.of(gemm), rows.nominal(gemm))
                     gains[key] = choices[key].us - ranking[0].us if ranking else 0.0
             first, key = next(iter(users.items()))
             cost = self.device.pointwise_us(2 * choices[key].estimate.workload.gathered_bytes)
@@ -266,12 +267,15 @@ class SchedulePass(NamedPass):
             return f"leave {', '.join(given)} to the cost model"
         return "the groups of gemm.group_reduce may be too wide"
 
-    def _choose(self, op: FusedOp, rows: int | None) -> Ranked:
+    def _rank(self, op: FusedOp, rows: int | None, nominal: int) -> list[Ranked]:
+        return rank(op, self.space(), self.device, rows, nominal)
+
+    def _choose(self, op: FusedOp, rows: RowCounts) -> Ranked:
         """Return the fastest configuration that fits. Raises CodaError if none does."""
         _check_static(op)
         place = format_location(op.location)
         try:
-            ranking = rank(op, self.space(), self.device, rows)
+            ranking = self._rank(op, rows.of(op), rows.nominal(op))
         except ValueError as error:
             raise CodaError(f"{place}: schedule: {error}", "choose another tile") from error
         except VerifyException as error:

@@ -184,9 +184,9 @@ HOPPER_FAULTS = (
         Text("before += tiles", "before += gl.maximum(tiles, 1)"),
     ),
     KernelFault(
-        "hopper: tiles of groups before are not found again",
-        f"{W}gluon:_HELPERS[group_of_tile]",
-        Text("tile < before", "tile < 0"),
+        "hopper: tiles of groups before count as those of the group",
+        f"{W}row_tiles:RowTiles.numbered",
+        Text("program - tiles_before * {tiles_n}", "program"),
     ),
     KernelFault(
         "hopper: the last tile of a group stores rows of the next one",

@@ -19,10 +19,8 @@ def group_of_tile(
     ends, tile, group, before, start, end, M, GROUPS: gl.constexpr, BLOCK_M: gl.constexpr
 ):
     """The group of a tile of rows, the tiles before it, its first row and its end, from those of
-    another tile. A group has whole tiles; GROUPS for tiles behind those of the last one.
+    a tile before it. A group has whole tiles; GROUPS for tiles behind those of the last one.
     """
-    if tile < before:
-        group, before, start, end = -1, 0, 0, 0
     tiles = gl.cdiv(end - start, BLOCK_M)
     while (tile >= before + tiles) & (group < GROUPS):
         group += 1

@@ -198,16 +198,15 @@ class _Emitter(GemmEmitter):
         first, distance = "tl.program_id(0)", "tl.num_programs(0)"
         if alternate:
             first, distance = f"{first} + GROUP * {distance}", f"2 * {distance}"
-        bm = self.schedule.block_m.data
-        within = self.row_tiles.within([*before, *body], self.helpers)
-        tiles_m = self.device_tiles(str(bm))
-        tiles_m = tiles_m if self.groups is None else f"({tiles_m})"
+        tiles_m, tiles_n = self.device_tiles(str(self.schedule.block_m.data)), self.tiles_n
+        count = tiles_m if self.groups is None else f"({tiles_m})"
+        tile = self.tile_of(*self.row_tiles.numbered(tiles_m, tiles_n))
         return [
             *self.constant_extents,
-            f"tiles = {tiles_m} * {self.tiles_n}",
+            f"tiles = {count} * {tiles_n}",
             *self.row_tiles.before(),
             f"for program in range({first}, tiles, {distance}):",
-            *indented([self.tile_of("program", str(bm)), *within]),
+            *indented(self.row_tiles.within(tile, [*before, *body], tiles_n, self.helpers)),
         ]
 
     # Computing

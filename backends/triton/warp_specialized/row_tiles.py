@@ -1,15 +1,17 @@
 """The rows of a tile in the loops of a persistent kernel, grouped or not.
 
-Each group of warps walks over the tiles on its own. If rows are in groups, it finds the group of
-a tile from that of the tile before, which is the same one or close to it:
+Each group of warps walks over the tiles on its own. If rows are in groups, all tiles of a group come
+before those of the next one. So its weights are read once, and the group of a tile is found from
+that of the tile before, which is the same one or close to it:
 
     row_group, tiles_before, group_start, end_row = -1, 0, 0, 0
     for program in range(...):
-        ...
-        row_group, tiles_before, group_start, end_row = group_of_tile(ends_ptr, tile_m, row_group,
-                                                                      ...)
+        row_group, tiles_before, group_start, end_row = group_of_tile(ends_ptr, program // 12,
+                                                                      row_group, ...)
         if row_group < 128:
-            first_row = group_start + (tile_m - tiles_before) * 128
+            tile_m, tile_n = grouped_tile(program - tiles_before * 12,
+                                          tl.cdiv(end_row - group_start, 128), 12, 8)
+            first_row = group_start + tile_m * 128
 """
 
 from collections.abc import Sequence
@@ -39,7 +41,7 @@ class RowTiles:
     def first(self) -> str:
         """The first row of a tile, as an expression."""
         if self.groups is not None:
-            return f"group_start + (tile_m - tiles_before) * {self.block_m}"
+            return f"group_start + tile_m * {self.block_m}"
         if self.ragged is not None:
             return f"row_group * M + {self.first_of_group}"
         return f"tile_m * {self.block_m}"
@@ -61,20 +63,32 @@ class RowTiles:
             return []
         return [f"{', '.join(_PLACE)} = -1, 0, 0, 0"]
 
-    def within(self, body: Sequence[str], helpers: set[str]) -> list[str]:
-        """Return `body` for tiles that have rows, after the statements that find them."""
+    def numbered(self, tiles_m: str, tiles_n: int) -> tuple[str, str]:
+        """Return the number of a tile within its group, or among all, and the rows of tiles there,
+        of which there are `tiles_m` in all.
+        """
+        if self.groups is None:
+            return "program", tiles_m
+        rows = f"tl.cdiv(end_row - group_start, {self.block_m})"
+        return f"program - tiles_before * {tiles_n}", rows
+
+    def within(self, tile: str, body: Sequence[str], tiles_n: int, helpers: set[str]) -> list[str]:
+        """Return the statement `tile`, which finds a tile, and `body` for tiles that have rows,
+        after the statements that find these.
+        """
         if self.groups is not None:
             helpers.add("group_of_tile")
-            count = self.groups.count
-            arguments = (self.groups.ends, "tile_m", *_PLACE, "M", str(count), str(self.block_m))
+            count, place = self.groups.count, f"program // {tiles_n}"
+            arguments = (self.groups.ends, place, *_PLACE, "M", str(count), str(self.block_m))
             find = call(f"{', '.join(_PLACE)} = group_of_tile", arguments)
-            return [*find, f"if row_group < {count}:", *indented(body)]
+            return [*find, f"if row_group < {count}:", *indented([tile, *body])]
         if self.ragged is not None:
             helpers.add("rows_of_group")
             return [
+                tile,
                 f"row_group = tile_m // {self._tiles_of_group}",
                 "end_row = row_group * M + M",
                 f"first_k, end_k = rows_of_group({self.ragged.ends}, row_group, K)",
                 *body,
             ]
-        return list(body)
+        return [tile, *body]

@@ -83,7 +83,7 @@ class TestRowsInGroups:
 
     @pytest.mark.parametrize("group_m", [1, 2, 8])
     def test_orders_of_tiles(self, group_m: int, tmp_path: Path) -> None:
-        """The next tile of a program may have rows before those of this one."""
+        """The next tile of a group may have rows before those of this one."""
         text = programs.moved_rows("bf16", 72, 264, schedule(group_m=group_m), groups=4)
         check(text, [100, 400, 410, 800], tmp_path)
 
