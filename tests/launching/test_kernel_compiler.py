@@ -18,7 +18,7 @@ from coda_ir.launching import executable, forked
 from coda_ir.launching.forked import MIN_JOBS, KernelCompiler
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions, TuningOptions
-from coda_ir.tuned import TunedLowerings
+from coda_ir.sized import SizedLowerings
 
 SM_90 = ("cuda", 90, 32)
 CPU = torch.device("cpu")
@@ -150,6 +150,6 @@ def test_a_tuned_program_has_no_compiler():
     """Noted: tuning compiles what it measures."""
     tuning = TuningOptions.of("stored")
     assert tuning is not None
-    lowerings = TunedLowerings(origin(), GPU, tuning)
-    lowerings.untuned.artifact()
+    lowerings = SizedLowerings(origin(), replace(GPU, tuning=tuning))
+    lowerings.unsized.artifact()
     assert not Noted.made

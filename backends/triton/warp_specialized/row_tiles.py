@@ -1,8 +1,8 @@
 """The rows of a tile in the loops of a persistent kernel, grouped or not.
 
-Each group of warps walks over the tiles on its own. If rows are in groups, all tiles of a group come
-before those of the next one. So its weights are read once, and the group of a tile is found from
-that of the tile before, which is the same one or close to it:
+Each group of warps walks over the tiles on its own. If rows are in groups, all tiles of a group
+come before those of the next one. So its weights are read once, and the group of a tile is found
+from that of the tile before, which is the same one or close to it:
 
     row_group, tiles_before, group_start, end_row = -1, 0, 0, 0
     for program in range(...):
