@@ -1,4 +1,4 @@
-"""Where a generator gets its decisions from: a seed, or a recording of an earlier run.
+"""Where a generator gets its decisions from: a seed, a recording of an earlier run, or hypothesis.
 
 A generator is a function of `Choices`. Every decision is a number of which 0 is the simplest, so
 that one shrinker works for all generators: fewer and smaller numbers are simpler programs.
@@ -7,7 +7,7 @@ that one shrinker works for all generators: fewer and smaller numbers are simple
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from random import Random
 from typing import TypeVar
@@ -79,3 +79,13 @@ class ReplayedChoices(Choices):
         number = min(next(self._pending, 0), count - 1)
         self.record.append(number)
         return number
+
+
+class DrawnChoices(Choices):
+    """Decisions of hypothesis, by a function that draws a number below a limit."""
+
+    def __init__(self, draw: Callable[[int], int]):
+        self._draw = draw
+
+    def below(self, count: int) -> int:
+        return self._draw(count)

@@ -1,10 +1,9 @@
 """The text of pipelines: what it means, its canonical form, and the messages for a wrong one."""
 
 from dataclasses import dataclass
-from random import Random
-from unicodedata import category
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -144,72 +143,35 @@ class TestErrors:
         ]
 
 
-TEXTS = ["", "true", "1", "-3", "1e5", "sm_90", "64x32", 'a"\\b', "\n\t"]
-INTEGERS = [0, 1, -1, 127, -128, 65535, 2**63, -(2**63), 10**20]
-FLOATS = [0.0, -0.0, 1.0, 0.1, -1e-9, 1e16, 5e-324, 1.7976931348623157e308, 2**-1022]
-
-
-def some_text(random: Random) -> str:
-    """Letters of any script, or a text that looks like another value."""
-    if random.random() < 0.5:
-        return random.choice(TEXTS)
-    letters = map(
-        chr,
-        (
-            random.randrange(32, random.choice((0x7F, 0x3000, 0x110000)))
-            for _ in range(random.randrange(9))
-        ),
-    )
-    return "".join(each for each in letters if category(each) not in ("Cc", "Cs"))
-
-
-def some_integer(random: Random) -> int:
-    return random.choice([*INTEGERS, random.randrange(-1000, 1000)])
-
-
-def some_pass(random: Random) -> ModulePass:
-    match random.randrange(3):
-        case 0:
-            return CSE
-        case 1:
-            return SchedulePass(warps=random.randint(1, 8))
-        case _:
-            return OptionsPass(
-                some_text(random),
-                random.choice([None, some_integer(random)]),
-                random.choice([*FLOATS, random.uniform(-1e6, 1e6), random.random() * 1e-300]),
-                random.random() < 0.5,
-                tuple(some_integer(random) for _ in range(random.randrange(4))),
-            )
-
-
-def some_pipeline(random: Random) -> Pipeline:
-    steps = [
-        some_pass(random)
-        if random.random() < 0.5
-        else Pipeline(tuple(some_pass(random) for _ in range(random.randrange(4))), "func.func")
-        for _ in range(random.randrange(5))
-    ]
-    return Pipeline(tuple(steps))
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8)
+options = st.builds(
+    OptionsPass,
+    text=texts | st.sampled_from(["true", "1", "-3", "1e5", "sm_90", "64x32", 'a"\\b', "\n\t"]),
+    count=st.none() | st.integers(),
+    ratio=st.floats(allow_nan=False, allow_infinity=False),
+    flag=st.booleans(),
+    sizes=st.lists(st.integers(), max_size=3).map(tuple),
+)
+passes = st.one_of(options, st.just(CSE), st.builds(SchedulePass, warps=st.integers(1, 8)))
+functions = st.builds(Pipeline, st.lists(passes, max_size=3).map(tuple), st.just("func.func"))
+pipelines = st.builds(Pipeline, st.lists(passes | functions, max_size=4).map(tuple))
 
 
 @pytest.mark.slow
-def test_the_printed_form_is_read_as_the_same():
-    random = Random(2026)
-    for _ in range(200):
-        pipeline = some_pipeline(random)
-        assert parse(str(pipeline)) == pipeline
-        assert str(parse(str(pipeline))) == str(pipeline)
+@settings(max_examples=200, derandomize=True, database=None, deadline=None)
+@given(pipelines)
+def test_the_printed_form_is_read_as_the_same(pipeline: Pipeline):
+    assert parse(str(pipeline)) == pipeline
+    assert str(parse(str(pipeline))) == str(pipeline)
 
 
-def test_any_text_is_a_pipeline_or_an_error_with_a_place():
-    random = Random(2026)
-    for _ in range(300):
-        text = "".join(random.choices('cse,(){}= "\\\nfunc.module[]1-e', k=random.randrange(31)))
-        try:
-            parse(text)
-        except PipelineError as error:
-            assert str(error).startswith("pipeline:"), text
+@settings(max_examples=300, derandomize=True, database=None, deadline=None)
+@given(st.text(alphabet='cse,(){}= "\\\nfunc.module[]1-e', max_size=30))
+def test_any_text_is_a_pipeline_or_an_error_with_a_place(text: str):
+    try:
+        parse(text)
+    except PipelineError as error:
+        assert str(error).startswith("pipeline:")
 
 
 @pytest.mark.parametrize("value", ["true", "12", "1.5", "a b", "", "sm_90", 12, 1.5, True, -1e-9])

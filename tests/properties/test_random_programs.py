@@ -1,12 +1,14 @@
 """A few dozen random programs; `make random` checks many more of the same."""
 
 from collections.abc import Sequence
-from random import Random
 
 import pytest
+from generator.case import Case
 from generator.check import Tally, check_program
-from generator.choices import ReplayedChoices, SeededChoices
+from generator.choices import Choices, ReplayedChoices, SeededChoices
 from generator.properties import KINDS, PROPERTIES, SHARES, make_case
+from generator.strategies import block_cases, choices, gemm_cases
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 SEED = 2026
 
@@ -14,6 +16,19 @@ PROGRAMS = len(SHARES)
 """Checked by the seed, as in the nightly run of 20,000: of each kind its share."""
 
 GROUPS = 4
+
+few = settings(
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+    ],
+)
+"""For hypothesis, which shrinks what fails."""
 
 
 @pytest.mark.slow
@@ -27,15 +42,17 @@ def test_programs_by_seed(group: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["block", "gemm"])
-def test_simple_programs(kind: str):
-    """Most decisions are the simplest ones, as in what shrinking tries."""
-    random = Random(SEED)
-    for number in range(8):
-        records = [random.choices((0, 1, 2, 99), (6, 2, 1, 1), k=300) for _ in range(2)]
-        name = random.choice(sorted(PROPERTIES))
-        program, source = map(ReplayedChoices, records)
-        PROPERTIES[name].check(make_case(program, kind, number), source)
+@few
+@given(block_cases(), choices(), st.sampled_from(sorted(PROPERTIES)))
+def test_block_programs(case: Case, source: Choices, name: str):
+    PROPERTIES[name].check(case, source)
+
+
+@pytest.mark.slow
+@few
+@given(gemm_cases(), choices(), st.sampled_from(sorted(PROPERTIES)))
+def test_gemm_programs(case: Case, source: Choices, name: str):
+    PROPERTIES[name].check(case, source)
 
 
 @pytest.mark.parametrize("kind", KINDS)

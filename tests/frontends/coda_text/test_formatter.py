@@ -1,10 +1,11 @@
 """The formatter: canonical output, comments, idempotence, meaning."""
 
+from functools import cache
 from pathlib import Path
-from random import Random, randrange
 from textwrap import dedent
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from coda_ir.diagnostics import DiagnosticError
 from coda_ir.frontends.coda_text import format_text
@@ -308,55 +309,51 @@ def test_examples_are_formatted(path: Path):
 # Random programs: every gap between tokens may hold spaces, a line break where the line goes on, or
 # a comment.
 
-NAMES = ["x", "weights", "a" * 30, "b1"]
-ATOMS = [*NAMES, "1", "0.5", "1e-5", "4_096", '"text"']
+names = st.sampled_from(["x", "weights", "a" * 30, "b1"])
+numbers = st.sampled_from(["1", "0.5", "1e-5", "4_096"])
 
 
-def expression(random: Random, leaves: int) -> list[str]:
-    """A random expression of about `leaves` atoms at most, as a list of tokens."""
-    if leaves < 2 or random.random() < 0.1:
-        return [random.choice(ATOMS)]
-    match random.randrange(6):
-        case 0:
-            left, right = (expression(random, leaves // 2) for _ in range(2))
-            return [*left, random.choice("+-*/@"), *right]
-        case 1:
-            return ["-", *expression(random, leaves - 1)]
-        case 2:
-            return ["(", *expression(random, leaves - 1), ")"]
-        case 3:
-            return ["(", *expression(random, leaves - 1), ",", ")"]
-        case 4:
-            count = random.randrange(5)
-            items = [argument(random, leaves // max(1, count)) for _ in range(count)]
-            return ["f", "(", *joined(items), ")"]
-        case _:
-            count = random.randrange(4)
-            items = [expression(random, leaves // max(1, count)) for _ in range(count)]
-            return ["[", *joined(items), "]"]
+@cache
+def expressions() -> st.SearchStrategy[list[str]]:
+    """Expressions as lists of tokens."""
+    atoms = st.one_of(names, numbers, st.just('"text"')).map(lambda token: [token])
 
+    def extend(inner: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
+        argument = st.one_of(
+            inner, st.tuples(names, inner).map(lambda pair: [pair[0], "=", *pair[1]])
+        )
+        return st.one_of(
+            st.tuples(inner, st.sampled_from("+-*/@"), inner).map(
+                lambda parts: [*parts[0], parts[1], *parts[2]]
+            ),
+            inner.map(lambda tokens: ["-", *tokens]),
+            inner.map(lambda tokens: ["(", *tokens, ")"]),
+            inner.map(lambda tokens: ["(", *tokens, ",", ")"]),
+            st.lists(argument, max_size=4).map(lambda items: ["f", "(", *joined(items), ")"]),
+            st.lists(inner, max_size=3).map(lambda items: ["[", *joined(items), "]"]),
+        )
 
-def argument(random: Random, leaves: int) -> list[str]:
-    value = expression(random, leaves)
-    return value if random.random() < 0.5 else [random.choice(NAMES), "=", *value]
+    return st.recursive(atoms, extend, max_leaves=12)
 
 
 def joined(items: list[list[str]]) -> list[str]:
     return [token for item in items for token in (*item, ",")][:-1]
 
 
-def program(random: Random) -> str:
-    gaps, breaks = ("", " ", "  "), ("", " ", "\n", "  # c\n", "\n# own\n  ", "\n\n")
-    lines = [random.choice(("", "# head\n", "const A = 1 # one\n\n\n"))]
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    gaps = st.sampled_from(["", " ", "  "])
+    breaks = st.sampled_from(["", " ", "\n", "  # c\n", "\n# own\n  ", "\n\n"])
+    lines: list[str] = [draw(st.sampled_from(["", "# head\n", "const A = 1 # one\n\n\n"]))]
     lines.append("fn g(x: bf16[M], weight w: bf16[8, 8]) {\n")
-    for index in range(random.randint(1, 3)):
+    for index in range(draw(st.integers(1, 3))):
         text, depth = f"v{index} =", 0
-        for token in expression(random, 12):
+        for token in draw(expressions()):
             depth -= token in ")]"
-            text += random.choice(breaks if depth else gaps) + token
+            text += draw(breaks if depth else gaps) + token
             depth += token in "(["
-        lines.append(text + random.choice(("\n", ";", " # end\n", "\n# between\n\n")))
-    return "".join([*lines, "return x }", random.choice(("", "# last", "\n\n"))])
+        lines.append(text + draw(st.sampled_from(["\n", ";", " # end\n", "\n# between\n\n"])))
+    return "".join([*lines, "return x }", draw(st.sampled_from(["", "# last", "\n\n"]))])
 
 
 def tree_and_comments(text: str) -> tuple[File, list[str]]:
@@ -366,11 +363,9 @@ def tree_and_comments(text: str) -> tuple[File, list[str]]:
     return parsed.tree, [str(token) for token in parsed.comments]
 
 
-@pytest.mark.parametrize("seed", [randrange(2**32)], ids=["any seed"])
-def test_formatting_keeps_meaning_and_comments_and_is_idempotent(seed: int):
-    random = Random(seed)
-    for _ in range(60):
-        text = program(random)
-        formatted = format_text(text)
-        assert tree_and_comments(formatted) == tree_and_comments(text), text
-        assert format_text(formatted) == formatted, text
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_formatting_keeps_meaning_and_comments_and_is_idempotent(program: str):
+    formatted = format_text(program)
+    assert tree_and_comments(formatted) == tree_and_comments(program)
+    assert format_text(formatted) == formatted
