@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 FEW_ROWS = (1, 16, 64, 256, 1024, 4096)
 """Up to so many rows share schedules by the cost model. More have those for unknown sizes."""
 
+MAX_KNOWN_SIZES = 4096
+"""Sizes of calls whose programs are looked up at once."""
+
 
 class SizedLowerings:
     """The lowerings of a program, one for each combination of sizes, for which its forward and
@@ -44,8 +47,13 @@ class SizedLowerings:
         if text not in self._found:
             from_ = self._tuned if self.is_tuned else self.unsized
             self._found[text] = from_.for_sizes(text)
-        self._latest = self._found[text]
-        return self._latest
+        found = self._latest = self._found[text]
+        return found
+
+    def end_compiling(self) -> None:
+        """End the process that compiles the program for unknown sizes, which may never run."""
+        if self.unsized.compiler is not None:
+            self.unsized.compiler.end()
 
     def module(self, level: Level) -> ModuleOp:
         """Return the module at a level of the latest lowering; before the first one, that for
@@ -131,10 +139,11 @@ class SizedExecutable:
         if key is None:
             return self.unsized
         if key not in self._variants:
-            lowering = self._lowerings(self._rounded(sizes))
-            self._latest = load(lowering, self._function, self._target, self._device)
-            self._latest.prepare()
-            self._variants[key] = self._latest
+            self._lowerings.end_compiling()
+            lowering = self._lowerings(self._sizes_of(key))
+            made = self._latest = load(lowering, self._function, self._target, self._device)
+            made.prepare()
+            self._variants[key] = made
         return self._variants[key]
 
     def _variant(self, tensors: Sequence[torch.Tensor]) -> Executable:
@@ -148,24 +157,33 @@ class SizedExecutable:
         known = dict(zip(self._positions, sizes, strict=True))
         if _is_capturing() and self._bucket(known) not in self._variants:
             return self.unsized
+        if len(self._by_size) == MAX_KNOWN_SIZES:
+            self._by_size.clear()
         variant = self._by_size[sizes] = self._for_sizes(known)
         return variant
 
     def _bucket(self, sizes: Sizes) -> tuple[int, ...] | None:
         """Return the key of the program for sizes; None for many rows, as if they were unknown."""
         if self._lowerings.is_tuned:
-            return tuple(self._rounded(sizes).values())
+            return tuple(bucket(sizes[symbol], smallest=1) for symbol in self._positions)
         rows = [prod(sizes[symbol] for symbol in row.split("*")) for row in self._row_sizes]
         if max(rows) > FEW_ROWS[-1]:
             return None
         return tuple(next(few for few in FEW_ROWS if count <= few) for count in rows)
 
-    def _rounded(self, sizes: Sizes) -> dict[str, int]:
-        """Return the sizes that stand for those of a bucket."""
-        known = {symbol: sizes[symbol] for symbol in self._positions}
+    def _sizes_of(self, key: tuple[int, ...]) -> dict[str, int]:
+        """Return the sizes that stand for those of a bucket: the same ones in each run, whichever
+        call comes first.
+        """
         if self._lowerings.is_tuned:
-            return {symbol: bucket(size, smallest=1) for symbol, size in known.items()}
-        return {symbol: 1 << (size - 1).bit_length() for symbol, size in known.items()}
+            return dict(zip(self._positions, key, strict=True))
+        sizes: dict[str, int] = {}
+        rows = [(row.split("*"), count) for row, count in zip(self._row_sizes, key, strict=True)]
+        for symbols, count in sorted(rows, key=lambda row: len(row[0])):
+            known = prod(sizes.get(symbol, 1) for symbol in symbols)
+            new = [symbol for symbol in symbols if symbol not in sizes]
+            sizes |= dict.fromkeys(new, 1) | dict.fromkeys(new[-1:], max(1, count // known))
+        return sizes
 
     @cached_property
     def _row_sizes(self) -> Sequence[str]:

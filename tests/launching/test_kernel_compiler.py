@@ -76,6 +76,15 @@ def test_a_process_that_cannot_start_compiles_nothing(monkeypatch: pytest.Monkey
     compiler.wait()
 
 
+def test_a_process_that_nobody_waits_for_is_ended():
+    compiler = KernelCompiler(SM_90, 2)
+    process = compiler._process._process  # pyright: ignore[reportPrivateUsage]
+    compiler.end()
+    assert process.wait(timeout=60) != 0
+    compiler.submit(MODULE_HEADER + MODULE, "some", groups("add"))
+    compiler.wait()
+
+
 class Noted:
     """A compiler that compiles nothing."""
 
