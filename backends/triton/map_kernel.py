@@ -256,11 +256,20 @@ class _MapEmitter(SegmentEmitter):
         steps = self.tiling.steps
         if self.tiling.block_m == 1 or self.is_pair:
             return f"for step in range({steps}):"
-        loaded = [x for kind, x in self.segment.ports if kind == PortKind.TILE]
-        elements = self.tiling.block_m * self.tiling.columns.lanes
-        bytes = elements * sum(element_bytes(x.type) for x in loaded)
+        bytes = sum(map(self._bytes, self.segment.ports))
         stages = max(1, min(STAGES_OF_A_SUM, BYTES_OF_STAGES // max(1, bytes)))
         return f"for step in tl.range({steps}, num_stages={stages}):"
+
+    def _bytes(self, port: Port) -> int:
+        """Return the bytes that a tile loads for a port: for most, of each of its elements."""
+        rows, lanes = self.tiling.block_m, self.tiling.columns.lanes
+        if port.kind in (PortKind.SCALAR, PortKind.COL):
+            lanes = 1
+        elif port.kind == PortKind.ROW:
+            rows = 1
+        elif port.kind.combiner is not None:
+            lanes = partial_extents(port)[2]
+        return rows * lanes * element_bytes(port.value.type)
 
     def _by_row(self, vector: str) -> str:
         """Return the combined partials of each row. That of a tile of one row is a number, which

@@ -90,15 +90,28 @@ def test_long_rows_stay_in_registers():
     assert compiled.resources.spills == 0
 
 
-def test_many_tensors_fit_into_shared_memory():
+@pytest.mark.parametrize(
+    ("tiles", "others", "arch"),
+    [
+        (20, "", "sm_90"),
+        (1, "table tensor<?x768xf32>", "sm_90"),
+        (4, "row tensor<768xf32>", "sm_89"),
+    ],
+)
+def test_many_tensors_fit_into_shared_memory(tiles: int, others: str, arch: str):
     """The loop over tiles reads ahead, fewer tiles where these are large."""
-    names, count = [f"%x{i}" for i in range(20)], 20
-    given, kind = ", ".join(f"{name} : tensor<?x768xf32>" for name in names), "tensor<?x768xf32>"
+    kind = "tensor<?x768xf32>"
+    names = {f"%x{i}": kind for i in range(tiles)}
+    port, _, other = others.partition(" ")
+    more = {f"%t{i}": other for i in range(12 if other else 0)}
+    count = len(names) + len(more)
+    given, rest = (", ".join(f"{name} : {type}" for name, type in x.items()) for x in (names, more))
     added = [f"%s{i + 1} = arith.addf %s{i}, %a{i + 1} : f32" for i in range(count - 1)]
     body = "\n".join(added).replace("%s0,", "%a0,")
     module = parse_module(f"""
-    func.func @f({given}) -> ({kind}, {kind}) {{
-      %y, %sums = gemm.map tile({given}) -> (tile : {kind}, partial_col<add> : {kind}) {{
+    func.func @f({given}{", " if rest else ""}{rest}) -> ({kind}, {kind}) {{
+      %y, %sums = gemm.map tile({given}) {f"{port}({rest})" if rest else ""}
+          -> (tile : {kind}, partial_col<add> : {kind}) {{
       ^bb0({", ".join(f"%a{i} : f32" for i in range(count))}):
         {body}
         %m = gemm.group_reduce add %s{count - 1} over 768 : f32
@@ -108,7 +121,7 @@ def test_many_tensors_fit_into_shared_memory():
     }}""")
     (op,) = [op for op in module.walk() if isinstance(op, MapOp)]
     kernel = emit_map(op, lower_map(op).segment, NameAllocator())
-    (compiled,) = compile_kernels([kernel], "sm_90", jobs=1)
+    (compiled,) = compile_kernels([kernel], arch, jobs=1)
     assert compiled.resources.fits, compiled.resources
 
 
