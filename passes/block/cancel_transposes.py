@@ -133,6 +133,8 @@ class _Code:
         """Return an operand of the code before the permutation."""
         if isinstance(value.owner, coda.TransposeOp) and self._is_turned(value):
             return value.owner.x
+        if len(shape_of(value)) < 2:
+            return value
         dims = self.rewriter.shapes.dims(value)
         whole = (*(1,) * (len(self.order) - len(dims)), *dims)
         if not self._is_view(value):

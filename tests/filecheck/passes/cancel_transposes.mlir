@@ -51,6 +51,21 @@ func.func @rotated(%q: tensor<2x3x4x8xf32>, %w: tensor<8xf32>, %b: tensor<3x8xf3
 
 // -----
 
+// A weight of one element stays a vector.
+
+func.func @single_columns(%q: tensor<2x3x4x1xf32>, %w: tensor<1xf32>) -> tensor<2x3x4x1xf32> {
+  %h = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x3x4x1xf32>) -> tensor<2x4x3x1xf32>
+  %n = coda.rms_norm %h, %w {eps = 1.0e-6 : f64} : (tensor<2x4x3x1xf32>, tensor<1xf32>) -> tensor<2x4x3x1xf32>
+  %y = coda.transpose %n {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x4x3x1xf32>) -> tensor<2x3x4x1xf32>
+  func.return %y : tensor<2x3x4x1xf32>
+}
+
+// CHECK-LABEL: func.func @single_columns(
+// CHECK-NEXT:    %y = coda.rms_norm %q, %w {eps = 1.000000e-06 : f64} : (tensor<2x3x4x1xf32>, tensor<1xf32>) -> tensor<2x3x4x1xf32>
+// CHECK-NEXT:    func.return %y : tensor<2x3x4x1xf32>
+
+// -----
+
 // What others read is transposed for them, here a number for each row in place of two tensors.
 
 func.func @other_reader(%q: tensor<2x3x4x8xbf16>) -> (tensor<2x3x4x8xbf16>, tensor<2x4x3x1xbf16>) {
