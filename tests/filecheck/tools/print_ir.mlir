@@ -20,6 +20,7 @@
 // STATISTICS-NEXT:     made: gemm.fused 1, gemm.yield 1
 // STATISTICS-NEXT:     removed: coda.linear 1
 // STATISTICS-NEXT:   merge-gemm-sums: 6 operators
+// STATISTICS-NEXT:   fuse-groups{of-weight-gradients=true}: 6 operators
 // STATISTICS-NEXT:   fuse-pointwise: 6 -> 10 operators; 1 passed
 
 // TIMING:      ... Execution time report ...
