@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from coda_ir.dialects.coda import ConstantOp
+from coda_ir.dialects.coda import ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp
@@ -215,7 +215,10 @@ class SymbolicShapes:
                 self._record(result, None)
             return
         operands = [self.dims(operand) for operand in op.operands]
-        results = _more_precise(_declared_results(op), infer_dims(op, operands))
+        declared, inferred = _declared_results(op), infer_dims(op, operands)
+        if isinstance(op, ReshapeOp) and any(map(_differ, declared, inferred)):
+            inferred = []  # The rule has taken the symbols to keep their order.
+        results = _more_precise(declared, inferred)
         named: dict[str, str] = {}
         for index, result in enumerate(op.results):
             self._record(result, results[index] if index < len(results) else None, named)
@@ -290,6 +293,11 @@ def _declared_results(op: Operation) -> list[Dims]:
     if entries and all(isinstance(entry, ArrayAttr) for entry in entries):
         each = [*entries]
     return [dims for dims in map(_dims_attribute, each) if dims is not None]
+
+
+def _differ(declared: Dims, inferred: Dims) -> bool:
+    """Return whether an extent that is declared is not the inferred one."""
+    return any(d not in (UNKNOWN, i) for d, i in zip(declared, inferred, strict=False))
 
 
 def _more_precise(declared: Sequence[Dims], inferred: Sequence[Dims]) -> list[Dims]:

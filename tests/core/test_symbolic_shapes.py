@@ -29,6 +29,7 @@ from coda_ir.symbolic_shapes import (
     Dims,
     SymbolicShapes,
     SymbolicSize,
+    dims_attribute,
     element_bytes,
 )
 
@@ -215,6 +216,14 @@ def test_arguments_without_metadata_get_fresh_symbols():
     func = FuncOp("f", ([TensorType(bf16, [D, 8]), TensorType(bf16, [D, 8])], []))
     shapes = SymbolicShapes(func)
     assert [shapes.dims(argument) for argument in func.args] == [("d0", 8), ("d1", 8)]
+
+
+def test_symbols_that_a_view_declares_elsewhere_do_not_keep_their_order():
+    func, (x,) = arguments((2, "T", "P"))
+    padded = coda.PadOp(x, 2, 1, D, after=0)
+    view = coda.ReshapeOp(padded, (2, D, D))
+    view.attributes["coda.dims"] = dims_attribute((2, "?", "T"))
+    assert dims_after(func, padded, view) == [(2, "T", "d0"), (2, "d1", "T")]
 
 
 def test_sizes_of_a_value_and_of_an_operator():
