@@ -32,8 +32,8 @@ from coda_ir.options import (
     Tune,
     TuningOptions,
 )
-from coda_ir.sized import lower
 from coda_ir.sources import read_source
+from coda_ir.tuned import lower
 
 if TYPE_CHECKING:
     import torch

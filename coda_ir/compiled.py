@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from coda_ir.calls.results import NotCopied, unpack
-from coda_ir.executables import interpret
+from coda_ir.executables import Executable, interpret, load
 from coda_ir.lowering import Level, Lowering
 from coda_ir.options import Target
-from coda_ir.sized import SizedLowerings, executable
+from coda_ir.tuned import TunedExecutable, TunedLowerings
 from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class CompiledFunction(NotCopied):
 
     def __init__(
         self,
-        lowering: Lowering | SizedLowerings,
+        lowering: Lowering | TunedLowerings,
         function: str | None,
         target: Target,
         device: torch.device,
@@ -51,7 +51,7 @@ class CompiledFunction(NotCopied):
         self.target: Target = target
         self.device = device
         self._lowering = lowering
-        self.executable = executable(lowering, function, target, device)
+        self.executable = _executable(lowering, function, target, device)
 
     @property
     def signature(self) -> Signature:
@@ -256,3 +256,11 @@ class CompiledFunction(NotCopied):
         if empty is not None:
             return tuple(empty)
         return interpret(self._lowering.module("block"), self.name, tensors, self.device)
+
+
+def _executable(
+    lowering: Lowering | TunedLowerings, function: str | None, target: Target, device: torch.device
+) -> Executable:
+    if isinstance(lowering, TunedLowerings):
+        return TunedExecutable(lowering, function, target, device)
+    return load(lowering, function, target, device)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
@@ -119,22 +119,6 @@ class Lowering:
         self.compiler: KernelCompiler | None = None
         """The process that compiles the kernels, where the program is not in the cache."""
         self.remarks: list[Remark] = []
-        self._before_schedules: Sequence[Remark] = ()
-        """Those of the passes before there are schedules."""
-
-    def for_sizes(self, sizes: str) -> Lowering:
-        """Return the lowering with schedules for `sizes` of symbols, such as `B=2,T=8192`. It
-        shares the levels without schedules that exist.
-        """
-        options = replace(self.options, sizes=sizes)
-        other = Lowering(self._origin or self.module("block"), options)
-        if "scheduled" not in self._modules:
-            return other
-        other._modules = {**self._modules}
-        del other._modules["scheduled"]
-        other._warnings, other.origin_remarks = self._warnings, self.origin_remarks
-        other.remarks = list(self._before_schedules)
-        return other
 
     @cached_property
     def context(self) -> Context:
@@ -146,8 +130,7 @@ class Lowering:
     def _schedule(self) -> str:
         from coda_ir.backends.triton.aot import complete_schedule
 
-        schedule = complete_schedule(self.options.schedule or "", self.options.architecture)
-        return f'{schedule} sizes="{self.options.sizes}"' if self.options.sizes else schedule
+        return complete_schedule(self.options.schedule or "", self.options.architecture)
 
     def module(self, level: Level) -> ModuleOp:
         """Return the module at `level`; it must not be changed."""
@@ -166,8 +149,6 @@ class Lowering:
         if level == "block":
             return self._original()
         before = self.module(levels[levels.index(level) - 1])
-        if level == "scheduled":
-            self._before_schedules = tuple(self.remarks)
         return self._lower(before, self._passes(level))
 
     def _original(self) -> ModuleOp:
@@ -240,12 +221,11 @@ class Lowering:
             "schedule": self.options.schedule,
             "pack_weights": self.options.pack_weights,
             "fold_weights": self.options.fold_weights,
-            "sizes": self.options.sizes,
             "direct_launch": direct_launch_is_on(self.options.architecture),
             "leftovers": self.options.leftovers,
         }
         if self.options.tuning is not None:
-            options["tuned"] = current_device()
+            options["tuned"] = {"sizes": self.options.tuning.sizes, "device": current_device()}
         return Request(origin, function, self.options.architecture, options)
 
     def _find(self, function: str | None) -> Artifact:
@@ -321,7 +301,6 @@ class Lowering:
             kernels=tuple(kernel.name for kernel in program.kernels),
             operators=count_operators(scheduled, name),
             launches=program.stand_ins,
-            row_sizes=_row_sizes(find_entry(scheduled, name)),
             remark_data=encoded([*self.remarks, *missed]),
             origin_remark_data=encoded(self.origin_remarks),
             warnings=tuple(self._warnings),
@@ -380,17 +359,6 @@ class Lowering:
         if not isinstance(scheduling, SchedulePass) or not scheduling.device.has_tma:
             return None
         return scheduling.device
-
-
-def _row_sizes(func: FuncOp) -> tuple[str, ...]:
-    """Return the products of symbols that numbers of rows of GEMMs consist of: `B*T`."""
-    from coda_ir.cost_model.rows import RowCounts
-    from coda_ir.dialects.gemm import FusedOp
-
-    counts = RowCounts({})
-    sizes = [counts.size(op) for op in func.walk() if isinstance(op, FusedOp)]
-    products = {symbols for size in sizes if size is not None for symbols, _ in size.terms}
-    return tuple(sorted("*".join(symbols) for symbols in products if symbols))
 
 
 def _calls(func: FuncOp) -> list[CallOp]:

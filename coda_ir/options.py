@@ -60,6 +60,8 @@ class TuningOptions:
     mode: Literal["measure", "stored"]
     budget: float
     """Seconds."""
+    sizes: str = ""
+    """The sizes of symbols: `B=2,T=8192`."""
 
     @staticmethod
     def of(tune: bool | float | str) -> TuningOptions | None:
@@ -77,7 +79,8 @@ class TuningOptions:
 
     def scheduling(self, schedule: str) -> str:
         """Return the pass `tune` with these options and those of the pass `schedule`."""
-        return f"tune{{{schedule} mode={self.mode} budget={float(self.budget)!r}}}"
+        budget = float(self.budget)
+        return f'tune{{{schedule} mode={self.mode} budget={budget!r} sizes="{self.sizes}"}}'
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,6 @@ class CompileOptions:
     fold_weights: bool = False
     """Allow weights multiplied by the weight of a norm to be kept as well."""
     tuning: TuningOptions | None = None
-    sizes: str = ""
-    """The sizes of symbols that schedules are for: `B=2,T=8192`."""
     leftovers: Leftovers = "kernels"
     """The way to run operators that no GEMM takes: own kernels and calls of PyTorch, or a graph
     that Inductor compiles, which calls programs.

@@ -34,8 +34,6 @@ class Artifact:
     """How many operators of each name the scheduled function has, those in regions included."""
     launches: tuple[str, ...] = ()
     """Its kernels are compiled by these ahead of the first call; see `launching/`."""
-    row_sizes: tuple[str, ...] = ()
-    """The products of symbols that numbers of rows of its GEMMs consist of, such as `B*T`."""
     remark_data: tuple[Mapping[str, Any], ...] = ()
     """What the passes of the levels said; see `remarks`."""
     origin_remark_data: tuple[Mapping[str, Any], ...] = ()

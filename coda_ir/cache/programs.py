@@ -20,7 +20,7 @@ from coda_ir.cache.artifact import Artifact
 from coda_ir.cache.origin import Origin
 from coda_ir.cache.toolchain import toolchain
 
-FORMAT = 5
+FORMAT = 4
 MAGIC = f"coda-ir-program {FORMAT}"
 
 

@@ -252,10 +252,3 @@ class KernelCompiler:
                             progress.advance("compiling kernels")
                 finally:
                     Thread(target=self._close, name="coda-close").start()
-
-    def end(self) -> None:
-        """Compile nothing more: what is not compiled yet is left to the launches."""
-        with self._lock:
-            if self._is_open:
-                self._is_open = False
-                Thread(target=self._close, name="coda-close").start()

@@ -33,10 +33,10 @@ from coda_ir.mlir.writer import located_text
 from coda_ir.options import Accept, CompileOptions, Estimates, SavePolicy, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
-from coda_ir.sized import SizedLowerings, lower
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_pair import GradientPair, Tensors
+from coda_ir.tuned import TunedLowerings, lower
 from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class TrainableFunction(NotCopied):
         backward.prepare_checked(sizes)
         return pair
 
-    def _comparison(self, lowering: Lowering | SizedLowerings) -> Estimates | None:
+    def _comparison(self, lowering: Lowering | TunedLowerings) -> Estimates | None:
         """Return estimates of both programs; see `Lowering.comparison`."""
         if self.target != "triton":
             return None
@@ -203,7 +203,7 @@ class TrainableFunction(NotCopied):
         """True if the user wrote the forward and the backward program."""
         return set(self._parts) <= functions_of(self._module).keys()
 
-    def _compiled(self, lowering: Lowering | SizedLowerings, name: str) -> CompiledFunction:
+    def _compiled(self, lowering: Lowering | TunedLowerings, name: str) -> CompiledFunction:
         return CompiledFunction(lowering, name, self.target, self.device)
 
     @cached_property
@@ -325,7 +325,7 @@ def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
 
 def _specialized(
     origin: Origin,
-    lowering: Lowering | SizedLowerings,
+    lowering: Lowering | TunedLowerings,
     name: str,
     missing: Sequence[str],
     added: Sequence[str],

@@ -18,7 +18,7 @@ from coda_ir.launching import executable, forked
 from coda_ir.launching.forked import MIN_JOBS, KernelCompiler
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions, TuningOptions
-from coda_ir.sized import SizedLowerings
+from coda_ir.tuned import TunedLowerings
 
 SM_90 = ("cuda", 90, 32)
 CPU = torch.device("cpu")
@@ -72,15 +72,6 @@ def test_kernels_are_compiled_into_tritons_cache(tmp_path: Path, monkeypatch: py
 def test_a_process_that_cannot_start_compiles_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.executable", "/bin/false")
     compiler = KernelCompiler(SM_90, 2)
-    compiler.submit(MODULE_HEADER + MODULE, "some", groups("add"))
-    compiler.wait()
-
-
-def test_a_process_that_nobody_waits_for_is_ended():
-    compiler = KernelCompiler(SM_90, 2)
-    process = compiler._process._process  # pyright: ignore[reportPrivateUsage]
-    compiler.end()
-    assert process.wait(timeout=60) != 0
     compiler.submit(MODULE_HEADER + MODULE, "some", groups("add"))
     compiler.wait()
 
@@ -159,6 +150,6 @@ def test_a_tuned_program_has_no_compiler():
     """Noted: tuning compiles what it measures."""
     tuning = TuningOptions.of("stored")
     assert tuning is not None
-    lowerings = SizedLowerings(origin(), replace(GPU, tuning=tuning))
-    lowerings.unsized.artifact()
+    lowerings = TunedLowerings(origin(), GPU, tuning)
+    lowerings.untuned.artifact()
     assert not Noted.made

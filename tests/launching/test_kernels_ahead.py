@@ -209,11 +209,9 @@ class JobsMeasurer(FakeMeasurer):
 
 def test_candidates_are_compiled_by_as_many_processes():
     measurer = JobsMeasurer(lambda _: 1.0, device="GPU with three jobs")
-    tuning = TuningOptions("measure", 10.0)
+    tuning = TuningOptions("measure", 10.0, "M=64")
     with use_measurer(measurer):
-        Lowering(
-            coda_ir.parse(PROGRAM), CompileOptions(tuning=tuning, sizes="M=64", jobs=3)
-        ).module("scheduled")
+        Lowering(coda_ir.parse(PROGRAM), CompileOptions(tuning=tuning, jobs=3)).module("scheduled")
     assert measurer.jobs == 3 and measurer.measured
 
 

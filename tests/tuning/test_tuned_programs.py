@@ -119,7 +119,7 @@ def test_nothing_is_measured_while_a_cuda_graph_is_captured(monkeypatch: pytest.
     with use_measurer(fake):
         function = coda_ir.compile(PROGRAM, device="cpu", tune=True)
         with monkeypatch.context() as capture:
-            capture.setattr("coda_ir.sized._is_capturing", lambda: True)
+            capture.setattr("coda_ir.tuned._is_capturing", lambda: True)
             assert relative_error(function(*tensors), function.reference(tensors)) < 1e-6
             assert not fake.measured
         function(*tensors)
