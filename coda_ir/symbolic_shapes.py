@@ -217,7 +217,7 @@ class SymbolicShapes:
         operands = [self.dims(operand) for operand in op.operands]
         declared, inferred = _declared_results(op), infer_dims(op, operands)
         if isinstance(op, ReshapeOp) and any(map(_differ, declared, inferred)):
-            inferred = []  # The rule has taken the symbols to keep their order.
+            inferred = list[Dims]()  # The rule has taken the symbols to keep their order.
         results = _more_precise(declared, inferred)
         named: dict[str, str] = {}
         for index, result in enumerate(op.results):
