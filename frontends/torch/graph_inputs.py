@@ -430,12 +430,14 @@ these private functions, and only their modules distinguish them from operators.
 def reads_inputs_by_strides(graph: GraphModule) -> bool:
     """Return whether a graph of TorchDynamo reads memory of its inputs by strides.
 
-    Such a view has an absolute place in memory, and no guard holds where the input begins.
+    Such a view, or a copy of it, has an absolute place in memory, and no guard holds where the
+    input begins.
     """
     nodes = list(graph.graph.nodes)
     given = {shared_memory(x) for node in nodes if node.op == "placeholder" for x in _given(node)}
-    strided = [node for node in nodes if called_name(node) == "as_strided"]
-    return any(shared_memory(x) in given for node in strided for x in _given(node))
+    strided = [node for node in nodes if called_name(node) in ("as_strided", "as_strided_copy")]
+    read = [x for node in strided for source in node.all_input_nodes for x in _given(source)]
+    return any(shared_memory(x) in given for x in read)
 
 
 def _given(node: Node) -> Iterable[torch.Tensor]:

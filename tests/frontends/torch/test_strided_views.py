@@ -77,8 +77,14 @@ def test_real_parts_of_inputs_are_views():
     _check_views(lambda x: torch.view_as_complex(x.reshape(*x.shape[:2], 4, 2)).real)
 
 
+def test_copies_of_absolute_places():
+    _check_views(lambda x: torch.as_strided_copy(x, (x.shape[0], 2), (x.shape[2], 1), 1))
+
+
 def _check_views(view: Callable[[Tensor], Tensor]) -> None:
-    """Compare a view of an input that begins anywhere in its memory, beside a linear map."""
+    """Compare a view of an input that begins anywhere in its memory, or a copy of one, beside a
+    linear map.
+    """
     linear = nn.Linear(8, 24).requires_grad_(False)
 
     def model(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,4 +95,6 @@ def _check_views(view: Callable[[Tensor], Tensor]) -> None:
         for result, expected in zip(program(x), model(x), strict=True):
             torch.testing.assert_close(result, expected)
             assert result.stride() == expected.stride()
-        assert program(x)[0].data_ptr() == view(x).data_ptr()
+        (result, _), expected = program(x), view(x)
+        is_view = expected.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert (result.data_ptr() == expected.data_ptr()) == is_view
