@@ -39,8 +39,8 @@ class TunedLowerings:
         if text not in self._found:
             tuning = replace(self._tuning, sizes=text)
             self._found[text] = Lowering(self._origin, replace(self.options, tuning=tuning))
-        self._latest = self._found[text]
-        return self._latest
+        found = self._latest = self._found[text]
+        return found
 
     def module(self, level: Level) -> ModuleOp:
         """Return the module at a level of the latest lowering; before the first one, that without
@@ -105,9 +105,9 @@ class TunedExecutable:
         key = tuple(rounded.values())
         if key not in self._variants:
             lowering = self._lowerings(rounded)
-            self._latest = load(lowering, self._function, self._target, self._device)
-            self._latest.prepare()
-            self._variants[key] = self._latest
+            made = self._latest = load(lowering, self._function, self._target, self._device)
+            made.prepare()
+            self._variants[key] = made
         return self._variants[key]
 
     def _variant(self, tensors: Sequence[torch.Tensor]) -> Executable:
