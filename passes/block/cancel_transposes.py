@@ -20,6 +20,13 @@ NOT_FEWER = Refusal(
     "stays: as many bytes of other operands and results of the code before it would be transposed",
 )
 
+MOST_OPERATORS = 256
+"""Operators of the longest code that moves: steps that are unrolled have the code of all before."""
+
+TOO_LONG = Refusal(
+    f"the code before it has at most {MOST_OPERATORS} operators", "stays: the code is longer"
+)
+
 
 class CancelTransposesPass(FunctionPass):
     """Computes in the order of dimensions that operands have and readers want.
@@ -35,7 +42,7 @@ class CancelTransposesPass(FunctionPass):
     the last dimension moves in front of them, where it cancels others: heads stay the columns that
     a GEMM stores and attention reads. Legal iff the last dimension stays the last one. Worth it
     iff fewer bytes are transposed: operands that are not, and results that others read, are
-    transposed instead.
+    transposed instead. Long code stays, as looking at all of it for each transpose takes long.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -45,8 +52,9 @@ class CancelTransposesPass(FunctionPass):
                 continue
             if orders.get(op.x) == inverse(op.permutation):
                 code = _Code.before(op, orders, rewriter)
-                refusal = None if code.is_worth_it() else NOT_FEWER
-                if rewriter.accepts(op, refusal, "cancels others, in front of the code before it"):
+                if rewriter.accepts(
+                    op, code.refusal, "cancels others, in front of the code before it"
+                ):
                     code.move()
 
 
@@ -71,7 +79,7 @@ class _Code:
         """Return the code that leads from permuted tensors to the operand of `last`."""
         code = _Code(inverse(last.permutation), last.permutation, rewriter)
         pending, found = [last.x], set[Operation]()
-        while pending:
+        while pending and len(found) <= MOST_OPERATORS:
             value = pending.pop()
             op = value.owner
             if orders.get(value) != code.order or not isinstance(op, Operation):
@@ -82,7 +90,13 @@ class _Code:
         code.ops = dict.fromkeys(sorted(found, key=rewriter.order.position))
         return code
 
-    def is_worth_it(self) -> bool:
+    @property
+    def refusal(self) -> Refusal | None:
+        if len(self.ops) > MOST_OPERATORS:
+            return TOO_LONG
+        return None if self._is_worth_it() else NOT_FEWER
+
+    def _is_worth_it(self) -> bool:
         """Return whether fewer bytes are transposed after the move."""
         inner = [op.results[0] for op in self.ops]
         outer = {value for op in self.ops for value in op.operands} - set(inner)

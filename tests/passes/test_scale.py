@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 from support.programs import parse_mlir
-from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp, TensorType, f32
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.hints import isa
 
 from coda_ir.api import parse
 from coda_ir.context import make_context
+from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FusedOp
+from coda_ir.passes.block.cancel_transposes import MOST_OPERATORS, CancelTransposesPass
 from coda_ir.passes.layout import schedule
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
@@ -196,3 +200,17 @@ def test_heads_that_are_read_twice_in_each_of_many_steps():
     with collect_remarks() as remarks:
         RaiseAttentionPass().apply(make_context(), module)
     assert [remark.kind for remark in remarks] == ["missed"]
+
+
+def test_long_code_keeps_its_transposes():
+    for length, count in ((MOST_OPERATORS, 0), (MOST_OPERATORS + 1, 2)):
+        func = FuncOp("f", ([TensorType(f32, [2, 3, 8])], [TensorType(f32, [2, 3, 8])]))
+        ops: list[Operation] = [coda.TransposeOp(func.args[0], (1, 0, 2))]
+        for _ in range(length):
+            ops.append(coda.ReluOp(ops[-1].results[0]))
+        ops.append(coda.TransposeOp(ops[-1].results[0], (1, 0, 2)))
+        func.body.block.add_ops([*ops, ReturnOp(ops[-1])])
+        module = ModuleOp([func])
+        for each in (CancelTransposesPass(), DeadCodeElimination()):
+            each.apply(make_context(), module)
+        assert sum(isinstance(op, coda.TransposeOp) for op in module.walk()) == count
