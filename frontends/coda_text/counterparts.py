@@ -176,14 +176,14 @@ NOTES: dict[str, str] = dict.fromkeys(
 
 _OTHERS = (
     "amp angle argwhere batch_norm bilinear binary_cross_entropy broadcast_shapes "
-    "broadcast_tensors broadcast_to cond conv_transpose1d conv_transpose2d conv_transpose3d "
-    "cross cudnn_convolution dsplit einsum embedding_bag fmax fmin frexp geqrf ger grouped_mm "
-    "hsplit index_add index_put inner instance_norm isin ldexp len linear_cross_entropy lu "
-    "miopen_convolution mkldnn_convolution msort nanmean nansum native_group_norm "
-    "native_layer_norm new nonzero nuclear_norm os prelu print quantized_gru quantized_lstm "
-    "randperm range real renorm reshape_as rrelu scatter_add scatter_add_ select_scatter shape "
-    "short signal signbit sinc slice_scatter soft_margin_loss softmin threshold transpose_copy "
-    "unique upsample_bilinear vsplit xlogy"
+    "broadcast_tensors broadcast_to cond conv_transpose1d conv_transpose2d conv_transpose3d cross "
+    "cudnn_convolution dsplit einsum embedding_bag fmax fmin frexp geqrf ger grouped_mm hsplit "
+    "iinfo index_add index_put inf inner instance_norm isin isneginf isposinf ldexp len "
+    "linear_cross_entropy lu miopen_convolution mkldnn_convolution msort nan nanmean nansum "
+    "native_group_norm native_layer_norm new nonzero nuclear_norm os prelu print quantized_gru "
+    "quantized_lstm randperm range real renorm reshape_as rrelu scatter_add scatter_add_ "
+    "select_scatter shape short signal signbit sinc slice_scatter soft_margin_loss softmin "
+    "threshold transpose_copy unique upsample_bilinear vsplit xlogy"
 )
 
 OTHERS = frozenset(_OTHERS.split())
