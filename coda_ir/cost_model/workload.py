@@ -16,7 +16,7 @@ from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
 
 NOMINAL_ROWS = 16384
-"""What symbols are taken for that make up a number of rows: two sequences of 8192 tokens."""
+"""The rows that an unknown number of tokens is assumed to be: two sequences of 8192 tokens."""
 
 FUNCTION_OPERATIONS = 8.0
 """What an exponential, a logarithm or a root counts beside an addition: special function units have

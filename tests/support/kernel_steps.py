@@ -144,9 +144,11 @@ BLOCK_STEPS: dict[str, str] = {
     "quantize.float8_block_mlp": "fused fused",
     "quantize.float8_row_mlp": "fused map fused",
 }
-"""What the blocks of the standard library run at eight times their widths (`widened`). Beside the
-GEMMs: attention and calls of PyTorch, norms of arguments, a `map` where whole rows are needed
-first, which adds up the sums of their tiles itself, a `finalize` for sums that others need."""
+"""The steps of each block of the standard library at eight times its widths (`widened`).
+
+Steps other than GEMMs are attention, calls of PyTorch and norms of arguments; a `map` for code that
+needs whole rows, which adds up the sums of their tiles itself; and a `finalize` for sums that
+other kernels read."""
 
 STEPS_IN_ONE_TILE: dict[str, str] = {
     "llama.olmo2_block": IN_ONE_TILE,
@@ -154,7 +156,7 @@ STEPS_IN_ONE_TILE: dict[str, str] = {
     "gemma.gemma2_block": f"map rms_norm {IN_ONE_TILE}",
     "dit.dit_block": f"map fused map layer_norm {IN_ONE_TILE}",
 }
-"""What blocks run whose rows have so few columns that a tile of a GEMM has them."""
+"""The steps of blocks whose rows are so short that one tile of a GEMM holds a whole row."""
 
 EXAMPLE_STEPS: dict[str, str] = {
     "quantizable_linear": "fused finalize",
