@@ -88,7 +88,7 @@ def measure(
     harness.seed()
     model = member.build(setting)
     inputs = member.inputs(model, setting)
-    step = _training if part == "training" else _forward
+    step = training_step if part == "training" else _forward
     compile_by_name = compilers(setting)
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
@@ -182,9 +182,9 @@ def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
         return {"result": _first(call(**inputs))}
 
 
-def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
+def training_step(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
     """Compute the gradients, with respect to all parameters and inputs that require one, for a
-    gradient of the result whose columns differ.
+    gradient of the result whose channels differ.
 
     There is no loss, whose kernels would add 0.5 ms to a step of a block of experts.
     """
@@ -194,13 +194,22 @@ def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> T
     for x in asking.values():
         x.grad = None
     result: Any = _first(call(**inputs))
-    weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
-    result.backward(weights.expand_as(result).contiguous())
+    result.backward(_of_channels(result).expand_as(result).contiguous())
     named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     large = sorted(named, key=lambda name: -named[name].numel())[:8]
     found = {name: named[name] for name in large}
     found |= {name: x.grad for name, x in asking.items() if x.grad is not None}
     return {"result": result.detach(), **found}
+
+
+def _of_channels(result: torch.Tensor) -> torch.Tensor:
+    """Return weights that differ for each channel of a result: a last LayerNorm would turn equal
+    ones into gradients of zero.
+    """
+    channels = 1 if result.dim() == 4 else result.dim() - 1  # of [B, C, H, W] or [..., C]
+    count = result.shape[channels]
+    weights = torch.linspace(-1, 1, count, device=result.device, dtype=result.dtype)
+    return weights.view(count, *[1] * (result.dim() - 1 - channels))
 
 
 def _first(output: Any) -> torch.Tensor:

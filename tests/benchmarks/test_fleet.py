@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fleet import runner
 from fleet.__main__ import main
-from fleet.measure import LACKED_MEMORY, Record
+from fleet.measure import LACKED_MEMORY, Record, training_step
 from fleet.members import FLEET
 from fleet.models import Setting
 from fleet.runner import Task, run
@@ -55,6 +56,25 @@ def test_a_part_without_time_or_memory_is_named(monkeypatch: pytest.MonkeyPatch)
     assert [record.model for record in records] == ["llama", "mistral", "qwen2"]
     assert lines[0] == "llama, forward: again later, beside fewer: OutOfMemoryError: 3 GiB"
     assert lines[-1] == "left for the next run by a budget of 100 s: qwen3, forward"
+
+
+def test_gradients_of_images_do_not_vanish_in_a_last_norm() -> None:
+    """PVT v2 ends in a LayerNorm of channels, which gives no gradient if
+    all of them weigh the same.
+    """
+
+    class Image(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = torch.nn.Conv2d(3, 8, 1)
+            self.norm = torch.nn.LayerNorm(8)
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [self.norm(self.convolution(x).movedim(1, -1)).movedim(-1, 1)]
+
+    model = Image().double()
+    step = training_step(model, model, {"x": torch.randn(2, 3, 4, 5).double()})
+    assert step["convolution.weight"].abs().max() > 1e-3
 
 
 def test_without_records_the_command_says_so(
