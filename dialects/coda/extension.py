@@ -207,6 +207,3 @@ def verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int])
             f"dimension {unknown[0]} of the result is dynamic and no operand has it, expected an "
             "operand like with the shape of the result"
         )
-
-
-EXTENSION_OPS: tuple[type[CodaOp], ...] = (BroadcastOp, PadOp)

@@ -327,14 +327,3 @@ def _expect_floats(*values: SSAValue) -> None:
                 f"element type {element_type_of(value)}, expected a float type: there is no "
                 "gradient of integers"
             )
-
-
-GRADIENT_OPS: tuple[type[CodaOp], ...] = (
-    WeightGradientOp,
-    GroupedWeightGradientOp,
-    SumToOp,
-    ActivationGradOp,
-    MaximumGradOp,
-    CrossEntropyGradOp,
-    EmbeddingGradOp,
-)

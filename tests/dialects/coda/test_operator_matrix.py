@@ -149,7 +149,7 @@ Reasons: TypeAlias = Mapping[type, str]
 
 BACKWARD: Reasons = dict.fromkeys(
     (
-        *coda.GRADIENT_OPS,
+        *(op for op in coda.Coda.operations if op.__module__.endswith(".gradients")),
         *(coda.AttentionGradOp, coda.SelectiveScanGradOp, coda.SSDGradOp, coda.BarrierOp),
     ),
     "derive-gradient and the passes after it make it",
