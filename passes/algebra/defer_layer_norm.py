@@ -94,7 +94,9 @@ class DeferLayerNormPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.LayerNormOp):
-            if rewriter.refuses(op, check_norm_input(op, op.x) or check_cancellation(op)):
+            refusal = check_norm_input(op, op.x) or check_cancellation(op)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
                 continue
             defer_or_split(op, self._verdict(op, rewriter), partial(_defer, op, rewriter), rewriter)
 

@@ -28,9 +28,12 @@ class OrderGroupsPass(FunctionPass):
             if call is None:
                 continue
             (ends,) = call.outputs
-            if not rewriter.refuses(op, _why_not(op, ends)):
+            refusal = _why_not(op, ends)
+            if refusal is None:
                 calls.remove(call)
                 _rewrite(op, ends, rewriter)
+            else:
+                rewriter.missed(op, refusal)
 
 
 def _gives_ends(call: CallOp, op: coda.SortOp, rewriter: FunctionRewriter) -> bool:

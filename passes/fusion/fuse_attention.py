@@ -41,8 +41,11 @@ class FuseAttentionPass(FunctionPass):
             producer = _producer(op)
             if producer is None:
                 continue
-            if not rewriter.refuses(op, _check(op, producer, rewriter)):
+            refusal = _check(op, producer, rewriter)
+            if refusal is None:
                 _fuse(op, producer, rewriter)
+            else:
+                rewriter.missed(op, refusal)
 
 
 def _producer(op: MapOp) -> AttentionSumOp | None:

@@ -41,7 +41,9 @@ class RaiseConvolutionPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             found = Convolution.of(op)
-            rewriter.refuses(op, None if found is None else _raise(op, found, rewriter))
+            refusal = None if found is None else _raise(op, found, rewriter)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
 
 
 def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Refusal | None:

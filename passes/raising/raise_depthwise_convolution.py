@@ -49,7 +49,9 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
             found = Convolution.of(op)
             if found is None or not _is_depthwise(found):
                 continue
-            rewriter.refuses(op, _raise(op, found, rewriter))
+            refusal = _raise(op, found, rewriter)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
 
 
 def _is_depthwise(found: Convolution) -> bool:

@@ -27,8 +27,11 @@ class RaiseGroupBiasesPass(FunctionPass):
             for value, bias in operand_pairs(op):
                 product, rows = value.owner, bias.owner
                 if isinstance(product, coda.GroupedLinearMap) and isinstance(rows, coda.IndexOp):
-                    if not rewriter.refuses(op, _why_not(op, product, rows, rewriter)):
+                    refusal = _why_not(op, product, rows, rewriter)
+                    if refusal is None:
                         _raise(op, product, rows, rewriter)
+                    else:
+                        rewriter.missed(op, refusal)
                     break
 
 

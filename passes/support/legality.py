@@ -5,7 +5,6 @@ The conditions are those of the design's table of rewrites; the passes only act 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
@@ -127,19 +126,15 @@ def check_cancellation(
     )
 
 
-LinearMap: TypeAlias = (
-    coda.LinearOp
+def check_gemm_types(
+    gemm: coda.LinearOp
     | coda.MatmulOp
+    | coda.WeightGradientOp
     | coda.GroupedLinearMap
     | coda.ScaledLinearOp
     | coda.LowBitLinearOp
-    | coda.WeightGradientOp
-    | coda.GroupedWeightGradientOp
-)
-"""What becomes a `gemm.fused`."""
-
-
-def check_gemm_types(gemm: LinearMap) -> Refusal | None:
+    | coda.GroupedWeightGradientOp,
+) -> Refusal | None:
     """Check types: a `gemm.fused` accumulates, and its epilogue computes, in float32."""
     for value in (gemm.x, gemm.result):
         if not computes_in_float32(element_type_of(value)):

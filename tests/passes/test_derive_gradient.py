@@ -38,6 +38,7 @@ from xdsl.dialects.builtin import (
 
 from coda_ir.backends.reference import run_function
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp, Torch
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
@@ -309,6 +310,16 @@ CASES: dict[str, Case] = {
     "transpose": Case(HEADS, lambda v: coda.TransposeOp(v.x, (2, 0, 1))),
     "slice": Case({"x": ("B", "T", 8)}, lambda v: coda.SliceOp(v.x, 2, 3, 7)),
     "slice of an open extent": Case(HEADS, lambda v: coda.SliceOp(v.x, 1, 0, 1)),
+    "slices of rows in other shapes": Case(
+        {"x": ("M", 8)},
+        lambda v: (
+            first := coda.SliceOp(v.x, 1, 0, 3),
+            rows := coda.ReshapeOp(v.x, (1, DYNAMIC_INDEX, 8)),
+            last := coda.SliceOp(rows, 2, 3, 8),
+            flat := coda.ReshapeOp(last, (DYNAMIC_INDEX, 5)),
+            coda.ConcatOp([flat, first], 1),
+        ),
+    ),
     "pad": Case(HEADS, lambda v: coda.PadOp(v.x, 2, 3, 12)),
     "pad of an open extent": Case(
         {"x": ("B", "T", 8)},
@@ -446,6 +457,15 @@ def test_what_lends_an_extent_to_positions_is_a_constant(names: Sequence[str]):
     _, gradient = run_function(joint.func, [*(given[name] for name in names), seed])
     expected = seed * torch.arange(5).double().cos()[:, None]
     torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=0)
+
+
+def test_gradients_of_slices_are_joined_through_reshapes():
+    joint = joint_of(CASES["slices of rows in other shapes"].module())
+    gradient = joint.func.body.block.last_op
+    assert gradient is not None
+    owner = gradient.operands[-1].owner
+    assert isinstance(owner, coda.ConcatOp)
+    assert [shape_of(part)[1] for part in owner.parts] == [3, 5]
 
 
 def test_an_argument_of_integers_is_a_constant():

@@ -13,7 +13,24 @@ from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 
 
 def _reshape(op: coda.ReshapeOp, adjoint: Adjoint) -> None:
-    adjoint.give(op.x, adjoint.reshaped(adjoint.dy, op.x))
+    padded = _padded_columns(op, adjoint)
+    adjoint.give(op.x, adjoint.reshaped(adjoint.dy, op.x) if padded is None else padded)
+
+
+def _padded_columns(op: coda.ReshapeOp, adjoint: Adjoint) -> SSAValue | None:
+    """Return the gradient of x as a pad of columns, which `join_pads` joins with those of other
+    slices of x; None where it is no reshape of such a pad.
+    """
+    pad, (*outer, columns) = adjoint.dy.owner, (1, *shape_of(op.x))
+    if not isinstance(pad, coda.PadOp) or pad.like is not None or pad.after is not None:
+        return None
+    dim, start, _ = pad.range
+    is_last = dim == len(shape_of(pad.result)) - 1 and columns == shape_of(pad.result)[dim]
+    if not is_last or outer.count(DYNAMIC_INDEX) > 1:
+        return None
+    shape = (*outer[1:], shape_of(pad.x)[dim])
+    part = adjoint.insert(coda.ReshapeOp(pad.x, shape))
+    return adjoint.insert(coda.PadOp(part, len(shape) - 1, start, columns, value=pad.number))
 
 
 def _transpose(op: coda.TransposeOp, adjoint: Adjoint) -> None:
