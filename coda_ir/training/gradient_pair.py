@@ -65,9 +65,22 @@ class _Backward:
     Raises BackwardProgramError where it needs what the forward program does not give.
     """
 
-    def __init__(self, function: CompiledFunction, forward: Signature, count: int):
+    def __init__(
+        self,
+        function: CompiledFunction,
+        forward: Signature,
+        count: int,
+        kept: Sequence[_Source] | None = None,
+    ):
+        """Set up the program; `kept` are the sources that there are of a call of the forward
+        program, by default those that this program needs.
+        """
         self.function = function
         self.sources = [_source(s, function, forward, count) for s in function.signature.arguments]
+        of_call = (s for s in self.sources if s.kind in ("argument", "result"))
+        self.kept = list(dict.fromkeys(of_call)) if kept is None else kept
+        places = {source: ("kept", index) for index, source in enumerate(self.kept)}
+        self._positions = [places.get(s, (s.kind, s.index)) for s in self.sources]
         added = [source.index for source in self.sources if source.kind == "existing"]
         self.added = {index: forward.arguments[index].name for index in added}
         """The arguments of the forward program whose gradients are added in place, by number."""
@@ -79,17 +92,11 @@ class _Backward:
         """For each argument of the forward program the number of its gradient."""
 
     def arguments(
-        self,
-        kept: Mapping[_Source, torch.Tensor],
-        gradients: Tensors,
-        existing: Mapping[int, torch.Tensor],
+        self, kept: Tensors, gradients: Tensors, existing: Mapping[int, torch.Tensor]
     ) -> list[torch.Tensor]:
         """Return the arguments of the program."""
-        given = {"gradient": gradients, "existing": existing}
-        return [
-            given[source.kind][source.index] if source.kind in given else kept[source]
-            for source in self.sources
-        ]
+        given = {"kept": kept, "gradient": gradients, "existing": existing}
+        return [given[kind][index] for kind, index in self._positions]
 
     def run(
         self,
@@ -143,7 +150,7 @@ class GradientPair:
         self._full = full
         self._backwards: dict[_Variant, _Backward] = {(frozenset(), frozenset()): full}
         self._existing = ExistingGradients(forward.signature) if fuse_accumulation else None
-        self._kept = list(dict.fromkeys(s for s in full.sources if s.kind != "gradient"))
+        self._kept = full.kept
 
     def __repr__(self) -> str:
         return f"<GradientPair {self.forward.signature}, {self.backward.signature}>"
@@ -237,7 +244,8 @@ class GradientPair:
             results = [f"d_{signature.results[index].name}" for index in sorted(missing)]
             arguments = [signature.arguments[index].name for index in sorted(existing)]
             function = self._specialize(results, arguments)
-            self._backwards[missing, existing] = _Backward(function, signature, self._count)
+            backward = _Backward(function, signature, self._count, self._kept)
+            self._backwards[missing, existing] = backward
         return self._backwards[missing, existing]
 
     def existing_gradients(
@@ -274,9 +282,9 @@ class GradientPair:
         dense = [
             _zeros(*shape) if g is None else g for g, shape in zip(gradients, shapes, strict=True)
         ]
-        by_source = dict(zip(self._kept, kept, strict=True))
+        arguments = backward.arguments(kept, dense, existing)
         kept.clear()
-        return backward.arguments(by_source, dense, existing)
+        return arguments
 
 
 def _source(
