@@ -6,15 +6,16 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
+    AnyTensor,
+    float_type,
+    format_shape,
     shape_of,
-    stores_floats,
-    wrong_shape,
-    wrong_type,
+    tensor_type,
 )
 
 
@@ -59,12 +60,17 @@ class ConstantOp(CodaOp):
 
     def verify_(self) -> None:
         if shape_of(self.result):
-            raise wrong_shape("result", shape_of(self.result), "a scalar tensor")
+            raise VerifyException(
+                f"result has shape {format_shape(shape_of(self.result))}, expected a scalar tensor"
+            )
         if isinstance(self.value, FloatAttr):
-            expect_float_constant(self.result)
+            float_type_or_error(tensor_type(self.result))
 
 
-def expect_float_constant(value: SSAValue) -> None:
-    """Raise unless a floating-point constant may be an element of `value`."""
-    if not stores_floats(element_type_of(value)):
-        raise wrong_type("a floating-point constant", value, "a float type")
+def float_type_or_error(type: AnyTensor) -> None:
+    try:
+        float_type(type.element_type)
+    except AssertionError as error:
+        raise VerifyException(
+            f"a floating-point constant has element type {type.element_type}, expected a float type"
+        ) from error

@@ -17,7 +17,6 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     is_float,
     shape_of,
-    wrong_type,
 )
 from coda_ir.dialects.template import ArgumentTemplate
 
@@ -94,7 +93,9 @@ class LibraryCallOp(InferTypeOp, ABC):
 
 def expect_floats(what: str, value: SSAValue) -> None:
     if not is_float(element_type_of(value)):
-        raise wrong_type(what, value, "a float type")
+        raise VerifyException(
+            f"{what} has element type {element_type_of(value)}, expected a float type"
+        )
 
 
 def expect_other_dims(what: str, value: SSAValue, x: SSAValue, dim: int) -> None:

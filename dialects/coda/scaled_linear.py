@@ -28,7 +28,6 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     is_float8,
     shape_of,
-    wrong_type,
 )
 
 LEAST_DEPTH = 32
@@ -69,7 +68,10 @@ class BlocksAttr(ParametrizedAttribute):
         """
         for what, value in (("operand x", x), ("operand weight", weight)):
             if not is_float8(element_type_of(value)):
-                raise wrong_type(what, value, "a float8 type, as it has scales of blocks")
+                raise VerifyException(
+                    f"{what} has element type {element_type_of(value)}, expected a float8 type, as "
+                    "it has scales of blocks"
+                )
         *rows, k = shape_of(x)
         n, depth = shape_of(weight)[0], ceiling(k, self.depth.data)
         expect_element_type("operand x_scales", x_scales, f32)
@@ -147,7 +149,10 @@ class QuantizedLinearOp(Product):
         for what, value in values.items():
             type = element_type_of(value)
             if not is_float(type) or not computes_in_float32(type):
-                raise wrong_type(what, value, "bf16, f16 or f32, as the operator quantizes")
+                raise VerifyException(
+                    f"{what} has element type {type}, expected bf16, f16 or f32, as the operator "
+                    "quantizes"
+                )
         if self.blocks is not None and DYNAMIC_INDEX in shape_of(self.weight):
             raise VerifyException(
                 "operand weight has a dynamic extent, expected static ones: blocks are counted"

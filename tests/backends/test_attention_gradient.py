@@ -233,6 +233,23 @@ def with_cuda(emitted: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return use
 
 
+def test_a_kernel_is_chosen_once_for_tensors_of_a_layout(emitted: Any):
+    asked: list[tuple[int, ...]] = []
+
+    @emitted.once_for_layouts
+    def choose(x: torch.Tensor, _: bool) -> int:
+        asked.append(x.stride())
+        return len(asked)
+
+    x = torch.randn(4, 4)
+    assert [choose(x, True), choose(x.clone(), True), choose(x.T, True)] == [1, 1, 2]
+    assert [choose(x, False), choose(x.double(), True), choose(x[:2], True)] == [3, 4, 5]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert choose(x, True) == 6
+    assert choose(x, True) == 1
+    assert len(asked) == 6
+
+
 @pytest.mark.parametrize(("queries", "keys", "options"), CASES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", ["flash", "cudnn", "efficient"])

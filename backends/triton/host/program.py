@@ -14,7 +14,7 @@ from coda_ir.backends.triton.host.joined_launches import Launched, WaitingLaunch
 from coda_ir.backends.triton.host.kernels import HostKernels
 from coda_ir.backends.triton.host.literals import filled_tensor
 from coda_ir.backends.triton.host.text import torch_type
-from coda_ir.backends.triton.host.views import Step, View, keeps_order
+from coda_ir.backends.triton.host.views import Step, View, is_always_view, keeps_order
 from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
@@ -145,7 +145,7 @@ class HostProgram:
     def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
         """Assign a result a view of another value, or a copy if no such view exists."""
         view = self._view_of(base, step, self.dims(result))
-        is_view = view.is_dense or step[0] != "reshape"
+        is_view = view.is_dense or is_always_view(step, self.dims(base))
         if is_view:
             # Views of a copy begin with the copy, which is not made again.
             self._views[result] = view

@@ -48,6 +48,12 @@ class View:
         return [dim for dim in (*self.dims, *given) if isinstance(dim, str)]
 
 
+def is_always_view(step: Step, before: Dims) -> bool:
+    """Return whether a step copies from no tensor with extents `before`, whatever its strides."""
+    name, extents = step
+    return name != "reshape" or [n for n in before if n != 1] == [n for n in extents if n != 1]
+
+
 def keeps_order(base: SSAValue, step: Step) -> bool:
     """Return whether a view of a contiguous tensor is contiguous, with the same alignment."""
     name, given = step

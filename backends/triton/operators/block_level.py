@@ -62,15 +62,18 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.numbered_elements import has_kernel, replaces_all
 
 
-def _elementwise(host: HostProgram, op: ElementwiseOp | CastOp) -> None:
+def _elementwise(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, ElementwiseOp | CastOp)
     launch_map(host, op, lower_elementwise(op, host.extents.shapes), host.dims(op.result))
 
 
-def _glu(host: HostProgram, op: GluOp) -> None:
+def _glu(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, GluOp)
     launch_map(host, op, lower_glu(op), host.dims(op.x))
 
 
-def _rope(host: HostProgram, op: RopeOp) -> None:
+def _rope(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, RopeOp)
     launch_map(host, op, lower_rope(op), host.dims(op.x))
 
 
@@ -89,7 +92,8 @@ def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -
     return write
 
 
-def _rms_norm(host: HostProgram, op: RMSNormOp) -> None:
+def _rms_norm(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, RMSNormOp)
     pitches = operand_pitches(host, op)
     kernel = kernel_of(
         host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm"), pitches)
@@ -107,7 +111,8 @@ def _rms_norm(host: HostProgram, op: RMSNormOp) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _cross_entropy(host: HostProgram, op: CrossEntropyOp) -> None:
+def _cross_entropy(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, CrossEntropyOp)
     kernel = kernel_of(
         host, op, lambda names: cross_entropy_kernel(op, names.fresh("cross_entropy"))
     )
@@ -124,7 +129,8 @@ def _cross_entropy(host: HostProgram, op: CrossEntropyOp) -> None:
     launch(host, op, reduction, rows, [losses, operands[1]])
 
 
-def _group_order(host: HostProgram, op: GroupOrderOp) -> None:
+def _group_order(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, GroupOrderOp)
     (count,), groups = host.dims(op.ids), op.given["groups"]
     known = count if isinstance(count, int) else None
     block, is_alone = block_of(known), known is not None and known <= MAX_BLOCK
@@ -147,7 +153,8 @@ def _group_order(host: HostProgram, op: GroupOrderOp) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _topk(host: HostProgram, op: TopkOp) -> None:
+def _topk(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, TopkOp)
     write = _row_kernel(_topk_kernel, "topk") if has_short_rows(op) else call_library
     write(host, op)
 
@@ -156,7 +163,8 @@ def _topk_kernel(op: TopkOp, name: str, _: Pitches) -> EmittedKernel:
     return topk_kernel(op, name)
 
 
-def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:
+def _by_number(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, GatherOp | ScatterOp | IndexOp)
     shapes = host.extents.shapes
     if not has_kernel(op, shapes):
         call_library(host, op)

@@ -322,6 +322,40 @@ def has_attention(kernel):
         return False
 
 
+def settings_of_attention():
+    """The settings of PyTorch that decide which kernels it may use."""
+    cuda = torch.backends.cuda
+    enabled = (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.cudnn_sdp_enabled)
+    return *[is_on() for is_on in enabled], torch.are_deterministic_algorithms_enabled()
+
+
+def layout(x):
+    """What may decide of an argument: of a tensor all but its elements."""
+    is_tensor = isinstance(x, torch.Tensor)
+    return (x.shape, x.stride(), x.dtype, x.device) if is_tensor else x
+
+
+def once_for_layouts(choose):
+    """A function that makes a choice once for the layouts of its arguments: asking PyTorch takes
+    tens of microseconds.
+    """
+    choices = {}
+
+    def choice(*arguments):
+        key = (settings_of_attention(), *map(layout, arguments))
+        if key not in choices:
+            if len(choices) >= MAX_CHOICES:
+                choices.clear()
+            choices[key] = choose(*arguments)
+        return choices[key]
+
+    return choice
+
+
+MAX_CHOICES = 4096
+
+
+@once_for_layouts
 def available_kernel(q, k, v, softcap, mask, is_causal):
     is_other_type = mask is not None and mask.dtype not in (torch.bool, q.dtype)
     if softcap is not None or is_other_type or not q.numel() or not k.numel():
@@ -346,6 +380,7 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
         return "efficient" if has_kernel else None
 
 
+@once_for_layouts
 def cudnn_attends(q, k, v, is_causal):
     """Whether cuDNN has the forward of what flash attention computes. On Hopper it is the fastest,
     and gives the same bits each time; its gradients do not.

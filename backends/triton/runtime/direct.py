@@ -90,7 +90,7 @@ def direct_stream(device):
             return None
     if not hasattr(THREAD, "has_context"):
         make_context_current(device.index)
-    return device.index, torch.cuda.current_stream(device).cuda_stream
+    return device.index, torch.cuda.current_stream(device.index).cuda_stream
 
 
 THREAD = threading.local()

@@ -33,7 +33,7 @@ def tile_counters(tiles, device, known=None):
     fresh = functools.partial(torch.zeros, tiles + 1024, dtype=torch.int32, device=device)
     if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
         return fresh()
-    stream = (device.index, torch.cuda.current_stream(device).cuda_stream)
+    stream = (device.index, torch.cuda.current_stream(device.index).cuda_stream)
     counters = COUNTERS.setdefault(stream, [])
     if not counters or len(counters[-1]) < tiles:
         counters.append(fresh())
