@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.min_cut import VertexCut
@@ -61,13 +62,15 @@ class SaveOrRecomputePass(NamedPass):
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved, because they are small and take a
     pass over the rows to recompute; so are those of columns and blocks, such as the scales with
-    which the backward quantizes. Those of heads are not, because a tile holds whole heads.
-    Residual sums are saved even if the addends have fewer bytes (float32 sums of bfloat16 under
-    autocast): the backward begins with the last sum, and would have to recompute and keep all of
-    them. Only a budget permits that. Parts under activation checkpointing are recomputed, except
-    random numbers and values that the rest of the forward reads, which are saved. `save` and
-    `recompute` name values for which this is decided regardless of cost. `extents` ("B=8,T=2048")
-    gives the sizes of symbols, which count as 256 otherwise.
+    which the backward quantizes. Those of heads are not, because a tile holds whole heads. Residual
+    sums are saved even if the addends have fewer bytes (float32 sums of bfloat16 under autocast):
+    the backward begins with the last sum, and would have to recompute and keep all of them. Only a
+    budget permits that. So are the weights of products that the forward computes from parameters,
+    such as rows of length one: it stores them, no tile of the backward has their elements, and they
+    do not grow with the rows. A conversion alone is repeated. Parts under activation checkpointing
+    are recomputed, except random numbers and values that the rest of the forward reads, which are
+    saved. `save` and `recompute` name values for which this is decided regardless of cost.
+    `extents` ("B=8,T=2048") gives the sizes of symbols, which count as 256 otherwise.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
     `d_` and the name of a result.
@@ -183,9 +186,9 @@ class _Choice:
                 if op in self.forward and not is_there:
                     self._spell_out(op, rewriter)
         self.shapes = SymbolicShapes(self.joint.func)
-        self.residual_sums = residual_sums(
-            (op for op in self.joint.block.ops if op in self.forward), _is_light
-        )
+        forward = [op for op in self.joint.block.ops if op in self.forward]
+        self.residual_sums = residual_sums(forward, _is_light)
+        self.computed_weights = computed_weights(forward, _is_light)
 
     def _spell_out(self, norm: Norm, rewriter: FunctionRewriter) -> None:
         after = norm.next_op
@@ -220,12 +223,13 @@ class _Choice:
         )
 
     def _by_worth(self) -> list[set[Operation]]:
-        """Return the candidates for recomputation if memory is scarce: residual sums, then GEMMs
-        and attentions of the forward, by bytes saved per FLOP.
+        """Return the candidates for recomputation if memory is scarce: computed weights, residual
+        sums, then GEMMs and attentions of the forward, by bytes saved per FLOP.
         """
         ops = [op for op in self.joint.block.ops if op in self.forward and is_expensive(op)]
         worth = {op: self.size(op.results) / max(1, self._flops(op)) for op in ops}
-        return [self.residual_sums, *({op} for op in sorted(ops, key=lambda op: -worth[op]))]
+        by_worth = sorted(ops, key=lambda op: -worth[op])
+        return [self.computed_weights, self.residual_sums, *({op} for op in by_worth)]
 
     def _flops(self, op: Operation) -> int:
         inner = self.shapes.dims(op.operands[0])[-1:]
@@ -285,7 +289,8 @@ class _Choice:
             return True
         if isinstance(op, _ROW_STATISTICS):
             return is_of_small_groups(op)
-        return op not in self.forward or (_is_light(op) and op not in self.residual_sums)
+        is_stored = op in self.residual_sums or op in self.computed_weights
+        return op not in self.forward or (_is_light(op) and not is_stored)
 
     def _is_checkpointed(self, op: Operation | Block) -> bool:
         """Return whether `op` is in a checkpointed part and gives the same result again."""
@@ -369,6 +374,39 @@ def _gathers_rows(op: Operation) -> bool:
 def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
     """Return whether `op` is an RMSNorm over whole rows, which one statistic per row applies."""
     return isinstance(op, coda.RMSNormOp) and op.group is None
+
+
+def computed_weights(
+    forward: Iterable[Operation], is_light: Callable[[Operation], bool]
+) -> set[Operation]:
+    """Return the operators that compute operands of products from weights alone, but for those that
+    only convert or view one.
+
+    `forward` is in order; `is_light` says which operators could be computed again.
+    """
+    of_weights: dict[SSAValue, bool] = {}
+    """By what is computed from weights alone whether it has other numbers than a weight."""
+    found: set[Operation] = set()
+    for op in forward:
+        if isinstance(op, (*_LINEAR, coda.GroupedLinearMap)):
+            read = [_viewed(x) for x in op.operands if of_weights.get(x)]
+            found |= {x.owner for x in read if isinstance(x.owner, Operation) and is_light(x.owner)}
+        known = [x for x in op.operands if x in of_weights or is_weight(x)]
+        is_constant = isinstance(op, coda.ConstantOp)
+        if (known or is_constant) and len(known) == len(op.operands):
+            changes = not isinstance(op, (coda.CastOp, coda.ConstantOp, *_VIEWS))
+            changes |= any(of_weights.get(x, False) for x in known)
+            of_weights |= dict.fromkeys(op.results, changes)
+    return found
+
+
+_VIEWS = (coda.ReshapeOp, coda.SliceOp, coda.TransposeOp)
+
+
+def _viewed(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, _VIEWS):
+        value = value.owner.operands[0]
+    return value
 
 
 # Sums along a residual stream, of which computing one again takes all that came before it

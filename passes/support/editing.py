@@ -183,9 +183,7 @@ def is_left_to_readers(op: Operation) -> bool:
     if len(shape) < 2 or port_kind(shape, shape) != PortKind.TILE:
         return False
     tile = _scaled_tile(op, shape)
-    if tile is None or element_bytes(tile.type) > element_bytes(value.type):
-        return False
-    return isinstance(tile.owner, Block) or tile.has_more_than_one_use()
+    return tile is not None and (isinstance(tile.owner, Block) or tile.has_more_than_one_use())
 
 
 def is_of_numbers(op: Operation) -> bool:
@@ -216,21 +214,24 @@ def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     return [value for value in op.operands if is_per_element(value, domain)]
 
 
-_AFFINE = (coda.MulOp, coda.AddOp, coda.SubOp, coda.CastOp)
+_AFFINE = (coda.MulOp, coda.DivOp, coda.AddOp, coda.SubOp, coda.CastOp)
 
 
 def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:
-    """Return the stored tile that `op`, as the last of a few operators, scales, shifts or
-    rounds.
+    """Return the stored tile that `op`, as the last of a few operators, scales, shifts or rounds;
+    None if its elements have more bytes than those of `op`.
     """
+    bytes_of_result = element_bytes(op.results[0].type)
     tile: SSAValue | None = None
     for _ in range(MAX_RECOMPUTED):
         tiles = _tiles(op, domain) if isinstance(op, _AFFINE) else []
-        if len(tiles) != 1 or port_kind(shape_of(tiles[0]), domain) is None:
-            return tile if tile is not None and tile.has_more_than_one_use() else None
+        divides_by_tile = isinstance(op, coda.DivOp) and op.rhs in tiles
+        if len(tiles) != 1 or divides_by_tile or port_kind(shape_of(tiles[0]), domain) is None:
+            is_shared = tile is not None and tile.has_more_than_one_use()
+            return tile if is_shared and element_bytes(tile.type) <= bytes_of_result else None
         (tile,) = tiles
         if not isinstance(tile.owner, Operation) or not is_pointwise(tile.owner):
-            return tile
+            return tile if element_bytes(tile.type) <= bytes_of_result else None
         op = tile.owner
     return None
 

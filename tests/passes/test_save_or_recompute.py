@@ -67,6 +67,13 @@ def test_residual_sums_are_computed_again_for_a_budget_only():
     assert saved(stream, SaveOrRecomputePass(recompute=("r1", "r2", "r3"))) == {"g1", "g2", "g3"}
 
 
+def test_computed_weights_are_computed_again_for_a_budget_only():
+    """128 bytes of %u, which a product reads; the converted weight %n is never saved."""
+    computed = INPUTS[-2]
+    assert saved(computed, SaveOrRecomputePass()) == {"u"}
+    assert saved(computed, SaveOrRecomputePass(memory_budget=127)) == set()
+
+
 def test_budget_that_cannot_be_met():
     with collect_remarks() as remarks:
         saved(MLP, SaveOrRecomputePass(memory_budget=1, extents="B=2,T=3"))

@@ -541,3 +541,64 @@ func.func @needed_before(%x: tensor<?x16xf32>, %w: tensor<8x16xf32>, %u: tensor<
 // CHECK-NEXT:   %s = coda.softmax %r
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x16xf32>
 // CHECK-NEXT:     columns(%w : tensor<8x16xf32>) tile(%s : tensor<?x8xf32>, %r : tensor<?x8xf32>)
+
+// -----
+
+// Epilogues divide a stored tensor again instead of loading the quotient as well; not one of which it
+// is the divisor.
+
+func.func @quotients(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %r: tensor<?x16xbf16>, %c: tensor<?x1xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>) {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %q = coda.div %r, %c : (tensor<?x16xbf16>, tensor<?x1xbf16>) -> tensor<?x16xbf16>
+  %y = coda.add %z, %q : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %u = gemm.fused %y : tensor<?x16xbf16>
+    columns(%w : tensor<16x8xbf16>) kn
+      -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %v = gemm.fused %u : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %i = coda.div %c, %y : (tensor<?x1xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %p = coda.add %v, %q : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %o = coda.mul %p, %i : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %o, %i : tensor<?x16xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @quotients(
+// CHECK-NEXT:   %y, %i = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) tile(%r : tensor<?x16xbf16>) col(%c : tensor<?x1xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %r_1: f32, %c_1: f32):
+// CHECK-NEXT:       %q = arith.divf %r_1, %c_1 : f32
+// CHECK-NEXT:       %y_1 = arith.addf %acc, %q : f32
+// CHECK-NEXT:       %i_1 = arith.divf %c_1, %y_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1, %i_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %q = coda.div %r, %c : (tensor<?x16xbf16>, tensor<?x1xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %u = gemm.fused %y : tensor<?x16xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %o = gemm.fused %u : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) tile(%r : tensor<?x16xbf16>) col(%c : tensor<?x1xbf16>) tile(%i : tensor<?x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %r_1: f32, %c_1: f32, %i_1: f32):
+// CHECK-NEXT:       %q_1 = arith.divf %r_1, %c_1 : f32
+// CHECK-NEXT:       %p = arith.addf %acc, %q_1 : f32
+// CHECK-NEXT:       %o_1 = arith.mulf %p, %i_1 : f32
+// CHECK-NEXT:       gemm.yield %o_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %o, %i : tensor<?x16xbf16>, tensor<?x16xbf16>
+// CHECK-NEXT: }
