@@ -153,7 +153,6 @@ def _replace(op: Operation, new: Operation, kept: Sequence[int]) -> None:
         new.attributes[BUFFERS] = ArrayAttr([buffers.data[index] for index in kept])
     op.parent.insert_op_before(new, op)
     for index, result in zip(kept, new.results, strict=True):
-        result.name_hint = op.results[index].name_hint
         op.results[index].replace_all_uses_with(result)
     remove(op)
 

@@ -208,7 +208,6 @@ class AttentionSumOp(AttentionLike, ABC):
     def replace_own_results(self, other: Self) -> None:
         """Let `other` take over their uses."""
         for old, new in zip(self.own_results, other.own_results, strict=True):
-            new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
 
     @classmethod

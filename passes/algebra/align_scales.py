@@ -199,9 +199,7 @@ def _rewrite(
         if term not in done:
             join = insert.sub if term.is_negative else insert.add
             total = join(total, insert.cast(term.value, f32))
-    total = insert.cast(total, element_type_of(root.result))
-    total.name_hint = root.result.name_hint
-    root.result.replace_all_uses_with(total)
+    root.result.replace_all_uses_with(insert.cast(total, element_type_of(root.result)))
     erase_unused(root, rewriter)
 
 

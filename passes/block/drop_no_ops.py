@@ -45,8 +45,6 @@ class DropNoOpsPass(FunctionPass):
         for op in rewriter.ops:
             value = _simpler(op, rewriter)
             if value is not None:
-                if value.name_hint is None:
-                    value.name_hint = op.results[0].name_hint
                 op.results[0].replace_all_uses_with(value)
                 rewriter.order.erase(op)
 

@@ -73,9 +73,8 @@ def _rewrite(op: coda.SortOp, ends: SSAValue, rewriter: FunctionRewriter) -> Non
     (groups,) = shape_of(ends)
     ordered = coda.GroupOrderOp(op.x, groups=groups)
     rewriter.before(op).insert(ordered)
-    for old, new in ((op.ids, ordered.order), (ends, ordered.ends)):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
+    op.ids.replace_all_uses_with(ordered.order)
+    ends.replace_all_uses_with(ordered.ends)
     _erase_unused(ends.owner, rewriter)
 
 

@@ -132,7 +132,6 @@ def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None
     rewriter.before(op).insert(fused)
     fused.lse.name_hint = "lse"
     for old, new in zip(op.results, (*fused.outputs, fused.lse), strict=False):
-        new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
     rewriter.order.erase(op)
     return None
@@ -153,11 +152,9 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
     insert.insert(dkv)
     dq.moment.name_hint = "moment"
     for old, new in zip((op.dq, op.dk, op.dv), (*dq.outputs, *dkv.outputs), strict=True):
-        new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
     if op.d_sinks is not None and op.sinks is not None:
         d_sinks = _gradient_of_sinks(op.sinks, op.lse, dq.moment, insert)
-        d_sinks.name_hint = op.d_sinks.name_hint
         op.d_sinks.replace_all_uses_with(d_sinks)
     rewriter.order.erase(op)
     return None

@@ -148,6 +148,4 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         blocks=op.blocks if is_scaled else low_bits and low_bits.scheme,
     )
     fused.location = op.location
-    fused.outputs[0].name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(fused.outputs[0])
-    rewriter.order.replace(op, fused)
+    rewriter.order.substitute(op, fused)

@@ -107,7 +107,6 @@ def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None
         results=2,
     )
     joined.location = fuse_locations(op.location, *(reduce.location for reduce in sums))
-    joined.result.name_hint = op.result.name_hint
     rewriter.order.insert_before(joined, op)
     op.result.replace_all_uses_with(joined.result)
     rewriter.order.erase(op)

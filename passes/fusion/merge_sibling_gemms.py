@@ -172,10 +172,7 @@ def transpose_product(op: FusedOp, order: BlockOrder) -> FusedOp:
     segment.results = _transposed_results(segment.results)
     new = FusedOp(inputs, [segment], op.schedule, op.order, transposed=True)
     new.location = op.location
-    for old, output in zip(op.outputs, new.outputs, strict=True):
-        output.name_hint = old.name_hint
-        old.replace_all_uses_with(output)
-    order.replace(op, new)
+    order.substitute(op, new)
     return new
 
 

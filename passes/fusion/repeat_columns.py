@@ -84,7 +84,6 @@ def _repeat(op: Operation, reader: EpilogueOp, rewriter: FunctionRewriter) -> No
         for index in loaded:
             (argument,) = segment.port_args(index)
             value = _compute(op, segment, editor.builder(number, op.location))
-            value.name_hint = value.name_hint or argument.name_hint
             argument.replace_all_uses_with(value)
         for index in reversed(loaded):
             segment.remove_port(index)

@@ -133,7 +133,6 @@ class _Backward:
         """Replace the result of `op` by `value`, if they are equal without broadcasting."""
         (result,) = op.results
         if value.type == result.type:
-            value.name_hint = value.name_hint or result.name_hint
             result.replace_all_uses_with(value)
 
     def _drop_outputs(self, op: VjpOp) -> None:
@@ -152,7 +151,6 @@ class _Backward:
         assert block is not None
         block.insert_op_before(smaller, op)
         for old, new in zip(op.results, smaller.results, strict=True):
-            new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
 
     def _drop_results(self) -> None:

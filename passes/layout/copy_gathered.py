@@ -61,7 +61,6 @@ class CopiedRows:
             first = [self.index] if gemm is self.gemms[0] else []
             block.insert_ops_before([*first, *ops], gemm)
             for old, new in zip(gemm.results, ops[-1].results, strict=True):
-                new.name_hint = old.name_hint
                 old.replace_all_uses_with(new)
             gemm.detach()
             gemm.erase()

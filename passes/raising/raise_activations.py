@@ -58,9 +58,8 @@ def _match(op: coda.MulOp | coda.DivOp) -> Operation | None:
 
 def _replace(op: coda.MulOp | coda.DivOp, raised: Operation, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, f"raised to {raised.name}")
-    raised.location, raised.results[0].name_hint = op.location, op.result.name_hint
-    op.result.replace_all_uses_with(raised.results[0])
-    rewriter.order.replace(op, raised)
+    raised.location = op.location
+    rewriter.order.substitute(op, raised)
 
 
 def _sigmoid(op: coda.MulOp | coda.DivOp) -> Operation | None:

@@ -78,7 +78,6 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
         each.location = op.location
         rewriter.order.insert_before(each, op)
     for position, output in zip(taken, op.outputs, strict=True):
-        made.results[position].name_hint = output.name_hint
         output.replace_all_uses_with(made.results[position])
     rewriter.order.erase(op)
     return None

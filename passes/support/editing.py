@@ -379,7 +379,6 @@ class EpilogueEditor:
             for origin in origins:
                 output = next(outputs)
                 if origin is not None:
-                    output.name_hint = origin.name_hint
                     origin.replace_all_uses_with(output)
         self.order.replace(self.op, new)
         return new

@@ -50,7 +50,6 @@ class BlockOrder:
         `others`.
         """
         for before, after in zip([*old.results, *others], new.results, strict=True):
-            after.name_hint = before.name_hint
             before.replace_all_uses_with(after)
         self.replace(old, new)
 
@@ -62,7 +61,6 @@ class BlockOrder:
         """
         joined.location = fuse_locations(first.location, second.location)
         for old, new in zip(outputs, joined.results, strict=True):
-            new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
         self.replace(first, joined)
         self.erase(second)

@@ -120,7 +120,6 @@ def expose_dropout(block: Block) -> None:
             random=True,
         )
         call.location = op.location
-        call.outputs[0].name_hint = op.outputs[0].name_hint
         Rewriter.insert_op(call, InsertPoint.before(op))
         op.outputs[0].replace_all_uses_with(call.outputs[0])
         Rewriter.erase_op(op)
@@ -156,7 +155,7 @@ def expose_indices(block: Block) -> None:
         places = TensorType(i64, shape_of(values))
         call = CallOp(op.callee.data, op.inputs, op.arguments.data, [values.type, places])
         call.attributes.update(op.attributes)
-        call.location, call.outputs[0].name_hint = op.location, values.name_hint
+        call.location = op.location
         Rewriter.insert_op(call, InsertPoint.before(op))
         values.replace_all_uses_with(call.outputs[0])
         Rewriter.erase_op(op)
@@ -175,7 +174,6 @@ def expose_attention(block: Block) -> None:
         call = fused_attention_call(found)
         call.location = op.location
         name = op.results[0].name_hint
-        call.outputs[0].name_hint = name
         call.outputs[1].name_hint = f"{name}_lse" if name else "lse"
         Rewriter.insert_op(call, InsertPoint.before(op))
         op.results[0].replace_all_uses_with(call.outputs[0])
