@@ -13,11 +13,12 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.hints import isa
 
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, Segment
-from coda_ir.reduction.strategy import Edit, FunctionEditor, Strategy, remove
+from coda_ir.reduction.strategy import Edit, FunctionEditor, Strategy
 
 EpilogueOp: TypeAlias = FusedOp | MapOp
 
@@ -54,7 +55,7 @@ def _drop_scalar(op: Operation) -> bool:
             if stand_in is None:
                 return False
             result.replace_all_uses_with(stand_in)
-    remove(op)
+    Rewriter.erase_op(op)
     return True
 
 
@@ -144,17 +145,16 @@ def _without_results(op: EpilogueOp, dropped: set[int]) -> list[Segment]:
 
 def _replace(op: Operation, new: Operation, kept: Sequence[int]) -> None:
     """Replace `op` by `new`, which has its results `kept`."""
-    assert op.parent is not None
     new.location = op.location
     new.properties = {**op.properties, **new.properties}
     new.attributes = dict(op.attributes)
     buffers = op.attributes.get(BUFFERS)
     if isa(buffers, ArrayAttr) and len(buffers) == len(op.results):
         new.attributes[BUFFERS] = ArrayAttr([buffers.data[index] for index in kept])
-    op.parent.insert_op_before(new, op)
+    Rewriter.insert_op(new, InsertPoint.before(op))
     for index, result in zip(kept, new.results, strict=True):
         op.results[index].replace_all_uses_with(result)
-    remove(op)
+    Rewriter.erase_op(op)
 
 
 class DropEpiloguePorts(Strategy):

@@ -21,7 +21,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.hints import isa
 
-from coda_ir.reduction.strategy import Edit, FunctionEditor, Strategy, remove
+from coda_ir.reduction.strategy import Edit, FunctionEditor, Strategy
 
 
 class DropFunctions(Strategy):
@@ -36,7 +36,7 @@ class DropFunctions(Strategy):
         return [partial(self._drop, op) for op in self.module.ops]
 
     def _drop(self, op: Operation) -> bool:
-        remove(op)
+        Rewriter.erase_op(op)
         return True
 
     def finish(self) -> None:
@@ -99,7 +99,7 @@ def _forward(op: Operation) -> bool:
     for result, stand_in in zip(op.results, stand_ins, strict=True):
         if result is not stand_in:
             result.replace_all_uses_with(stand_in)
-    remove(op)
+    Rewriter.erase_op(op)
     return True
 
 

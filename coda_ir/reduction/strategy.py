@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.rewriter import Rewriter
 
 from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
@@ -118,7 +119,7 @@ class FunctionEditor:
         for result in op.results:
             self.replace_by_argument(result)
         operands = list(op.operands)
-        remove(op)
+        Rewriter.erase_op(op)
         self._orphans |= dict.fromkeys(value for value in operands if not value.uses)
         return True
 
@@ -154,12 +155,6 @@ class FunctionEditor:
         if not isinstance(value.type, TensorType):
             return NO_ATTRIBUTES
         return DictionaryAttr({"coda.dims": dims_attribute(self._shapes.dims(value))})
-
-
-def remove(op: Operation) -> None:
-    """Remove an operator whose results have no uses from its block."""
-    op.detach()
-    op.erase()
 
 
 def _entries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[DictionaryAttr]:

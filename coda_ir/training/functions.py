@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.rewriter import Rewriter
 
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.arguments import Signature, TensorSpec
@@ -360,6 +361,5 @@ def _only(module: ModuleOp, *names: str) -> ModuleOp:
     copy = module.clone()
     for name, func in functions_of(copy).items():
         if name not in names:
-            func.detach()
-            func.erase()
+            Rewriter.erase_op(func)
     return copy

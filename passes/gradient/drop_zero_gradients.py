@@ -7,6 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.traits import is_side_effect_free
 
 from coda_ir.dialects import coda
@@ -147,11 +148,7 @@ class _Backward:
             wrt=op.differentiated,
         )
         smaller.location = op.location
-        block = op.parent_block()
-        assert block is not None
-        block.insert_op_before(smaller, op)
-        for old, new in zip(op.results, smaller.results, strict=True):
-            old.replace_all_uses_with(new)
+        Rewriter.replace_op(op, smaller)
 
     def _drop_results(self) -> None:
         returned = self.func.body.block.last_op

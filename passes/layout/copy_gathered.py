@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FusedOp, Port, PortKind, Segment
@@ -56,14 +57,11 @@ class CopiedRows:
     def insert(self) -> None:
         """Insert the copy before the first GEMM, and replace all GEMMs by those that read it."""
         for gemm, ops in zip(self.gemms, self.parts, strict=True):
-            block = gemm.parent
-            assert block is not None, "the GEMM stands in a block"
             first = [self.index] if gemm is self.gemms[0] else []
-            block.insert_ops_before([*first, *ops], gemm)
+            Rewriter.insert_op([*first, *ops], InsertPoint.before(gemm))
             for old, new in zip(gemm.results, ops[-1].results, strict=True):
                 old.replace_all_uses_with(new)
-            gemm.detach()
-            gemm.erase()
+            Rewriter.erase_op(gemm)
 
     def discard(self) -> None:
         """Erase the detached operators."""

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.weights import WEIGHT, is_weight
@@ -209,15 +210,13 @@ def _copy_views(block: Block, levels: Levels) -> None:
             _copy(op, outside, level + 1, levels)
         if not op.results[0].uses.get_length():
             del levels[op]
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _copy(op: Operation, readers: set[int], level: int, levels: Levels) -> None:
     """Copy an operator to `level`, for its readers at the levels `readers`."""
-    copy, block = op.clone(), op.parent_block()
-    assert block is not None
-    block.insert_ops_after([copy], op)
+    copy = op.clone()
+    Rewriter.insert_op(copy, InsertPoint.after(op))
     levels[copy] = level
     op.results[0].replace_uses_with_if(
         copy.results[0], lambda use: levels[use.operation] in readers
@@ -246,8 +245,7 @@ def _put_in_order(
 ) -> None:
     """Erase the operators that moved to programs, and order the rest by level."""
     for op in reversed([op for plan in plans for op in plan.ops]):
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
     rest = list(block.ops)
     for op in rest:
         op.detach()

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from xdsl.dialects.arith import ExtFOp, TruncFOp
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
 from coda_ir.dialects.gemm import (
@@ -179,13 +180,11 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
     parts = _by_library(op, segments) if by == "library" else _by_kernel(op, segments)
     for each in parts.ops:
         each.location = op.location
-    assert op.parent is not None, "the GEMM stands in a block"
-    op.parent.insert_ops_before(parts.ops, op)
+    Rewriter.insert_op(parts.ops, InsertPoint.before(op))
     for old, result in zip(op.outputs, parts.results, strict=True):
         result.name_hint = old.name_hint
         old.replace_all_uses_with(result)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
     return parts
 
 

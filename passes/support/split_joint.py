@@ -7,6 +7,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, VjpOp
@@ -50,11 +51,7 @@ def split(
     entries = [joint.result_entry(offset + i) for i in range(len(joint.argument_gradients))]
     backward_op = backward.build(joint.argument_gradients, entries)
 
-    block = joint.func.parent_block()
-    assert block is not None
-    block.insert_ops_before([forward_op, backward_op], joint.func)
-    joint.func.detach()
-    joint.func.erase()
+    Rewriter.replace_op(joint.func, [forward_op, backward_op])
     return forward_op, backward_op
 
 
@@ -193,10 +190,8 @@ class _FunctionCopy:
     def _copy(self, op: Operation) -> None:
         known = {operand: self.values[self._source(operand)] for operand in op.operands}
         copy = op.clone(known)
-        copy.location = op.location
         self.block.add_op(copy)
         for old, new in zip(op.results, copy.results, strict=True):
-            new.name_hint = old.name_hint
             # What is an argument stays one, where another result of the operator is needed.
             self.values.setdefault(old, new)
 
