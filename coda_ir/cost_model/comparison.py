@@ -137,6 +137,7 @@ class _Cost:
 
     def add_lowered(self, func: FuncOp, programs: Mapping[str, FuncOp]) -> None:
         """Add a function of the scheduled level: a program, or a graph that calls programs."""
+        self._add_fixed_order(func)
         if any(isinstance(op, CallOp) for op in func.body.block.ops):
             self.add_graph(func, programs)
             return
@@ -158,6 +159,13 @@ class _Cost:
             elif isinstance(op, coda.TransposeOp):
                 self._add_copy(op, times, HOST.call)
             self.host += _launching(op)
+
+    def _add_fixed_order(self, func: FuncOp) -> None:
+        """Add what calls of PyTorch take longer that give the same bits in every run."""
+        times = OperatorTimes.of(func, self.device)
+        longer = [us for op in func.body.block.ops if (us := times.fixed_order_us(op))]
+        self.gpu += sum(longer)
+        self.host += HOST.embedding_gradient * len(longer)
 
     def _add_copy(self, op: coda.TransposeOp, times: OperatorTimes, host: float) -> None:
         if is_copied(op, times.shapes, times.sizes):

@@ -7,7 +7,14 @@ import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.comparison import Comparison, compare, connected, spelled_attention_us
 from coda_ir.cost_model.copies import COPY_EFFICIENCY
-from coda_ir.cost_model.operator_times import KERNEL_US, MEMORY_EFFICIENCY, LibraryGemm, traffic
+from coda_ir.cost_model.operator_times import (
+    KERNEL_US,
+    MEMORY_EFFICIENCY,
+    SORTED_US,
+    LibraryGemm,
+    OperatorTimes,
+    traffic,
+)
 from coda_ir.dialects import coda
 from coda_ir.functions import functions_of
 from coda_ir.lowering import Lowering
@@ -257,6 +264,56 @@ def test_masked_attention_that_pytorch_keeps(type: str, attention: str, *, is_le
 
 def test_a_call_of_masked_attention_counts_as_the_operator():
     assert comparison_of(CALLED).masked == spelled_attention_us(8 * 4 * 128 * 128, 64)
+
+
+ADDED = (
+    "func.func @f(%x: tensor<8x64xbf16>, %i: tensor<SIZEx64xi64>, %s: tensor<SIZEx64xbf16>, "
+    "%w: tensor<64x64xbf16> {coda.weight}) -> (tensor<8x64xbf16>, tensor<8x64xbf16>) {\n"
+    "%y = coda.linear %x, %w : (tensor<8x64xbf16>, tensor<64x64xbf16>) -> tensor<8x64xbf16>\n"
+    '%a = torch.call "aten.CALL"(%x, %i, %s) {arguments = "{0}, 0, {1}, {2}"} : '
+    "(tensor<8x64xbf16>, tensor<SIZEx64xi64>, tensor<SIZEx64xbf16>) -> tensor<8x64xbf16>\n"
+    "func.return %y, %a : tensor<8x64xbf16>, tensor<8x64xbf16>\n}"
+)
+
+
+def test_sums_at_indices_are_sorted_in_programs_only():
+    """`scatter` without a sum gives the same bits anyway."""
+
+    def found(call: str, size: int) -> Comparison:
+        return comparison_of(ADDED.replace("CALL", call).replace("SIZE", str(size)))
+
+    size = 2**16
+    added, put = (found(call, size) for call in ("scatter_add.default", "scatter.src"))
+    assert added.fused - put.fused == pytest.approx(SORTED_US * size * 64, rel=0.05)
+    assert added.apart == put.apart
+
+
+GRADIENT = """
+func.func @f(%q: tensor<Bx512x1024xbf16>, %l: tensor<Bx16x512xf32>, %m: tensor<512x512xbf16>)
+    -> tensor<Bx512x1024xbf16> {
+  %dq, %dk, %dvDM = coda.attention_grad %q, %q, %l, %q, %q, %q mask(%m : tensor<512x512xbf16>)
+    {head_dim = 64 : i64, causal = false} : (tensor<Bx512x1024xbf16>, tensor<Bx512x1024xbf16>,
+    tensor<Bx16x512xf32>, tensor<Bx512x1024xbf16>, tensor<Bx512x1024xbf16>, tensor<Bx512x1024xbf16>)
+    -> (tensor<Bx512x1024xbf16>, tensor<Bx512x1024xbf16>, tensor<Bx512x1024xbf16>OF)
+  func.return %dq : tensor<Bx512x1024xbf16>
+}
+"""
+
+
+def test_gradients_of_masks_in_a_fixed_order_leave_processors_idle():
+    """A block of threads for each head; a mask that wants no gradient has kernels of its own."""
+
+    def longer(batch: int, name: str, type: str) -> float:
+        text = GRADIENT.replace("Bx", f"{batch}x").replace("DM", name).replace("OF", type)
+        module = coda_ir.parse(text)
+        (func,) = functions_of(module).values()
+        (op,) = (op for op in func.body.block.ops if isinstance(op, coda.AttentionGradOp))
+        return OperatorTimes.of(func, SM_90).fixed_order_us(op)
+
+    wanted = ", %dm", " mask tensor<512x512xbf16>"
+    handled = longer(16, *wanted)
+    assert 0 < handled < longer(4, *wanted) < longer(2, *wanted)
+    assert longer(2, "", "") == 0
 
 
 def test_symbols_have_one_size_in_all_estimates():

@@ -19,6 +19,7 @@ from coda_ir.dialects.coda import (
     AttentionOp,
     BarrierOp,
     ConcatOp,
+    CumsumOp,
     EmbeddingOp,
     LibraryCallOp,
     ReshapeOp,
@@ -108,6 +109,18 @@ def call_library(host: HostProgram, op: Operation) -> None:
             host.assign_all(op.results, call, hint=hint)
 
 
+def _cumsum(host: HostProgram, op: Operation) -> None:
+    """Emit a running sum along the last dimension: along another one, PyTorch's kernel adds up the
+    elements of a column one after the other, with a thread for each column.
+    """
+    assert isinstance(op, CumsumOp)
+    x, dim = host.variable(op.x), op.dim.value.data
+    turned = f".transpose({dim}, -1)" if dim != len(shape_of(op.x)) - 1 else ""
+    with repeatable(host, op):
+        call = f"torch.cumsum({x}{turned}, -1){turned}"
+        host.assign(op.result, call, is_dense=False, hint="cumsum")
+
+
 def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAttention) -> None:
     kernel = kernel_of(
         host,
@@ -194,6 +207,7 @@ def _shift(host: HostProgram, op: Operation) -> None:
 WRITERS: Mapping[type, Writer] = {
     AttentionOp: _attention,
     EmbeddingOp: _embedding,
+    CumsumOp: _cumsum,
     LibraryCallOp: call_library,
     CallOp: _call_torch,
     ConcatOp: _concat,

@@ -294,9 +294,9 @@ def _with_reduced(call: Call, value: SSAValue, x: SSAValue, first: int = 1) -> S
 
 def _cumsum(call: Call, dy: SSAValue) -> None:
     """Differentiate a running sum: sum from the other end."""
-    x, dim = call.op.inputs[0], str(call.literal(1, "dim", 0))
+    x, dim = call.op.inputs[0], call.literal(1, "dim", 0) % max(1, len(shape_of(dy)))
     value = call.like("aten.flip.default", dy, f"[{dim}]", of=dy)
-    value = call.like("aten.cumsum.default", value, dim, of=dy)
+    value = call.adjoint.insert(coda.CumsumOp(value, dim=dim))
     call.adjoint.give(x, call.like("aten.flip.default", value, f"[{dim}]", of=dy))
 
 

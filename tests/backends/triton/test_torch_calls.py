@@ -47,6 +47,27 @@ def test_program(rows: int):
         torch.testing.assert_close(result.double(), exact, rtol=1e-4, atol=1e-4)
 
 
+RUNNING_SUMS = """
+func.func @f(%x: tensor<2x5x3x8xf32> {coda.name = "x"}, %w: tensor<8x8xf32> {coda.name = "w"})
+    -> tensor<2x5x3x8xf32> {
+  %s = coda.cumsum %x {dim = DIM : i64} : (tensor<2x5x3x8xf32>) -> tensor<2x5x3x8xf32>
+  %y = coda.linear %s, %w : (tensor<2x5x3x8xf32>, tensor<8x8xf32>) -> tensor<2x5x3x8xf32>
+  func.return %y : tensor<2x5x3x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("dim", "turned"), [(1, ".transpose(1, -1)"), (3, "")])
+def test_running_sums_are_scans_of_rows(dim: int, turned: str):
+    """PyTorch adds up the elements of a column one after the other."""
+    compiled = coda_ir.compile(parse_mlir(RUNNING_SUMS.replace("DIM", str(dim))), device="cpu")
+    x, w = torch.randn(2, 5, 3, 8), torch.randn(8, 8)
+    exact = x.double().cumsum(dim) @ w.double().T
+    torch.testing.assert_close(compiled(x, w).double(), exact, rtol=1e-4, atol=1e-4)
+    assert turned in compiled.source
+    assert (".transpose(" in compiled.source) == bool(turned)
+
+
 def test_a_dimension_that_nothing_tells():
     text = PROGRAM.replace('"M, dtype', '"N, dtype').replace('coda.dims = ["M"]', "a")
     with pytest.raises(CodaError, match="the arguments do not determine the extent N"):
