@@ -6,7 +6,7 @@ The IR writes every symbol as `?`; the names are in the metadata of the function
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from math import prod
 from typing import cast
@@ -122,7 +122,7 @@ class SymbolicShapes:
     def __init__(self, func: FuncOp):
         self._dims: dict[SSAValue, Dims] = {}
         self._fresh = Counter[str]()
-        self._taken = _declared_symbols(func)
+        self._taken = declared_symbols([*(func.arg_attrs or ()), *(func.res_attrs or ())])
         self.usual_tiles = dict[str, int]()
         """How many tiles of the usual size there are, by symbols that no schedule states."""
         self._arguments = func.args
@@ -311,8 +311,6 @@ def _more_precise(declared: Sequence[Dims], inferred: Sequence[Dims]) -> list[Di
     ]
 
 
-def _declared_symbols(func: FuncOp) -> set[str]:
-    symbols: set[str] = set()
-    for entry in (*(func.arg_attrs or ()), *(func.res_attrs or ())):
-        symbols.update(dim for dim in declared_dims(entry) or () if isinstance(dim, str))
-    return symbols
+def declared_symbols(entries: Iterable[DictionaryAttr]) -> set[str]:
+    """Return the symbols that the metadata of arguments or results declares."""
+    return {dim for entry in entries for dim in declared_dims(entry) or () if isinstance(dim, str)}

@@ -25,7 +25,7 @@ from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, is_wide_partial, n
 from coda_ir.dialects.torch import CallOp as TorchCallOp, VjpOp
 from coda_ir.functions import find_entry
 from coda_ir.shape_rules import UNKNOWN
-from coda_ir.signatures import signature_of, stated_dtype
+from coda_ir.signatures import entry_of, signature_of, stated_dtype
 from coda_ir.storage import last_uses
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
@@ -141,11 +141,10 @@ def check_arguments(func_op: FuncOp, args: Tensors) -> dict[str, int]:
             "pass one tensor per parameter, in order",
         )
     symbols: dict[str, int] = {}
-    entries = func_op.arg_attrs.data if func_op.arg_attrs else ()
     for index, (parameter, tensor) in enumerate(zip(func_op.args, args, strict=True)):
         what = f"argument {index} ({parameter.name_hint or '?'}) of {name}"
         _check_tensor(what, parameter, tensor)
-        declared = declared_dims(entries[index]) if index < len(entries) else None
+        declared = declared_dims(entry_of(func_op.arg_attrs, index))
         if declared is not None:
             _bind(what, declared, tensor.shape, symbols)
     return symbols

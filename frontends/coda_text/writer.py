@@ -28,7 +28,7 @@ from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.frontends.coda_text.program import RESERVED
 from coda_ir.remarks import format_location, module_name, source_position
 from coda_ir.signatures import entry_name, entry_of
-from coda_ir.symbolic_shapes import SymbolicShapes, declared_dims
+from coda_ir.symbolic_shapes import SymbolicShapes, declared_symbols
 
 KEYWORDS = frozenset({"import", "const", "fn", "epilogue", "return", "weight"})
 
@@ -218,7 +218,7 @@ class FunctionWriter:
         self._lines: list[str] = []
         self._module: str | None = None
         self.written: list[Operation] = []
-        self._symbols = _symbols(func)
+        self._symbols = declared_symbols(func.arg_attrs or ())
         entries = (entry_of(func.arg_attrs, index) for index in range(len(func.args)))
         named = [entry_name(entry) or f"arg{index}" for index, entry in enumerate(entries)]
         short = short_names(named, self._symbols)
@@ -421,12 +421,6 @@ def _own_name(op: Operation) -> str | None:
     if position is None or not position[0].endswith(".coda") or not op.results:
         return None
     return op.results[0].name_hint
-
-
-def _symbols(func: FuncOp) -> set[str]:
-    """Return the symbols that the parameters declare."""
-    entries = func.arg_attrs.data if func.arg_attrs else ()
-    return {dim for entry in entries for dim in declared_dims(entry) or () if isinstance(dim, str)}
 
 
 def _place(op: Operation) -> str:

@@ -32,7 +32,7 @@ from coda_ir.passes.gradient.derivatives.activity import (
     obstacles,
 )
 from coda_ir.passes.support.function_pass import NamedPass
-from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, SUFFIX, entry_name
+from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, SUFFIX, entry_name, entry_of
 from coda_ir.passes.support.legality import name_of
 from coda_ir.remarks import Remark, emit_remark, format_location
 from coda_ir.storage import OWN
@@ -274,8 +274,7 @@ def _entries(
     entries: list[DictionaryAttr] = []
     taken: set[str] = set()
     for index, _ in enumerate(values):
-        known = stated is not None and index < len(stated.data)
-        entry = stated.data[index] if stated is not None and known else DictionaryAttr({})
+        entry = entry_of(stated, index)
         name = entry_name(entry) or f"{prefix}{index}"
         if name in taken:
             name = f"{prefix}{index}"
