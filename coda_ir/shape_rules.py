@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -84,7 +84,8 @@ def _quotient(dims: Dims, divisor: int) -> Dim:
     return "*".join(factors) if symbols else quotient
 
 
-Rule: TypeAlias = Callable[[Operation, list[Dims]], Sequence[Dims]]
+Rule: TypeAlias = Callable[[Any, list[Dims]], Sequence[Dims]]
+"""For an operator of the class that it is for."""
 
 
 def _like_first(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -95,18 +96,15 @@ def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1 : 1 + len(op.results)]
 
 
-def _reshape(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, coda.ReshapeOp)
+def _reshape(op: coda.ReshapeOp, operands: list[Dims]) -> Sequence[Dims]:
     return [reshape_dims(operands[0], shape_of(op.result))]
 
 
-def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, coda.PositionsOp)
+def _positions(op: coda.PositionsOp, operands: list[Dims]) -> Sequence[Dims]:
     return [shape_of(op.result) if op.dim is None else (operands[0][op.dim.value.data],)]
 
 
-def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, coda.PadOp)
+def _pad(op: coda.PadOp, operands: list[Dims]) -> Sequence[Dims]:
     dim, extent = op.dim.value.data, UNKNOWN
     if op.like is not None:
         extent = operands[1][dim]
@@ -115,13 +113,11 @@ def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(*operands[0][:dim], extent, *operands[0][dim + 1 :])]
 
 
-def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, coda.EmbeddingGradOp)
+def _embedding_grad(op: coda.EmbeddingGradOp, operands: list[Dims]) -> Sequence[Dims]:
     return [(UNKNOWN if op.like is None else operands[2][0], operands[1][-1])]
 
 
-def _attention(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, coda.AttentionOp)
+def _attention(op: coda.AttentionOp, operands: list[Dims]) -> Sequence[Dims]:
     *batch, queries, columns = operands[0]
     if op.value_dim is not None:
         columns = op.result_shape[-1]
@@ -130,17 +126,15 @@ def _attention(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return results[: len(op.results)]
 
 
-def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, coda.AttentionGradOp)
+def _attention_grad(op: coda.AttentionGradOp, operands: list[Dims]) -> Sequence[Dims]:
     of = dict(zip(op.operands, operands, strict=True))
     added = [(op.sinks, op.d_sinks), (op.mask, op.d_mask)]
     sources = [op.q, op.k, op.v, *(x for x, result in added if x and result)]
     return [of[source] for source in sources]
 
 
-def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+def _call(op: CallOp, operands: list[Dims]) -> Sequence[Dims]:
     """Return the dims of derivatives and attention; other calls state theirs."""
-    assert isinstance(op, CallOp)
     if op.callee.data == CONVOLUTION_GRAD:
         _, x, weight = operands
         dims = (x, weight, weight[:1])
@@ -151,13 +145,11 @@ def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1:] if op.callee.data == FUSED_ATTENTION_GRAD else []
 
 
-def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, VjpOp)
+def _vjp(op: VjpOp, operands: list[Dims]) -> Sequence[Dims]:
     return [operands[number] for number in op.differentiated]
 
 
-def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, gemm.FusedOp)
+def _fused(op: gemm.FusedOp, operands: list[Dims]) -> Sequence[Dims]:
     of = dict(zip(op.operands, operands, strict=True))
     rows = _rows_of_product(op, of)
     row_tile = op.schedule.block_m.data if op.schedule else None
@@ -175,16 +167,14 @@ def _rows_of_product(op: gemm.FusedOp | gemm.LibraryOp, of: Mapping[SSAValue, Di
     return (*(() if op.groups is None else of[op.groups]), of[op.x][-1])
 
 
-def _library(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, gemm.LibraryOp)
+def _library(op: gemm.LibraryOp, operands: list[Dims]) -> Sequence[Dims]:
     rows = _rows_of_product(op, dict(zip(op.operands, operands, strict=True)))
     weight = operands[len(op.inputs)]
     columns = weight[-2 if op.layout.data == gemm.Layout.NK else -1]
     return [(columns, *rows) if op.is_stored_transposed else (*rows, columns)]
 
 
-def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, gemm.MapOp)
+def _map(op: gemm.MapOp, operands: list[Dims]) -> Sequence[Dims]:
     segment = op.segment()
     rank = len(segment.domain or ())
     pairs = list(zip(segment.ports, operands, strict=True))
@@ -202,8 +192,7 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return _results(segment, tuple(rows), columns, COLUMN_TILES)
 
 
-def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, gemm.AttentionSumOp)
+def _attention_sums(op: gemm.AttentionSumOp, operands: list[Dims]) -> Sequence[Dims]:
     of = dict(zip(op.operands, operands, strict=True))
     *batch, queries, _ = of[op.q]
     of_queries = (batch[0] if batch else 1, op.heads, queries)
@@ -289,17 +278,15 @@ def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
     return -(-extent // tile)
 
 
-def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+def _finalize(op: gemm.FinalizeOp, operands: list[Dims]) -> Sequence[Dims]:
     """Return the dims of a finalize: by row, (..., tiles) becomes (..., 1) or (...); by column,
     (..., tiles, N) becomes (..., N).
     """
-    assert isinstance(op, gemm.FinalizeOp)
     kept = gemm.kept_dims(operands[0], op.axis.data)
     return [kept if len(shape_of(result)) == len(kept) else (*kept, 1) for result in op.results]
 
 
-def _pack_weight(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, gemm.PackWeightOp)
+def _pack_weight(op: gemm.PackWeightOp, operands: list[Dims]) -> Sequence[Dims]:
     return [(operands[0][0 if op.layout.data == gemm.Layout.NK else 1],)]
 
 

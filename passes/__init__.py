@@ -3,126 +3,59 @@
 Each folder is a family, whose docstring says what it does and in what order its passes run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 
 from xdsl.passes import ModulePass
 
-FAMILIES: dict[str, dict[str, str]] = {
-    "pipelines": {
-        "coda-to-gemm": "CodaToGemmPass",
-        "differentiate": "DifferentiatePass",
-        "lower-leftovers": "LowerLeftoversPass",
-        "lower-to": "LowerToPass",
-        "torch-to-coda": "TorchToCodaPass",
-    },
-    "raising": {
-        "group-head-norms": "GroupHeadNormsPass",
-        "raise-activations": "RaiseActivationsPass",
-        "raise-attention": "RaiseAttentionPass",
-        "raise-batch-norm": "RaiseBatchNormPass",
-        "raise-convolution": "RaiseConvolutionPass",
-        "raise-depthwise-convolution": "RaiseDepthwiseConvolutionPass",
-        "raise-elementwise": "RaiseElementwisePass",
-        "raise-group-biases": "RaiseGroupBiasesPass",
-        "raise-library-calls": "RaiseLibraryCallsPass",
-        "raise-linear": "RaiseLinearPass",
-        "raise-rms-norm": "RaiseRMSNormPass",
-        "raise-rope": "RaiseRopePass",
-    },
-    "block": {
-        "cancel-transposes": "CancelTransposesPass",
-        "canonicalize": "CanonicalizePass",
-        "convert-float64-to-torch": "ConvertFloat64ToTorchPass",
-        "drop-barriers": "DropBarriersPass",
-        "drop-detach": "DropDetachPass",
-        "drop-hidden-queries": "DropHiddenQueriesPass",
-        "drop-no-ops": "DropNoOpsPass",
-        "drop-unused-results": "DropUnusedResultsPass",
-        "expand-quantized-linear": "ExpandQuantizedLinearPass",
-        "flatten-groups": "FlattenGroupsPass",
-        "order-groups": "OrderGroupsPass",
-        "pad-rows": "PadRowsPass",
-        "set-numerics": "SetNumericsPass",
-        "share-key-heads": "ShareKeyHeadsPass",
-        "skip-zero-rows": "SkipZeroRowsPass",
-        "split-bias": "SplitBiasPass",
-        "split-concatenation": "SplitConcatenationPass",
-        "split-packed-linear": "SplitPackedLinearPass",
-        "split-queries": "SplitQueriesPass",
-        "unroll-sums": "UnrollSumsPass",
-    },
-    "algebra": {
-        "absorb-modulation": "AbsorbModulationPass",
-        "align-scales": "AlignScalesPass",
-        "defer-layer-norm": "DeferLayerNormPass",
-        "defer-rms-norm": "DeferRMSNormPass",
-        "move-scales": "MoveScalesPass",
-        "place-column-scale": "PlaceColumnScalePass",
-        "read-narrow-weights": "ReadNarrowWeightsPass",
-        "split-group-norm": "SplitGroupNormPass",
-    },
-    "fusion": {
-        "convert-attention-to-gemm": "ConvertAttentionToGemmPass",
-        "convert-linear-to-gemm": "ConvertLinearToGemmPass",
-        "fuse-attention": "FuseAttentionPass",
-        "fuse-cross-entropy": "FuseCrossEntropyPass",
-        "fuse-embedding": "FuseEmbeddingPass",
-        "fuse-finalize": "FuseFinalizePass",
-        "fuse-gather": "FuseGatherPass",
-        "fuse-groups": "FuseGroupsPass",
-        "fuse-pointwise": "FusePointwisePass",
-        "fuse-qk-norm": "FuseQkNormPass",
-        "fuse-scatter": "FuseScatterPass",
-        "join-pointwise": "JoinPointwisePass",
-        "merge-gemm-sums": "MergeGemmSumsPass",
-        "merge-sibling-gemms": "MergeSiblingGemmsPass",
-        "outline-pointwise": "OutlinePointwisePass",
-        "outline-rope": "OutlineRopePass",
-        "pair-glu": "PairGluPass",
-        "pair-rope": "PairRopePass",
-        "reduce-columns": "ReduceColumnsPass",
-        "repeat-columns": "RepeatColumnsPass",
-        "report-unfused": "ReportUnfusedPass",
-        "split-reductions": "SplitReductionsPass",
-    },
-    "gradient": {
-        "accumulate-gradients": "AccumulateGradientsPass",
-        "derive-gradient": "DeriveGradientPass",
-        "drop-zero-gradients": "DropZeroGradientsPass",
-        "move-norm-gradient-sums": "MoveNormGradientSumsPass",
-        "save-or-recompute": "SaveOrRecomputePass",
-        "scale-rows-first": "ScaleRowsFirstPass",
-        "stream-logits": "StreamLogitsPass",
-    },
-    "layout": {
-        "absorb-finalize": "AbsorbFinalizePass",
-        "accumulate-in-place": "AccumulateInPlacePass",
-        "leave-plain-gemms": "LeavePlainGemmsPass",
-        "outline-programs": "OutlineProgramsPass",
-        "overlap-launches": "OverlapLaunchesPass",
-        "own-results": "OwnResultsPass",
-        "place-parts": "PlacePartsPass",
-        "plan-buffers": "PlanBuffersPass",
-        "schedule": "SchedulePass",
-        "state-reduction-order": "StateReductionOrderPass",
-        "unfuse-gemms": "UnfuseGemmsPass",
-    },
+FAMILIES: Mapping[str, str] = {
+    "pipelines": "coda-to-gemm differentiate lower-leftovers lower-to torch-to-coda",
+    "raising": """
+        group-head-norms raise-activations raise-attention raise-batch-norm
+        raise-convolution raise-depthwise-convolution raise-elementwise raise-group-biases
+        raise-library-calls raise-linear raise-rms-norm raise-rope
+    """,
+    "block": """
+        cancel-transposes canonicalize convert-float64-to-torch drop-barriers drop-detach
+        drop-hidden-queries drop-no-ops drop-unused-results expand-quantized-linear
+        flatten-groups order-groups pad-rows set-numerics share-key-heads skip-zero-rows
+        split-bias split-concatenation split-packed-linear split-queries unroll-sums
+    """,
+    "algebra": """
+        absorb-modulation align-scales defer-layer-norm defer-rms-norm move-scales
+        place-column-scale read-narrow-weights split-group-norm
+    """,
+    "fusion": """
+        convert-attention-to-gemm convert-linear-to-gemm fuse-attention fuse-cross-entropy
+        fuse-embedding fuse-finalize fuse-gather fuse-groups fuse-pointwise fuse-qk-norm
+        fuse-scatter join-pointwise merge-gemm-sums merge-sibling-gemms outline-pointwise
+        outline-rope pair-glu pair-rope reduce-columns repeat-columns report-unfused
+        split-reductions
+    """,
+    "gradient": """
+        accumulate-gradients derive-gradient drop-zero-gradients move-norm-gradient-sums
+        save-or-recompute scale-rows-first stream-logits
+    """,
+    "layout": """
+        absorb-finalize accumulate-in-place leave-plain-gemms outline-programs
+        overlap-launches own-results place-parts plan-buffers schedule state-reduction-order
+        unfuse-gemms
+    """,
 }
+"""The names of the passes of each folder."""
 
 
 def get_all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """Map each pass name to a function that imports the pass when it is needed."""
     return {
-        name: _loader(family, name, class_name)
-        for family, passes in FAMILIES.items()
-        for name, class_name in passes.items()
+        name: partial(_load, family, name)
+        for family, names in FAMILIES.items()
+        for name in names.split()
     }
 
 
-def _loader(family: str, name: str, class_name: str) -> Callable[[], type[ModulePass]]:
-    def load() -> type[ModulePass]:
-        module = import_module(f"{__name__}.{family}.{name.replace('-', '_')}")
-        return getattr(module, class_name)
-
-    return load
+def _load(family: str, name: str) -> type[ModulePass]:
+    """Return the class with the name of a pass in its module."""
+    module = import_module(f"{__name__}.{family}.{name.replace('-', '_')}")
+    return next(each for each in vars(module).values() if getattr(each, "name", None) == name)

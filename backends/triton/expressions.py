@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf, isnan
+from typing import Any
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, IntegerAttr, IntegerType, i1
@@ -44,7 +45,7 @@ class Expression:
         return call("tl.full", "()", self.text, _dtype(type))
 
 
-Writer = Callable[[Operation, Sequence[Expression], set[str]], Expression]
+Writer = Callable[[Any, Sequence[Expression], set[str]], Expression]
 """Writes an operator over its operands' expressions; adds the helpers that it calls."""
 
 
@@ -173,9 +174,8 @@ _CMPF = (
 )
 
 
-def _write_cmpf(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+def _write_cmpf(op: arith.CmpfOp, operands: Sequence[Expression], _: set[str]) -> Expression:
     """Write a comparison; an unordered predicate is the negation of the opposite ordered one."""
-    assert isinstance(op, arith.CmpfOp)
     _require_f32(op)
     predicate = _CMPF[op.predicate.value.data]
     a, b = (operand.inside(OR) for operand in operands)
@@ -206,8 +206,7 @@ def truth_of_scalars(comparison: Expression) -> Expression:
 _CMPI = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 
 
-def _write_cmpi(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
-    assert isinstance(op, arith.CmpiOp)
+def _write_cmpi(op: arith.CmpiOp, operands: Sequence[Expression], _: set[str]) -> Expression:
     predicate = op.predicate.value.data
     if predicate >= 6:
         operands = _as_unsigned(op, operands)
@@ -266,9 +265,8 @@ def _write_zero_extension(
 
 
 def _write_checked_index(
-    op: Operation, operands: Sequence[Expression], helpers: set[str]
+    op: CheckedIndexOp, operands: Sequence[Expression], helpers: set[str]
 ) -> Expression:
-    assert isinstance(op, CheckedIndexOp)
     helpers.add("checked_index")
     numbers = (str(number.value.data) for number in (op.extent, op.ignored))
     return call("checked_index", operands[0].text, *numbers)

@@ -11,6 +11,7 @@ from coda_ir.dialects.coda.attention import (
     AttentionLike as AttentionLike,
     AttentionOp as AttentionOp,
 )
+from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.block import (
     ACTIVATIONS as ACTIVATIONS,
     LOSS_REDUCTIONS as LOSS_REDUCTIONS,
@@ -69,12 +70,10 @@ from coda_ir.dialects.coda.elementwise_op import (
     UnaryOp as UnaryOp,
 )
 from coda_ir.dialects.coda.extension import (
-    EXTENSION_OPS,
     BroadcastOp as BroadcastOp,
     PadOp as PadOp,
 )
 from coda_ir.dialects.coda.gradients import (
-    GRADIENT_OPS as GRADIENT_OPS,
     ActivationGradOp as ActivationGradOp,
     CrossEntropyGradOp as CrossEntropyGradOp,
     EmbeddingGradOp as EmbeddingGradOp,
@@ -148,46 +147,4 @@ from coda_ir.dialects.coda.shape import (
     TransposeOp as TransposeOp,
 )
 
-Coda = Dialect(
-    "coda",
-    [
-        *ELEMENTWISE_OPS,
-        CastOp,
-        ConstantOp,
-        PositionsOp,
-        ExtentOp,
-        LinearOp,
-        MatmulOp,
-        GroupedLinearOp,
-        GroupedMatmulOp,
-        GroupOrderOp,
-        ScaledLinearOp,
-        LowBitLinearOp,
-        QuantizedLinearOp,
-        RMSNormOp,
-        LayerNormOp,
-        NormStatsOp,
-        SoftmaxOp,
-        ReduceOp,
-        GluOp,
-        RopeOp,
-        AttentionOp,
-        AttentionGradOp,
-        SelectiveScanOp,
-        SelectiveScanGradOp,
-        SSDOp,
-        SSDGradOp,
-        CrossEntropyOp,
-        EmbeddingOp,
-        ReshapeOp,
-        TransposeOp,
-        SliceOp,
-        ShiftOp,
-        ConcatOp,
-        *LIBRARY_CALL_OPS,
-        BarrierOp,
-        *EXTENSION_OPS,
-        *GRADIENT_OPS,
-    ],
-    [BlocksAttr, QuantizedAttr],
-)
+Coda = Dialect("coda", list(dict.fromkeys(CodaOp.operators())), [BlocksAttr, QuantizedAttr])

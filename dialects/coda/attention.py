@@ -56,6 +56,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
     shapes_agree,
     verify_group,
+    wrong_shape,
 )
 
 
@@ -163,10 +164,8 @@ class AttentionLike(CodaOp, ABC):
         expected = scores[len(scores) - len(shape) :]
         stretched = [1 if a == 1 else b for a, b in zip(shape, expected, strict=True)]
         if not shapes_agree(shape, stretched):
-            raise VerifyException(
-                f"operand mask has shape {format_shape(shape)}, expected one that broadcasts to "
-                f"{format_shape(scores)}: batch, heads, queries, keys"
-            )
+            expected = f"one that broadcasts to {format_shape(scores)}: batch, heads, queries, keys"
+            raise wrong_shape("operand mask", shape, expected)
         if element_type_of(self.mask) != i1:
             expect_wide_element_type("operand mask", self.mask, self.q)
 

@@ -1,6 +1,8 @@
 """The base class of the block-level operators."""
 
 from abc import ABC
+from collections.abc import Iterator
+from typing import Self
 
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, traits_def
@@ -35,3 +37,11 @@ class CodaOp(IRDLOperation, ABC):
         of its result.
         """
         return None
+
+    @classmethod
+    def operators(cls) -> Iterator[type[Self]]:
+        """Yield the operators that derive from this class, some of them by several ways."""
+        for derived in cls.__subclasses__():
+            if "name" in vars(derived):
+                yield derived
+            yield from derived.operators()

@@ -6,16 +6,15 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
-from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import (
-    AnyTensor,
-    float_type,
-    format_shape,
+    element_type_of,
     shape_of,
-    tensor_type,
+    stores_floats,
+    wrong_shape,
+    wrong_type,
 )
 
 
@@ -60,17 +59,12 @@ class ConstantOp(CodaOp):
 
     def verify_(self) -> None:
         if shape_of(self.result):
-            raise VerifyException(
-                f"result has shape {format_shape(shape_of(self.result))}, expected a scalar tensor"
-            )
+            raise wrong_shape("result", shape_of(self.result), "a scalar tensor")
         if isinstance(self.value, FloatAttr):
-            float_type_or_error(tensor_type(self.result))
+            expect_float_constant(self.result)
 
 
-def float_type_or_error(type: AnyTensor) -> None:
-    try:
-        float_type(type.element_type)
-    except AssertionError as error:
-        raise VerifyException(
-            f"a floating-point constant has element type {type.element_type}, expected a float type"
-        ) from error
+def expect_float_constant(value: SSAValue) -> None:
+    """Raise unless a floating-point constant may be an element of `value`."""
+    if not stores_floats(element_type_of(value)):
+        raise wrong_type("a floating-point constant", value, "a float type")

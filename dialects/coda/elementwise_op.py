@@ -20,6 +20,7 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     is_float,
     is_float8,
+    wrong_type,
 )
 
 Scalar: TypeAlias = Callable[..., Operation]
@@ -86,10 +87,7 @@ class ElementwiseOp(InferTypeOp, ABC):
         first, *others = self.elements_of_one_type
         for value in (first, *others):
             if not self.ELEMENTS.includes(element_type_of(value)):
-                raise VerifyException(
-                    f"an operand has element type {element_type_of(value)}, expected "
-                    f"{self.ELEMENTS.value}"
-                )
+                raise wrong_type("an operand", value, self.ELEMENTS.value)
         for index, operand in enumerate(others, 1):
             expect_element_type(f"operand {index}", operand, element_type_of(first))
 

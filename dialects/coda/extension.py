@@ -17,7 +17,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
-from coda_ir.dialects.coda.casts import float_type_or_error
+from coda_ir.dialects.coda.casts import expect_float_constant
 from coda_ir.dialects.coda.shapes import (
     broadcast_shapes,
     element_type_of,
@@ -30,7 +30,7 @@ from coda_ir.dialects.coda.shapes import (
     optional_operand,
     shape_of,
     shapes_agree,
-    tensor_type,
+    wrong_shape,
 )
 
 
@@ -65,10 +65,8 @@ class BroadcastOp(CodaOp):
         before, after = shape_of(self.x), shape_of(self.result)
         merged = broadcast_shapes(before, after)
         if merged is None or len(before) > len(after) or not shapes_agree(merged, after):
-            raise VerifyException(
-                f"result has shape {format_shape(after)}, expected one that "
-                f"{format_shape(before)}, the shape of operand x, broadcasts to"
-            )
+            shape = f"{format_shape(before)}, the shape of operand x,"
+            raise wrong_shape("result", after, f"one that {shape} broadcasts to")
         expect_element_type("result", self.result, element_type_of(self.x))
         padded = (1,) * (len(after) - len(before)) + tuple(before)
         unknown = [
@@ -163,7 +161,7 @@ class PadOp(CodaOp):
         dim = self.dim.value.data
         expect_dim(dim, len(shape))
         if isinstance(self.value, FloatAttr):
-            float_type_or_error(tensor_type(self.x))
+            expect_float_constant(self.x)
         if self.after is not None:
             self._verify_after(dim, self.after.value.data)
             return
@@ -209,6 +207,3 @@ def verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int])
             f"dimension {unknown[0]} of the result is dynamic and no operand has it, expected an "
             "operand like with the shape of the result"
         )
-
-
-EXTENSION_OPS: tuple[type[CodaOp], ...] = (BroadcastOp, PadOp)

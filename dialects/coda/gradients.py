@@ -53,6 +53,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     optional_operand,
     shape_of,
+    wrong_shape,
 )
 
 
@@ -166,10 +167,8 @@ class SumToOp(CodaOp):
             for extent, summed in zip(after, aligned, strict=True)
         )
         if not fits:
-            raise VerifyException(
-                f"result has shape {format_shape(after)}, expected one that broadcasts to "
-                f"{format_shape(before)}, the shape of operand x"
-            )
+            shape = f"{format_shape(before)}, the shape of operand x"
+            raise wrong_shape("result", after, f"one that broadcasts to {shape}")
         _expect_floats(self.x, self.result)
 
     @property
@@ -328,14 +327,3 @@ def _expect_floats(*values: SSAValue) -> None:
                 f"element type {element_type_of(value)}, expected a float type: there is no "
                 "gradient of integers"
             )
-
-
-GRADIENT_OPS: tuple[type[CodaOp], ...] = (
-    WeightGradientOp,
-    GroupedWeightGradientOp,
-    SumToOp,
-    ActivationGradOp,
-    MaximumGradOp,
-    CrossEntropyGradOp,
-    EmbeddingGradOp,
-)

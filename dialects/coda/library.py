@@ -430,17 +430,7 @@ class ConvolutionOp(LibraryCallOp):
         return shape_of(self.weight)[0]
 
 
-LIBRARY_CALL_OPS: tuple[type[LibraryCallOp], ...] = (
-    IndexOp,
-    GatherOp,
-    ScatterOp,
-    OneHotOp,
-    TopkOp,
-    SortOp,
-    CumsumOp,
-    GroupNormOp,
-    ConvolutionOp,
-)
+LIBRARY_CALL_OPS = tuple(LibraryCallOp.operators())
 
 
 MOST_COLUMNS, MOST_TAKEN = 512, 16

@@ -17,6 +17,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     is_float,
     shape_of,
+    wrong_type,
 )
 from coda_ir.dialects.template import ArgumentTemplate
 
@@ -93,9 +94,7 @@ class LibraryCallOp(InferTypeOp, ABC):
 
 def expect_floats(what: str, value: SSAValue) -> None:
     if not is_float(element_type_of(value)):
-        raise VerifyException(
-            f"{what} has element type {element_type_of(value)}, expected a float type"
-        )
+        raise wrong_type(what, value, "a float type")
 
 
 def expect_other_dims(what: str, value: SSAValue, x: SSAValue, dim: int) -> None:

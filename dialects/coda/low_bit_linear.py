@@ -42,6 +42,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     is_float8,
     shape_of,
+    wrong_type,
 )
 
 _U8 = IntegerType(8, Signedness.UNSIGNED)
@@ -145,24 +146,17 @@ class QuantizedAttr(ParametrizedAttribute):
             raise VerifyException(f"operand x has element type {of_x}, expected f32, f16 or bf16")
         expected = _WORDS.get(self.packed)
         if stored != expected and (expected is not None or not is_eight_bits(stored)):
-            raise VerifyException(
-                f"operand weight has element type {stored}, expected {expected or 'one of 8 bits'}"
-            )
+            raise wrong_type("operand weight", weight, f"{expected or 'one of 8 bits'}")
         if not isinstance(element_type_of(scales), _SCALES):
-            raise VerifyException(
-                f"operand scales has element type {element_type_of(scales)}, expected f32, f16 or "
-                "bf16"
-            )
+            raise wrong_type("operand scales", scales, "f32, f16 or bf16")
         if is_float8(stored) and (zeros is not None or self.offset.data):
             raise VerifyException("float8 has no zero points")
         if zeros is None:
             return
         packed = [i32] if self.packed == 8 else []
         if element_type_of(zeros) not in (i8, _U8, *packed):
-            raise VerifyException(
-                f"operand zeros has element type {element_type_of(zeros)}, expected i8, ui8, or "
-                "i32 with eight in the order of the weight's words"
-            )
+            words = "i32 with eight in the order of the weight's words"
+            raise wrong_type("operand zeros", zeros, f"i8, ui8, or {words}")
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

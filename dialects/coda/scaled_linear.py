@@ -28,6 +28,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     is_float8,
     shape_of,
+    wrong_type,
 )
 
 LEAST_DEPTH = 32
@@ -68,10 +69,7 @@ class BlocksAttr(ParametrizedAttribute):
         """
         for what, value in (("operand x", x), ("operand weight", weight)):
             if not is_float8(element_type_of(value)):
-                raise VerifyException(
-                    f"{what} has element type {element_type_of(value)}, expected a float8 type, as "
-                    "it has scales of blocks"
-                )
+                raise wrong_type(what, value, "a float8 type, as it has scales of blocks")
         *rows, k = shape_of(x)
         n, depth = shape_of(weight)[0], ceiling(k, self.depth.data)
         expect_element_type("operand x_scales", x_scales, f32)
@@ -149,10 +147,7 @@ class QuantizedLinearOp(Product):
         for what, value in values.items():
             type = element_type_of(value)
             if not is_float(type) or not computes_in_float32(type):
-                raise VerifyException(
-                    f"{what} has element type {type}, expected bf16, f16 or f32, as the operator "
-                    "quantizes"
-                )
+                raise wrong_type(what, value, "bf16, f16 or f32, as the operator quantizes")
         if self.blocks is not None and DYNAMIC_INDEX in shape_of(self.weight):
             raise VerifyException(
                 "operand weight has a dynamic extent, expected static ones: blocks are counted"

@@ -29,9 +29,9 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     expect_tensor,
     expect_wide_element_type,
-    format_shape,
     is_float,
     shape_of,
+    wrong_shape,
 )
 
 MAX_STATES = 256
@@ -286,10 +286,8 @@ class SSDLike(StateSpaceLike, ABC):
             )
         is_known = len(shape_of(self.b)) == 3 and DYNAMIC_INDEX not in read
         if not is_known or read[0] % self.state_count or not self.groups:
-            raise VerifyException(
-                f"operand b has shape {format_shape(shape_of(self.b))}, expected columns of "
-                f"{self.state_count} states"
-            )
+            expected = f"columns of {self.state_count} states"
+            raise wrong_shape("operand b", shape_of(self.b), expected)
         if self.heads % self.groups:
             raise VerifyException(
                 f"operand b has {self.groups} groups, expected a divisor of the {self.heads} heads"

@@ -157,19 +157,27 @@ def format_shape(shape: Sequence[int]) -> str:
     return "x".join("?" if d == DYNAMIC_INDEX else str(d) for d in shape) or "scalar"
 
 
+def wrong_shape(what: str, shape: Sequence[int], expected: str) -> VerifyException:
+    """Return the error that a value has another shape than expected."""
+    return VerifyException(f"{what} has shape {format_shape(shape)}, expected {expected}")
+
+
+def wrong_type(what: str, value: SSAValue, expected: str) -> VerifyException:
+    """Return the error that `value` has other elements than expected."""
+    return VerifyException(f"{what} has element type {element_type_of(value)}, expected {expected}")
+
+
 def expect_shape(what: str, value: SSAValue, expected: Sequence[int]) -> None:
     """Raise unless `value` has a shape that agrees with `expected`."""
     actual = shape_of(value)
     if not shapes_agree(actual, expected):
-        raise VerifyException(
-            f"{what} has shape {format_shape(actual)}, expected {format_shape(expected)}"
-        )
+        raise wrong_shape(what, actual, format_shape(expected))
 
 
 def expect_element_type(what: str, value: SSAValue, expected: Attribute) -> None:
     actual = element_type_of(value)
     if actual != expected:
-        raise VerifyException(f"{what} has element type {actual}, expected {expected}")
+        raise wrong_type(what, value, str(expected))
 
 
 def expect_tensor(
@@ -197,7 +205,7 @@ def expect_factor(what: str, weight: SSAValue, x: SSAValue) -> None:
     if not multiplies(type, actual):
         expected = f"{type}, or a type of 8 bits" if computes_in_float32(type) else f"{type}"
         expected = "a float8 type" if is_float8(type) else expected
-        raise VerifyException(f"{what} has element type {actual}, expected {expected}")
+        raise wrong_type(what, weight, expected)
 
 
 def expect_rank_at_least(what: str, value: SSAValue, rank: int) -> None:
@@ -213,9 +221,7 @@ def is_integer_tensor(value: SSAValue) -> bool:
 
 def expect_integers(what: str, value: SSAValue) -> None:
     if not is_integer_tensor(value):
-        raise VerifyException(
-            f"{what} has element type {element_type_of(value)}, expected i32 or i64"
-        )
+        raise wrong_type(what, value, "i32 or i64")
 
 
 def expect_dim(dim: int, rank: int) -> None:
@@ -258,11 +264,9 @@ def expect_norm_parameter(what: str, value: SSAValue, x: SSAValue) -> None:
         expect_row_parameter(what, value, x, shape_of(x)[-1])
         return
     if not serves_each_sample(shape_of(value), shape_of(x)):
-        columns = format_shape(shape_of(x)[-1:])
-        raise VerifyException(
-            f"{what} has shape {format_shape(shape_of(value))}, expected {columns}, or one "
-            f"such row for each sample of {format_shape(shape_of(x))}"
-        )
+        columns, samples = format_shape(shape_of(x)[-1:]), format_shape(shape_of(x))
+        expected = f"{columns}, or one such row for each sample of {samples}"
+        raise wrong_shape(what, shape_of(value), expected)
     expect_wide_element_type(what, value, x)
 
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.library_call import expect_rank
+from coda_ir.dialects.coda.library_call import expect_floats, expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
@@ -21,11 +21,12 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     expect_tensor,
     format_shape,
-    is_float,
     is_float8,
     shape_of,
     shapes_agree,
     stores_floats,
+    wrong_shape,
+    wrong_type,
 )
 from coda_ir.dialects.gemm.attrs import (
     Layout,
@@ -106,9 +107,7 @@ def _verify_inputs(op: FusedOp | LibraryOp) -> None:
     if not shape_of(x):
         raise VerifyException("operand x is a scalar, expected at least one dimension")
     if not stores_floats(element_type_of(x)):
-        raise VerifyException(
-            f"operand x has element type {element_type_of(x)}, expected a float type"
-        )
+        raise wrong_type("operand x", x, "a float type")
     for index, value in enumerate(op.inputs):
         what, shape = "operand x" if not index else f"input {index}", shape_of(value)
         if len(shape) < least:
@@ -147,10 +146,7 @@ def verify_library(op: LibraryOp) -> None:
     is_by_column = op.is_stored_transposed
     expected = (columns, *op.row_shape) if is_by_column else (*op.row_shape, columns)
     expect_shape("result", op.result, expected)
-    if not is_float(element_type_of(op.result)):
-        raise VerifyException(
-            f"result has element type {element_type_of(op.result)}, expected a float type"
-        )
+    expect_floats("result", op.result)
 
 
 def verify_map(segment: Segment) -> None:
@@ -278,15 +274,11 @@ def _verify_ports(segment: Segment, domain: Sequence[int], op: FusedOp | None = 
                 verify_moved_column(what, kind, shape, op)
             case PortKind.COL:
                 if not _is_column(shape, rows):
-                    raise VerifyException(
-                        f"{what} has shape {format_shape(shape)}, expected "
-                        f"{format_shape((*rows, 1))} or {format_shape(rows)}"
-                    )
+                    expected = f"{format_shape((*rows, 1))} or {format_shape(rows)}"
+                    raise wrong_shape(what, shape, expected)
             case PortKind.SCALAR:
                 if any(extent != 1 for extent in shape):
-                    raise VerifyException(
-                        f"{what} has shape {format_shape(shape)}, expected one element"
-                    )
+                    raise wrong_shape(what, shape, "one element")
             case PortKind.TABLE | PortKind.HALF_TABLE:
                 _verify_table(what, shape, rows, columns)
             case PortKind.GROUP | PortKind.HALF_GROUP:
@@ -365,16 +357,11 @@ def verify_finalize(op: FinalizeOp) -> None:
         if kind not in (PortKind.COL, PortKind.SCALAR):
             raise VerifyException(f"port {index} is {kind.value}, expected col or scalar")
         if kind == PortKind.COL and not _is_column(shape_of(value), kept):
-            raise VerifyException(
-                f"port {index} has shape {format_shape(shape_of(value))}, expected "
-                f"{format_shape(kept)}"
-            )
+            raise wrong_shape(f"port {index}", shape_of(value), format_shape(kept))
     for index, result in enumerate(op.outputs):
         if not _is_column(shape_of(result), kept):
-            raise VerifyException(
-                f"result {index} has shape {format_shape(shape_of(result))}, expected "
-                f"{format_shape((*kept, 1))} or {format_shape(kept)}"
-            )
+            expected = f"{format_shape((*kept, 1))} or {format_shape(kept)}"
+            raise wrong_shape(f"result {index}", shape_of(result), expected)
     arguments = partial_arguments(op.partials)
     arguments += [region_type(element_type_of(value)) for _, value in op.port_list]
     yields = [region_type(element_type_of(result)) for result in op.outputs]

@@ -13,6 +13,7 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     shape_of,
     shapes_agree,
+    wrong_shape,
 )
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
@@ -61,9 +62,7 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
             expected_shapes[kind] = _partial_col_shape(shape, rows, n)
         expected = expected_shapes[kind]
         if not shapes_agree(shape, expected):
-            raise VerifyException(
-                f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
-            )
+            raise wrong_shape(what, shape, format_shape(expected))
         if kind == ResultKind.PARTIAL_COL and len(shape) > 2:
             _verify_sum(what, port.combiner)
         if isinstance(port.place, PlaceAttr):

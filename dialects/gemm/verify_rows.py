@@ -16,6 +16,8 @@ from coda_ir.dialects.coda.shapes import (
     expect_element_type,
     format_shape,
     shape_of,
+    wrong_shape,
+    wrong_type,
 )
 from coda_ir.dialects.gemm.attrs import PortKind, ResultKind
 
@@ -31,10 +33,9 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
     expect_rank("operand groups", op.groups, 1)
     expect_element_type("operand groups", op.groups, i32)
     if len(shape_of(op.x)) != 2:
-        raise VerifyException(
-            f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of "
-            f"{'K x M' if op.is_transposed else 'M x K'}, whose rows are in groups"
-        )
+        matrix = "K x M" if op.is_transposed else "M x K"
+        expected = f"a matrix of {matrix}, whose rows are in groups"
+        raise wrong_shape("operand x", shape_of(op.x), expected)
     if op.is_transposed and len(op.inputs) > 1:
         raise VerifyException(
             f"{len(op.inputs)} inputs, expected one, whose rows are summed over in groups"
@@ -51,10 +52,8 @@ def verify_gathers(op: FusedOp) -> None:
     if op.gather is not None:
         _expect_ids("operand gather", op.gather)
         if len(shape_of(op.x)) != 2:
-            raise VerifyException(
-                f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of R x K, "
-                "whose rows are gathered"
-            )
+            expected = "a matrix of R x K, whose rows are gathered"
+            raise wrong_shape("operand x", shape_of(op.x), expected)
     if op.gather_weights is not None:
         _expect_ids("operand gather_weights", op.gather_weights)
     is_summed = op.is_transposed and op.gather is not None
@@ -100,14 +99,10 @@ def verify_moved_column(
     rows = shape_of(op.x)[0] if kind == PortKind.GATHER_COL else shape_of(ids)[0]
     if len(shape) not in (1, 2) or not dims_agree(shape[0], rows) or shape[1:] not in ((), (1,)):
         expected = format_shape((rows,))
-        raise VerifyException(
-            f"{what} has shape {format_shape(shape)}, expected {expected} or {expected}x1"
-        )
+        raise wrong_shape(what, shape, f"{expected} or {expected}x1")
 
 
 def _expect_ids(what: str, value: SSAValue) -> None:
     expect_rank(what, value, 1)
     if element_type_of(value) not in (i32, i64):
-        raise VerifyException(
-            f"{what} has element type {element_type_of(value)}, expected i32 or i64"
-        )
+        raise wrong_type(what, value, "i32 or i64")

@@ -3,7 +3,14 @@
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.values import RANGES, Dim, TensorValue, divided, format_dims
+from coda_ir.frontends.coda_text.values import (
+    RANGES,
+    Dim,
+    TensorValue,
+    divided,
+    format_dims,
+    product_of,
+)
 
 ATTENTION = (
     "attention(q, k, v, *, head_dim: integer, value_dim: integer?, causal: boolean = false, "
@@ -17,7 +24,8 @@ def attention(call: Invocation) -> TensorValue:
     value_dim = call.integer("value_dim", head_dim)
     for name, value in (("q", q), ("k", k), ("v", v)):
         if len(value.dims) not in (2, 3):
-            raise call.wrong(name, "expected rank 2 or 3: (batch,) time, columns")
+            expected = "expected rank 2 or 3: (batch,) time, columns"
+            raise call.wrong(name, expected, _side_by_side(name, value))
     call.expect_heads("head_dim", head_dim, "q", q)
     call.expect_heads("head_dim", head_dim, "k", k)
     call.expect_heads("value_dim" if call.given("value_dim") else "head_dim", value_dim, "v", v)
@@ -40,6 +48,17 @@ def attention(call: Invocation) -> TensorValue:
     if value_dim == head_dim:
         return call.emit(op, q.dims)
     return call.emit(op, (*q.dims[:-1], op.result_shape[-1]))
+
+
+def _side_by_side(name: str, value: TensorValue) -> str | None:
+    """The remedy for a tensor with a dimension of heads, before or after that of time."""
+    if len(value.dims) != 4:
+        return None
+    batch, time, heads, columns = value.dims
+    if isinstance(time, int) and not isinstance(heads, int):
+        name, time, heads = f"transpose({name}, [0, 2, 1, 3])", heads, time
+    shape = format_dims((batch, time, product_of((heads, columns))))
+    return f"heads lie side by side in the columns: write reshape({name}, {shape})"
 
 
 def _expect_values(

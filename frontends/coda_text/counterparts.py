@@ -166,7 +166,7 @@ FUNCTIONS: dict[str, str] = {
     for name, text in {**ELEMENTWISE, **_TENSORS, **_PYTORCH}.items()
     if name not in _OPERATORS
 }
-"""Counterparts of functions of tensors; `name/2` is a call with two tensors."""
+"""Counterparts of functions of tensors; `name/2` is a call with two tensors or a float."""
 
 NOTES: dict[str, str] = dict.fromkeys(
     (FUNCTIONS[name] for name in ("amax", "amin", "any", "all", "count_nonzero")),

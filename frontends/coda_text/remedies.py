@@ -190,8 +190,8 @@ def function_remedy(
     if same:
         return f"did you mean '{same[0]}'?"
     counterpart = next((each for each in counterparts if _plain(each) == _plain(name)), "")
-    tensors = sum(isinstance(each.value, TensorValue) for each in given)
-    text = counterparts.get(f"{counterpart}/{tensors}") or counterparts.get(counterpart)
+    operands = sum(isinstance(each.value, TensorValue | float) for each in given)
+    text = counterparts.get(f"{counterpart}/{operands}") or counterparts.get(counterpart)
     if text is not None:
         return f"write {fill(text, fields_of(given))}{NOTES.get(text, '')}"
     is_other = _plain(name) in _PLAIN_FUNCTIONS

@@ -36,11 +36,8 @@ class AbsorbModulationPass(FunctionPass):
             found = _modulated(op)
             if found is None:
                 continue
-            refusal = check_rounding_may_move(
-                op, "the norm is stored for its scale and shift: eager rounds it"
-            )
-            if refusal is not None:
-                rewriter.missed(op, refusal)
+            found_stored = "the norm is stored for its scale and shift: eager rounds it"
+            if rewriter.refuses(op, check_rounding_may_move(op, found_stored)):
                 continue
             rewriter.passed(op, "became a parameter of the norm")
             _absorb(op, *found, rewriter)

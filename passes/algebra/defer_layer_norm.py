@@ -94,9 +94,7 @@ class DeferLayerNormPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.LayerNormOp):
-            refusal = check_norm_input(op, op.x) or check_cancellation(op)
-            if refusal is not None:
-                rewriter.missed(op, refusal)
+            if rewriter.refuses(op, check_norm_input(op, op.x) or check_cancellation(op)):
                 continue
             defer_or_split(op, self._verdict(op, rewriter), partial(_defer, op, rewriter), rewriter)
 

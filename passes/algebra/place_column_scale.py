@@ -37,13 +37,10 @@ class PlaceColumnScalePass(FunctionPass):
         if not self.fold:
             return
         for op in rewriter.ops:
-            if isinstance(op, coda.MulOp) and _feeds_gemm(op):
-                refusal = _check(op)
-                if refusal is not None:
-                    rewriter.missed(op, refusal)
-                else:
-                    rewriter.passed(op, _told(op, rewriter.shapes))
-                    _fold(op, rewriter)
+            is_scale = isinstance(op, coda.MulOp) and _feeds_gemm(op)
+            if is_scale and not rewriter.refuses(op, _check(op)):
+                rewriter.passed(op, _told(op, rewriter.shapes))
+                _fold(op, rewriter)
 
 
 def _feeds_gemm(op: coda.MulOp) -> bool:

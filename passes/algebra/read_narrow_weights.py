@@ -74,9 +74,7 @@ class ReadNarrowWeightsPass(FunctionPass):
             found = _find_part(op)
             if found is None:
                 continue
-            refusal = _check(op, found)
-            if refusal is not None:
-                rewriter.missed(op, refusal)
+            if rewriter.refuses(op, _check(op, found)):
                 continue
             type = element_type_of(found.weight)
             rewriter.passed(op, f"reads {name_of(found.weight)} as {type}")

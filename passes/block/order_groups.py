@@ -28,12 +28,9 @@ class OrderGroupsPass(FunctionPass):
             if call is None:
                 continue
             (ends,) = call.outputs
-            refusal = _why_not(op, ends)
-            if refusal is None:
+            if not rewriter.refuses(op, _why_not(op, ends)):
                 calls.remove(call)
                 _rewrite(op, ends, rewriter)
-            else:
-                rewriter.missed(op, refusal)
 
 
 def _gives_ends(call: CallOp, op: coda.SortOp, rewriter: FunctionRewriter) -> bool:

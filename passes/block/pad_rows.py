@@ -39,11 +39,8 @@ class PadRowsPass(FunctionPass):
         for op in rewriter.ops:
             if not isinstance(op, Product) or not _is_misaligned(op.operands[0]):
                 continue
-            refusal = _why_not(shape_of(op.operands[0])[:-1])
-            if refusal is None:
+            if not rewriter.refuses(op, _why_not(shape_of(op.operands[0])[:-1])):
                 _pad(op, copies, rewriter)
-            else:
-                rewriter.missed(op, refusal)
 
 
 def _is_misaligned(value: SSAValue) -> bool:

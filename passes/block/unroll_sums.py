@@ -48,13 +48,9 @@ class UnrollSumsPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, coda.SumToOp) and _is_over_rows(op):
-                refusal = _why_not(op)
-                if refusal is None:
-                    _unroll(op, rewriter)
-                else:
-                    rewriter.missed(op, refusal)
+        for op in rewriter.ops_of(coda.SumToOp):
+            if _is_over_rows(op) and not rewriter.refuses(op, _why_not(op)):
+                _unroll(op, rewriter)
 
 
 def _is_over_rows(op: coda.SumToOp) -> bool:

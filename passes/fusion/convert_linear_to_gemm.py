@@ -21,7 +21,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.passes.block.split_concatenation import reads_parts
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import check_gemm_types, name_of
+from coda_ir.passes.support.legality import LinearMap, check_gemm_types, name_of
 from coda_ir.passes.support.norms import bias_of
 
 
@@ -47,44 +47,22 @@ class ConvertLinearToGemmPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, LINEAR_MAPS):
-                refusal = check_gemm_types(op) or _check_elements(op) or _check_rows(op)
-                if refusal is not None:
-                    rewriter.missed(op, refusal)
-                else:
-                    _convert(op, rewriter)
+            if isinstance(op, LinearMap) and not rewriter.refuses(op, _why_not(op)):
+                _convert(op, rewriter)
 
 
 Gradient: TypeAlias = coda.WeightGradientOp | coda.GroupedWeightGradientOp
-LinearMap: TypeAlias = (
-    coda.LinearOp
-    | coda.MatmulOp
-    | coda.GroupedLinearMap
-    | coda.ScaledLinearOp
-    | coda.LowBitLinearOp
-    | Gradient
-)
-LINEAR_MAPS = (
-    coda.LinearOp,
-    coda.MatmulOp,
-    coda.GroupedLinearMap,
-    coda.ScaledLinearOp,
-    coda.LowBitLinearOp,
-    coda.WeightGradientOp,
-    coda.GroupedWeightGradientOp,
-)
 _STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp, coda.ScaledLinearOp)
 """Linear maps whose weights are N x K."""
 
 
-def _check_elements(op: LinearMap) -> Refusal | None:
+def _why_not(op: LinearMap) -> Refusal | None:
+    refusal = check_gemm_types(op)
+    if refusal is not None:
+        return refusal
     empty = next((x for x in (*op.operands, op.result) if 0 in shape_of(x)), None)
-    if empty is None:
-        return None
-    return Refusal("no operand is empty", f"{name_of(empty)} has no elements")
-
-
-def _check_rows(op: LinearMap) -> Refusal | None:
+    if empty is not None:
+        return Refusal("no operand is empty", f"{name_of(empty)} has no elements")
     if not isinstance(op, coda.WeightGradientOp) or len(shape_of(op.x)) > 1:
         return None
     return Refusal(

@@ -41,11 +41,8 @@ class FuseAttentionPass(FunctionPass):
             producer = _producer(op)
             if producer is None:
                 continue
-            refusal = _check(op, producer, rewriter)
-            if refusal is None:
+            if not rewriter.refuses(op, _check(op, producer, rewriter)):
                 _fuse(op, producer, rewriter)
-            else:
-                rewriter.missed(op, refusal)
 
 
 def _producer(op: MapOp) -> AttentionSumOp | None:

@@ -28,13 +28,10 @@ class FuseGatherPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, coda.IndexOp) and any(map(_is_input, op.result.uses)):
-                refusal = _why_not(op, rewriter)
-                if refusal is None:
-                    _fuse(op, rewriter)
-                else:
-                    rewriter.missed(op, refusal)
+        for op in rewriter.ops_of(coda.IndexOp):
+            is_read = any(map(_is_input, op.result.uses))
+            if is_read and not rewriter.refuses(op, _why_not(op, rewriter)):
+                _fuse(op, rewriter)
 
 
 def _is_input(use: Use) -> bool:

@@ -49,17 +49,12 @@ def _groups(
     root: coda.AddOp, products: Sequence[SSAValue], rewriter: FunctionRewriter
 ) -> list[list[SSAValue]]:
     """Return groups of two or more products that one accumulator can hold."""
-    refusal = check_products_may_meet(root)
-    if refusal is not None:
-        rewriter.missed(root, refusal)
+    if rewriter.refuses(root, check_products_may_meet(root)):
         return []
     groups: dict[Hashable, list[SSAValue]] = {}
     for value in products:
-        refusal = _check_product(value, root)
-        if refusal is None:
+        if not rewriter.refuses(root, _check_product(value, root)):
             groups.setdefault(_kind(value), []).append(value)
-        else:
-            rewriter.missed(root, refusal)
     if len(groups) > 1:
         rewriter.missed(root, _ARE_STORED_DIFFERENTLY)
     return [group for group in groups.values() if len(group) > 1]

@@ -43,9 +43,7 @@ class UnfuseGemmsPass(FunctionPass):
                     self._take_apart(op, by, epilogues, rewriter)
 
     def _take_apart(self, op: FusedOp, by: By, epilogues: int, rewriter: FunctionRewriter) -> None:
-        refusal = why_not_unfused(op, by)
-        if refusal is not None:
-            rewriter.missed(op, refusal)
+        if rewriter.refuses(op, why_not_unfused(op, by)):
             return
         what = "the library computes its products" if by == "library" else "its products are stored"
         kernels = f"{epilogues} pointwise kernel{'s' * (epilogues != 1)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from xdsl.dialects.builtin import IntegerType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -15,9 +14,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, i
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.index_values import literal
-
-Argument: TypeAlias = "SSAValue | float | int | bool"
+from coda_ir.passes.support.index_values import Argument, argument_of
 
 _FACTORY_OPTIONS = {
     "layout": "torch.strided",
@@ -115,15 +112,6 @@ class ElementwiseCall:
         """Insert `op` before the operator that replaces the call; return its result."""
         self.before.append(op)
         return op.results[0]
-
-
-def argument_of(node: ast.expr, op: CallOp) -> Argument | None:
-    """Return the tensor or number that an argument of a call is; None if it is something else."""
-    if isinstance(node, ast.Set):
-        (number,) = node.elts
-        assert isinstance(number, ast.Constant) and isinstance(number.value, int)
-        return op.inputs[number.value]
-    return literal(node)
 
 
 def _is_element(value: float, type: Attribute) -> bool:

@@ -41,9 +41,7 @@ class RaiseConvolutionPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             found = Convolution.of(op)
-            refusal = None if found is None else _raise(op, found, rewriter)
-            if refusal is not None:
-                rewriter.missed(op, refusal)
+            rewriter.refuses(op, None if found is None else _raise(op, found, rewriter))
 
 
 def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Refusal | None:

@@ -49,9 +49,7 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
             found = Convolution.of(op)
             if found is None or not _is_depthwise(found):
                 continue
-            refusal = _raise(op, found, rewriter)
-            if refusal is not None:
-                rewriter.missed(op, refusal)
+            rewriter.refuses(op, _raise(op, found, rewriter))
 
 
 def _is_depthwise(found: Convolution) -> bool:

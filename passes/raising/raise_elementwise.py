@@ -13,7 +13,7 @@ from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.elementwise_call import Argument, ElementwiseCall
+from coda_ir.passes.raising.elementwise_call import ElementwiseCall
 from coda_ir.passes.raising.made_tensors import (
     ARANGE,
     FULL,
@@ -25,6 +25,7 @@ from coda_ir.passes.raising.made_tensors import (
 from coda_ir.passes.raising.plain_calls import PLAIN
 from coda_ir.passes.raising.size_arguments import SizedCall, drop_unused
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.index_values import Argument
 
 
 class RaiseElementwisePass(FunctionPass):

@@ -27,11 +27,8 @@ class RaiseGroupBiasesPass(FunctionPass):
             for value, bias in operand_pairs(op):
                 product, rows = value.owner, bias.owner
                 if isinstance(product, coda.GroupedLinearMap) and isinstance(rows, coda.IndexOp):
-                    refusal = _why_not(op, product, rows, rewriter)
-                    if refusal is None:
+                    if not rewriter.refuses(op, _why_not(op, product, rows, rewriter)):
                         _raise(op, product, rows, rewriter)
-                    else:
-                        rewriter.missed(op, refusal)
                     break
 
 

@@ -13,8 +13,8 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.elementwise_call import Argument, argument_of
 from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.index_values import Argument, argument_of
 
 _OPERATORS: Mapping[type[ast.operator], type[coda.BinaryOp]] = {
     ast.Add: coda.AddOp,

@@ -74,11 +74,16 @@ class FunctionRewriter:
         """Report that `op` is rewritten, or the refusal; return whether it is. Call it before the
         rewrite.
         """
-        if refusal is None:
-            self.passed(op, message)
-        else:
+        if self.refuses(op, refusal):
+            return False
+        self.passed(op, message)
+        return True
+
+    def refuses(self, op: Operation, refusal: Refusal | None) -> bool:
+        """Report that a rewrite of `op` was refused, if it was; return whether it was."""
+        if refusal is not None:
             self.missed(op, refusal)
-        return refusal is None
+        return refusal is not None
 
     def passed(self, op: Operation, message: str) -> None:
         """Report a rewrite of `op`; call it before `op` is replaced."""

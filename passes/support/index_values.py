@@ -74,6 +74,9 @@ class Magnitude:
     of: Affine
 
 
+Argument: TypeAlias = SSAValue | float | int | bool
+"""A tensor or a number."""
+
 Known: TypeAlias = Affine | Magnitude | Mask
 
 _TYPES = (i1, i32, i64)
@@ -125,11 +128,14 @@ class IndexValues:
             case coda.PositionsOp() as op:
                 start, step = op.first_and_step
                 return Affine(start, (step,))
-            case coda.BinaryOp() | coda.LogicalNotOp() as op:
-                return self._combined(op)
+            case coda.ElementwiseOp() as op:
+                name = op.relation.data if isinstance(op, coda.CompareOp) else op.name[5:]
+                return self._computed(name, op.operands, shape_of(value))
             case CallOp() as op if op.callee.data in _CALLS:
                 operands = [self.of(operand) for operand in op.inputs]
                 return _CALLS[op.callee.data](op, operands)
+            case CallOp() as op:
+                return self._computed(*_elementwise_call(op), shape_of(value))
             case _:
                 return None
 
@@ -140,20 +146,17 @@ class IndexValues:
         small = isinstance(known, Affine) and abs(known.constant) <= _EXACT
         return known if small else None
 
-    def _combined(self, op: coda.BinaryOp | coda.LogicalNotOp) -> Known | None:
-        rank = len(shape_of(op.results[0]))
-        operands = [self.spread(operand, rank) for operand in op.operands]
-        match op, operands:
-            case coda.SubOp(), [Affine() as a, Affine() as b]:
-                return a.minus(b)
-            case coda.CompareOp(), [Affine() as a, Affine() as b]:
-                return _compared(op, a, b)
-            case coda.LogicalNotOp(), [Mask() as mask]:
-                return mask.negated()
-            case coda.LogicalAndOp(), [Mask() as a, Mask() as b]:
-                return a.both(b)
-            case _:
-                return None
+    def _computed(
+        self, name: str, arguments: Sequence[Argument | None], shape: Sequence[int]
+    ) -> Known | None:
+        """Evaluate an elementwise operator, by its name in PyTorch."""
+        known: list[Known | None] = []
+        for argument in arguments if name in _ELEMENTWISE else ():
+            content: Known | None = Affine(argument, ()) if isinstance(argument, int) else None
+            if isinstance(argument, SSAValue):
+                content = self.of(argument)
+            known.append(_spread(content, len(shape)))
+        return _computed(name, known, shape)
 
     def _reshaped(self, op: coda.ReshapeOp) -> Known | None:
         """Evaluate a reshape that adds or drops dimensions of extent 1."""
@@ -195,14 +198,52 @@ def _constant(op: coda.ConstantOp) -> Known | None:
     return Affine(int(op.number), ())
 
 
-def _compared(op: coda.CompareOp, a: Affine, b: Affine) -> Known | None:
-    """Evaluate an order comparison; others are unknown."""
-    difference = {"le": b.minus(a), "lt": b.minus(a), "ge": a.minus(b), "gt": a.minus(b)}
-    found = difference.get(op.relation.data)
-    if found is None:
-        return None
-    strict = op.relation.data in ("lt", "gt")
-    return Mask(frozenset((Affine(found.constant - strict, found.coefficients),)))
+_ELEMENTWISE = frozenset(
+    (
+        *("add", "sub", "abs", "logical_not", "bitwise_not", "logical_and", "bitwise_and"),
+        *coda.CompareOp.RELATIONS,
+    )
+)
+
+
+def _computed(name: str, operands: Sequence[Known | None], shape: Sequence[int]) -> Known | None:
+    """Evaluate an elementwise operator, by its name in PyTorch, on operands of the rank of the
+    result.
+    """
+    match name, operands:
+        case "add", [Affine() as a, Affine() as b]:
+            return a.plus(b)
+        case "sub", [Affine() as a, Affine() as b]:
+            return a.minus(b)
+        case "abs", [Affine() as a]:
+            return Magnitude(a)
+        case "logical_not" | "bitwise_not", [Mask() as mask]:
+            return mask.negated()
+        case "logical_and" | "bitwise_and", [Mask() as a, Mask() as b]:
+            return a.both(b)
+        case "eq" | "ne", [Affine() as a, Affine() as b] if not any(a.minus(b).coefficients):
+            return Mask(frozenset(), never=(a.constant == b.constant) != (name == "eq"))
+        case "ge" | "gt", [a, b]:
+            return _ordered(a, b, shape, strict=name == "gt")
+        case "le" | "lt", [a, b]:
+            return _ordered(b, a, shape, strict=name == "lt")
+        case _:
+            return None
+
+
+def _ordered(
+    a: Known | None, b: Known | None, shape: Sequence[int], *, strict: bool
+) -> Known | None:
+    """Evaluate a >= b, or a > b."""
+    match a, b:
+        case Affine(), Affine():
+            differences = [a.minus(b)]
+        case Affine(), Magnitude(of=b):
+            differences = [a.minus(b), a.plus(b)]
+        case _:
+            return None
+    conditions = {Affine(d.constant - strict, d.coefficients) for d in differences}
+    return Mask(frozenset(c for c in conditions if c.least(shape) < 0))
 
 
 def _shifted(known: Affine, axis: int, slope: int, by: int) -> Affine:
@@ -244,6 +285,14 @@ def _spread(known: Known | None, rank: int) -> Known | None:
 _Operands: TypeAlias = Sequence[Known | None]
 
 
+def _elementwise_call(op: CallOp) -> tuple[str, list[Argument | None]]:
+    """Return the name and the arguments of a call, if it may be elementwise."""
+    name, overload = op.callee.data.split(".")[1:]
+    if overload not in ("Tensor", "Scalar", "default") or op.template.call.keywords:
+        return name, []
+    return name, [argument_of(node, op) for node in op.template.call.args]
+
+
 def literal(node: ast.expr) -> int | float | bool | None:
     """Return the number that an argument is, None if it is something else."""
     if isinstance(node, ast.UnaryOp):
@@ -258,19 +307,13 @@ def literal(node: ast.expr) -> int | float | bool | None:
             return None
 
 
-def _arguments(op: CallOp, operands: _Operands) -> list[Known | None]:
-    """Return the positional arguments: tensors and whole numbers, with the rank of the result."""
-    rank = len(shape_of(op.outputs[0]))
-    known: list[Known | None] = []
-    for node in op.template.call.args:
-        if isinstance(node, ast.Set):
-            (number,) = node.elts
-            assert isinstance(number, ast.Constant) and isinstance(number.value, int)
-            known.append(_spread(operands[number.value], rank))
-        else:
-            number = literal(node)
-            known.append(Affine(number, (0,) * rank) if isinstance(number, int) else None)
-    return known
+def argument_of(node: ast.expr, op: CallOp) -> Argument | None:
+    """Return the tensor or number that an argument of a call is; None if it is something else."""
+    if isinstance(node, ast.Set):
+        (number,) = node.elts
+        assert isinstance(number, ast.Constant) and isinstance(number.value, int)
+        return op.inputs[number.value]
+    return literal(node)
 
 
 def _arange(op: CallOp, operands: _Operands) -> Known | None:
@@ -300,17 +343,6 @@ def _expand(op: CallOp, operands: _Operands) -> Known | None:
     return _spread(operands[0], len(shape_of(op.outputs[0])))
 
 
-def _sum(sign: int) -> Callable[[CallOp, _Operands], Known | None]:
-    def derive(op: CallOp, operands: _Operands) -> Known | None:
-        match _arguments(op, operands):
-            case [Affine() as a, Affine() as b] if not op.template.call.keywords:
-                return a.plus(b) if sign > 0 else a.minus(b)
-            case _:
-                return None
-
-    return derive
-
-
 def _slice(op: CallOp, operands: _Operands) -> Known | None:
     known, numbers = operands[0], [literal(node) for node in op.template.call.args]
     if known is None or len(numbers) < 3 or op.template.call.keywords:
@@ -331,53 +363,6 @@ def _cut(known: Known | None, axis: int, start: int, shape: Sequence[int]) -> Kn
         return _shifted(Affine(moved, affine.coefficients), axis, slope * (shape[axis] != 1), 0)
 
     return _map(known, cut)
-
-
-def _compare(swap: bool, strict: bool) -> Callable[[CallOp, _Operands], Known | None]:
-    """Return the rule that evaluates a >= b; with `swap`, a <= b, and with `strict`, without =."""
-
-    def derive(op: CallOp, operands: _Operands) -> Known | None:
-        match _arguments(op, operands)[:: -1 if swap else 1]:
-            case [Affine() as a, Affine() as b]:
-                differences = [a.minus(b)]
-            case [Affine() as a, Magnitude(of=b)]:
-                differences = [a.minus(b), a.plus(b)]
-            case _:
-                return None
-        conditions = {Affine(d.constant - strict, d.coefficients) for d in differences}
-        shape = shape_of(op.outputs[0])
-        return Mask(frozenset(c for c in conditions if c.least(shape) < 0))
-
-    return derive
-
-
-def _absolute(op: CallOp, operands: _Operands) -> Known | None:
-    known = operands[0]
-    return Magnitude(known) if isinstance(known, Affine) else None
-
-
-def _not(op: CallOp, operands: _Operands) -> Known | None:
-    known = operands[0]
-    return known.negated() if isinstance(known, Mask) else None
-
-
-def _equal(wanted: bool) -> Callable[[CallOp, _Operands], Known | None]:
-    def derive(op: CallOp, operands: _Operands) -> Known | None:
-        match _arguments(op, operands):
-            case [Affine() as a, Affine() as b] if not any(a.minus(b).coefficients):
-                return Mask(frozenset(), never=(a.constant == b.constant) != wanted)
-            case _:
-                return None
-
-    return derive
-
-
-def _and(op: CallOp, operands: _Operands) -> Known | None:
-    match _arguments(op, operands):
-        case [Mask() as a, Mask() as b]:
-            return a.both(b)
-        case _:
-            return None
 
 
 def _cumsum(op: CallOp, operands: _Operands) -> Known | None:
@@ -401,25 +386,6 @@ _CALLS: dict[str, Callable[[CallOp, _Operands], Known | None]] = {
     "aten._to_copy.default": _to_copy,
     "aten.expand.default": _expand,
     "aten.slice.Tensor": _slice,
-    "aten.add.Tensor": _sum(1),
-    "aten.sub.Tensor": _sum(-1),
-    "aten.bitwise_and.Tensor": _and,
-    "aten.logical_and.default": _and,
-    "aten.bitwise_not.default": _not,
-    "aten.logical_not.default": _not,
-    "aten.abs.default": _absolute,
     "aten.cumsum.default": _cumsum,
     "aten.index.Tensor": _index,
-    **{
-        f"aten.{name}.{overload}": derive
-        for name, derive in {
-            "ge": _compare(swap=False, strict=False),
-            "gt": _compare(swap=False, strict=True),
-            "le": _compare(swap=True, strict=False),
-            "lt": _compare(swap=True, strict=True),
-            "eq": _equal(True),
-            "ne": _equal(False),
-        }.items()
-        for overload in ("Tensor", "Scalar")
-    },
 }

@@ -5,6 +5,7 @@ The conditions are those of the design's table of rewrites; the passes only act 
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
@@ -126,15 +127,19 @@ def check_cancellation(
     )
 
 
-def check_gemm_types(
-    gemm: coda.LinearOp
+LinearMap: TypeAlias = (
+    coda.LinearOp
     | coda.MatmulOp
-    | coda.WeightGradientOp
     | coda.GroupedLinearMap
     | coda.ScaledLinearOp
     | coda.LowBitLinearOp
-    | coda.GroupedWeightGradientOp,
-) -> Refusal | None:
+    | coda.WeightGradientOp
+    | coda.GroupedWeightGradientOp
+)
+"""What becomes a `gemm.fused`."""
+
+
+def check_gemm_types(gemm: LinearMap) -> Refusal | None:
     """Check types: a `gemm.fused` accumulates, and its epilogue computes, in float32."""
     for value in (gemm.x, gemm.result):
         if not computes_in_float32(element_type_of(value)):

@@ -85,9 +85,7 @@ def defer_or_split(
     statistics and a pointwise operator, with a remark. A norm whose input no kernel of the function
     computes stays unchanged, and so does one of rows that are looked up: it reads them once, too.
     """
-    refusal = check_norm_input(norm, norm.x)
-    if refusal is not None:
-        rewriter.missed(norm, refusal)
+    if rewriter.refuses(norm, check_norm_input(norm, norm.x)):
         return
     if isinstance(verdict, Refusal):
         rewriter.missed(norm, verdict)

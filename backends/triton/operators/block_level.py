@@ -62,18 +62,15 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.numbered_elements import has_kernel, replaces_all
 
 
-def _elementwise(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, ElementwiseOp | CastOp)
+def _elementwise(host: HostProgram, op: ElementwiseOp | CastOp) -> None:
     launch_map(host, op, lower_elementwise(op, host.extents.shapes), host.dims(op.result))
 
 
-def _glu(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, GluOp)
+def _glu(host: HostProgram, op: GluOp) -> None:
     launch_map(host, op, lower_glu(op), host.dims(op.x))
 
 
-def _rope(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, RopeOp)
+def _rope(host: HostProgram, op: RopeOp) -> None:
     launch_map(host, op, lower_rope(op), host.dims(op.x))
 
 
@@ -92,8 +89,7 @@ def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -
     return write
 
 
-def _rms_norm(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, RMSNormOp)
+def _rms_norm(host: HostProgram, op: RMSNormOp) -> None:
     pitches = operand_pitches(host, op)
     kernel = kernel_of(
         host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm"), pitches)
@@ -111,8 +107,7 @@ def _rms_norm(host: HostProgram, op: Operation) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _cross_entropy(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, CrossEntropyOp)
+def _cross_entropy(host: HostProgram, op: CrossEntropyOp) -> None:
     kernel = kernel_of(
         host, op, lambda names: cross_entropy_kernel(op, names.fresh("cross_entropy"))
     )
@@ -129,8 +124,7 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
     launch(host, op, reduction, rows, [losses, operands[1]])
 
 
-def _group_order(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, GroupOrderOp)
+def _group_order(host: HostProgram, op: GroupOrderOp) -> None:
     (count,), groups = host.dims(op.ids), op.given["groups"]
     known = count if isinstance(count, int) else None
     block, is_alone = block_of(known), known is not None and known <= MAX_BLOCK
@@ -153,8 +147,7 @@ def _group_order(host: HostProgram, op: Operation) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _topk(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, TopkOp)
+def _topk(host: HostProgram, op: TopkOp) -> None:
     write = _row_kernel(_topk_kernel, "topk") if has_short_rows(op) else call_library
     write(host, op)
 
@@ -163,8 +156,7 @@ def _topk_kernel(op: TopkOp, name: str, _: Pitches) -> EmittedKernel:
     return topk_kernel(op, name)
 
 
-def _by_number(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, GatherOp | ScatterOp | IndexOp)
+def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:
     shapes = host.extents.shapes
     if not has_kernel(op, shapes):
         call_library(host, op)

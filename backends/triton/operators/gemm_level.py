@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.attention_kernel import emit_attention_sums
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
@@ -41,8 +41,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 
-def _fused(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, FusedOp)
+def _fused(host: HostProgram, op: FusedOp) -> None:
     pitches = port_pitches(host, op)
     kernel = kernel_of(
         host, op, lambda names: emit_gemm(op, names, pitches), by_operand(op, pitches)
@@ -57,8 +56,7 @@ def _fused(host: HostProgram, op: Operation) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _map(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, MapOp)
+def _map(host: HostProgram, op: MapOp) -> None:
     lowered = lower_map(op)
     segment = lowered.segment
     domain = host.dims(segment.domain_value)
@@ -83,8 +81,8 @@ def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: in
         host.extents.bind(host.dims(output)[-2], tiles)
 
 
-def _attention_sums(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, AttentionSumOp) and op.schedule is not None
+def _attention_sums(host: HostProgram, op: AttentionSumOp) -> None:
+    assert op.schedule is not None
     segment = op.segment()
     pitches = row_pitches(host, segment)
     for value in (op.q, op.k, op.v):
@@ -105,8 +103,7 @@ def _attention_sums(host: HostProgram, op: Operation) -> None:
     launch(host, op, kernel, host.extents.size(rows), operands)
 
 
-def _finalize(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, FinalizeOp)
+def _finalize(host: HostProgram, op: FinalizeOp) -> None:
     axis = -1 if op.axis.data == "row" else -2
     extents = [host.dims(partial)[axis] for partial in op.partials]
     tiles = [extent if isinstance(extent, int) else None for extent in extents]
@@ -133,8 +130,7 @@ def _check_indices(host: HostProgram, op: FinalizeOp) -> None:
             host.check_index(index, str(inner.extent.value.data), inner.ignored.value.data)
 
 
-def _pack_weight(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, PackWeightOp)
+def _pack_weight(host: HostProgram, op: PackWeightOp) -> None:
     is_nk = op.layout.data == Layout.NK
     depth = shape_of(op.weight)[1 if is_nk else 0]
     kernel = kernel_of(
@@ -157,8 +153,7 @@ def _pack_weight(host: HostProgram, op: Operation) -> None:
     host.pack(op, compute)
 
 
-def _scale_weight(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, ScaleWeightOp)
+def _scale_weight(host: HostProgram, op: ScaleWeightOp) -> None:
     column = "" if op.layout.data == Layout.NK else "[:, None]"
 
     def compute(name: str, operands: Sequence[str]) -> list[str]:
@@ -168,9 +163,8 @@ def _scale_weight(host: HostProgram, op: Operation) -> None:
     host.pack(op, compute)
 
 
-def _library(host: HostProgram, op: Operation) -> None:
+def _library(host: HostProgram, op: LibraryOp) -> None:
     """Emit a call of `library_gemm`, whose result gets the dimensions of the rows."""
-    assert isinstance(op, LibraryOp)
     if op.groups is not None:
         _write_grouped(host, op)
         return

@@ -3,8 +3,6 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from xdsl.ir import Operation
-
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
 from coda_ir.backends.triton.host.literals import written
 from coda_ir.backends.triton.host.program import HostProgram
@@ -46,8 +44,7 @@ def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
     return ", ".join(arguments)
 
 
-def _attention_grad(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, AttentionGradOp)
+def _attention_grad(host: HostProgram, op: AttentionGradOp) -> None:
     saved = ", ".join(map(host.variable, (op.d_out, op.out, op.lse)))
     arguments = attention_arguments(host, op)
     results = {"sinks": op.d_sinks, "mask": op.d_mask}
@@ -68,15 +65,13 @@ def attention_of_heads(host: HostProgram, op: CallOp) -> str | None:
     return functions[op.callee.data]
 
 
-def _weight_gradient(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, WeightGradientOp)
+def _weight_gradient(host: HostProgram, op: WeightGradientOp) -> None:
     dtype = torch_type(element_type_of(op.result))
     call = f"weight_gradient({host.variable(op.dy)}, {host.variable(op.x)}, {dtype})"
     host.assign(op.result, call, is_dense=True, hint="weight_gradient")
 
 
-def _sum_to(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, SumToOp)
+def _sum_to(host: HostProgram, op: SumToOp) -> None:
     x, dtype = host.variable(op.x), torch_type(element_type_of(op.result))
     call = f"{x}.to({dtype})"
     if op.summed_dims:
@@ -85,8 +80,7 @@ def _sum_to(host: HostProgram, op: Operation) -> None:
     host.assign(op.result, call, is_dense=bool(op.summed_dims), hint="total")
 
 
-def _broadcast(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, BroadcastOp)
+def _broadcast(host: HostProgram, op: BroadcastOp) -> None:
     if is_placed(op.result):
         return
     shape = host.extents.shape(host.dims(op.result))
@@ -94,8 +88,7 @@ def _broadcast(host: HostProgram, op: Operation) -> None:
     host.assign(op.result, call, is_dense=False, hint="expanded")
 
 
-def _pad(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, PadOp)
+def _pad(host: HostProgram, op: PadOp) -> None:
     x, (dim, start, _) = host.variable(op.x), op.range
     if op.after is None:
         extent = host.extents.of(host.dims(op.result)[dim])
@@ -110,9 +103,8 @@ def _pad(host: HostProgram, op: Operation) -> None:
     host.assign(op.result, call, is_dense=True, hint="padded")
 
 
-def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
+def _cross_entropy_grad(host: HostProgram, op: CrossEntropyGradOp) -> None:
     """Emit a kernel, and the number of targets that count."""
-    assert isinstance(op, CrossEntropyGradOp)
     kernel = cross_entropy_grad_kernel(op, host.kernels.names.copy().fresh("cross_entropy_grad"))
     kernel = host.kernels.use(kernel, op)
     if op.start is None:
@@ -128,9 +120,8 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
     host.launch(kernel, rows, operands, [host.allocate(result) for result in op.results])
 
 
-def _embedding_grad(host: HostProgram, op: Operation) -> None:
+def _embedding_grad(host: HostProgram, op: EmbeddingGradOp) -> None:
     """Emit a sort of the ids, zeros, and a kernel that stores the rows of the ids that occur."""
-    assert isinstance(op, EmbeddingGradOp)
     kernel = embedding_grad_kernel(op, host.kernels.names.copy().fresh("embedding_grad"))
     kernel = host.kernels.use(kernel, op)
     dy, rows = host.operand(op.dy), host.extents.size(host.dims(op.ids))
@@ -141,8 +132,7 @@ def _embedding_grad(host: HostProgram, op: Operation) -> None:
     host.launch(kernel, rows, [ids, order, dy], [table])
 
 
-def _vjp(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, VjpOp)
+def _vjp(host: HostProgram, op: VjpOp) -> None:
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     parameters = [host.names.fresh(None, f"x{number}") for number in range(len(op.inputs))]

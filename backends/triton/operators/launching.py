@@ -1,7 +1,7 @@
 """Kernel launches, whose results are new tensors or overwrite operands."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
@@ -20,7 +20,8 @@ from coda_ir.dialects.gemm import MapOp
 from coda_ir.storage import overwritten
 from coda_ir.symbolic_shapes import Dims
 
-Writer: TypeAlias = Callable[[HostProgram, Operation], None]
+Writer: TypeAlias = Callable[[HostProgram, Any], None]
+"""Emits an operator of the class that it is for."""
 
 
 def kernel_of(

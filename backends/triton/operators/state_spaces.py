@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton import (
     scan_text,
@@ -157,8 +157,7 @@ def _step(host: HostProgram, op: StateSpaceModel, emit: Emit, name: str) -> None
     launch(host, op, kernel, samples, operands_of(host, op, pitches))
 
 
-def _selective_scan(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, SelectiveScanOp)
+def _selective_scan(host: HostProgram, op: SelectiveScanOp) -> None:
     if op.is_step:
         return _step(host, op, selective_scan_kernel.step_kernel, "scan_step")
     chunks = _ScanChunks(host, op)
@@ -166,8 +165,7 @@ def _selective_scan(host: HostProgram, op: Operation) -> None:
     return chunks.launch(selective_scan_kernel.scan_kernel, "selective_scan", outputs)
 
 
-def _ssd(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, SSDOp)
+def _ssd(host: HostProgram, op: SSDOp) -> None:
     if op.is_step:
         return _step(host, op, ssd_kernel.step_kernel, "ssd_step")
     chunks = _HeadChunks(host, op)
@@ -175,9 +173,8 @@ def _ssd(host: HostProgram, op: Operation) -> None:
     return chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
 
 
-def _selective_scan_grad(host: HostProgram, op: Operation) -> None:
+def _selective_scan_grad(host: HostProgram, op: SelectiveScanGradOp) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
-    assert isinstance(op, SelectiveScanGradOp)
     chunks, size = _ScanChunks(host, op), op.state_count
     states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all
     in_chunk = scan_text.CHUNK // scan_text.STEPS
@@ -198,9 +195,8 @@ def _selective_scan_grad(host: HostProgram, op: Operation) -> None:
         chunks.add_up(result, part, shape, 0 if result is op.d_a else 2)
 
 
-def _ssd_grad(host: HostProgram, op: Operation) -> None:
+def _ssd_grad(host: HostProgram, op: SSDGradOp) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
-    assert isinstance(op, SSDGradOp)
     chunks = _HeadChunks(host, op)
     sums, states, adjoints, rows = chunks.sums, chunks.states(), chunks.adjoints(), chunks.all
     shares = op.heads // ssd_grad_kernel.heads_of_program(op)

@@ -42,8 +42,7 @@ from coda_ir.storage import (
 )
 
 
-def _attention(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, AttentionOp)
+def _attention(host: HostProgram, op: AttentionOp) -> None:
     one_query = OneQueryAttention.of(op, host.extents.shapes)
     if one_query is not None:
         _attend_one_query(host, op, one_query)
@@ -56,9 +55,8 @@ def _attention(host: HostProgram, op: Operation) -> None:
     host.assign_all(op.results, call, hint="attended", is_dense=True)
 
 
-def _embedding(host: HostProgram, op: Operation) -> None:
+def _embedding(host: HostProgram, op: EmbeddingOp) -> None:
     """Emit nothing if a kernel looks up the rows itself."""
-    assert isinstance(op, EmbeddingOp)
     if is_looked_up_where_read(op):
         return
     ids, table = host.variable(op.ids), host.variable(op.table)
@@ -66,8 +64,7 @@ def _embedding(host: HostProgram, op: Operation) -> None:
     host.assign(op.result, call, is_dense=True, hint="embedded")
 
 
-def _call_torch(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, CallOp)
+def _call_torch(host: HostProgram, op: CallOp) -> None:
     is_filled = len(op.outputs) == 1 and filling(op.outputs[0]) is not None
     if is_filled or is_stored_by_kernel(op):
         return
@@ -96,9 +93,8 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
 
 
-def call_library(host: HostProgram, op: Operation) -> None:
+def call_library(host: HostProgram, op: LibraryCallOp) -> None:
     """Emit an operator that is one call of PyTorch."""
-    assert isinstance(op, LibraryCallOp)
     operands = [host.variable(operand) for operand in op.operands]
     call = f"torch.ops.{op.callee.data}({op.template.render(operands, {})})"
     hint = op.name.removeprefix("coda.")
@@ -132,8 +128,7 @@ def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAtten
     launch(host, op, kernel, host.extents.size(attention.keys[:2]), operands)
 
 
-def _concat(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, ConcatOp)
+def _concat(host: HostProgram, op: ConcatOp) -> None:
     if is_filled_in_place(op):
         _copy_others(host, op)
         return
@@ -157,8 +152,7 @@ def _copy_others(host: HostProgram, op: ConcatOp) -> None:
         start += extent
 
 
-def _reshape(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, ReshapeOp)
+def _reshape(host: HostProgram, op: ReshapeOp) -> None:
     if place_of(op.x) is not None:
         return
     dims = host.dims(op.result)
@@ -177,27 +171,23 @@ def _reshape(host: HostProgram, op: Operation) -> None:
     host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")
 
 
-def _barrier(host: HostProgram, op: Operation) -> None:
+def _barrier(host: HostProgram, op: BarrierOp) -> None:
     """Give the result the tensor of x: statements run in order anyway."""
-    assert isinstance(op, BarrierOp)
     x = host.variable(op.x)
     host.assign(op.result, x, is_dense=host.is_dense(op.x), hint="x")
 
 
-def _transpose(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, TransposeOp)
+def _transpose(host: HostProgram, op: TransposeOp) -> None:
     host.view(op.result, op.x, ("permute", tuple(op.permutation)), hint="transposed")
 
 
-def _slice(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, SliceOp)
+def _slice(host: HostProgram, op: SliceOp) -> None:
     dim, start, stop = op.range
     host.view(op.result, op.x, ("narrow", (dim, start, stop - start)), hint="part")
 
 
-def _shift(host: HostProgram, op: Operation) -> None:
+def _shift(host: HostProgram, op: ShiftOp) -> None:
     """Emit nothing if kernels load the shifted rows themselves."""
-    assert isinstance(op, ShiftOp)
     if is_shifted_where_read(op):
         return
     call = f"shifted({host.variable(op.x)}, {op.distance})"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from inspect import getdoc
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import pytest
 from support.operator_models import MODELS
@@ -31,8 +31,8 @@ from coda_ir.lsp.documentation import (
     summary,
     usage,
 )
-from coda_ir.passes.fusion.convert_linear_to_gemm import LINEAR_MAPS
 from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
+from coda_ir.passes.support.legality import LinearMap
 
 Operators: TypeAlias = set[type[Operation]]
 
@@ -131,7 +131,9 @@ PARTS: Mapping[str, Callable[[], Iterable[type]]] = {
     "exporter": lambda: MODELS,
     "reference": lambda: (op for op in ALL if {op, *op.__mro__} & {*HANDLERS, *LIKE_CALLS}),
     "Triton": lambda: (
-        op for op in ALL if {*op.__mro__} & {*WRITERS, *LINEAR_MAPS} or computes_elements(op)
+        op
+        for op in ALL
+        if {*op.__mro__} & {*WRITERS, *get_args(LinearMap)} or computes_elements(op)
     ),
     "derivative": lambda: RULES,
     "random programs": in_random_programs,
@@ -149,7 +151,7 @@ Reasons: TypeAlias = Mapping[type, str]
 
 BACKWARD: Reasons = dict.fromkeys(
     (
-        *coda.GRADIENT_OPS,
+        *(op for op in coda.Coda.operations if op.__module__.endswith(".gradients")),
         *(coda.AttentionGradOp, coda.SelectiveScanGradOp, coda.SSDGradOp, coda.BarrierOp),
     ),
     "derive-gradient and the passes after it make it",
