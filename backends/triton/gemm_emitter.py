@@ -78,7 +78,8 @@ class GemmEmitter:
     def device_tiles(self, block_m: str) -> str:
         """The largest possible number of row tiles, as an expression of the kernel."""
         if self.groups is not None:
-            return self.groups.device_tiles(block_m)
+            is_row = self.schedule.has_one_row
+            return "M" if is_row else self.groups.device_tiles(block_m)
         if self.ragged is not None:
             return str(self.ragged.tiles(self.schedule.block_m.data))
         return f"tl.cdiv(M, {block_m})"

@@ -13,7 +13,7 @@ from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.kernel_text import emitted
+from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import (
     ColumnIndex,
@@ -165,8 +165,11 @@ def map_tiling(segment: MapSegment) -> MapTiling:
         if port.kind.combiner is not None:
             # The tile holds the partials of its rows, too.
             block_m = max(1, min(block_m, TILE_ELEMENTS // partial_extents(port)[2]))
+    known = _known_rows(segment)
     if segment.order is not None:
         block_m = segment.order["rows"]
+    elif known is not None:
+        block_m = min(block_m, next_power_of_2(known))
     steps = 1
     if _combines_rows(segment):
         most = (
@@ -180,10 +183,16 @@ def map_tiling(segment: MapSegment) -> MapTiling:
 
 def _tiles_of_a_program(segment: MapSegment, columns: ColumnRange, block_m: int) -> int:
     """Return the tiles that each program may take so that there are enough of them."""
-    rows = (segment.domain or (DYNAMIC_INDEX,))[:-1]
-    if DYNAMIC_INDEX in rows:
+    rows = _known_rows(segment)
+    if rows is None:
         return TILES_OF_A_SUM
-    return prod(rows) * columns.tiles // (block_m * PROGRAMS_OF_A_SUM)
+    return rows * columns.tiles // (block_m * PROGRAMS_OF_A_SUM)
+
+
+def _known_rows(segment: MapSegment) -> int | None:
+    """Return the number of rows of the domain; None if it is known only at launch."""
+    rows = (segment.domain or (DYNAMIC_INDEX,))[:-1]
+    return None if DYNAMIC_INDEX in rows else prod(rows)
 
 
 def _loads_columns(segment: MapSegment) -> bool:

@@ -41,6 +41,8 @@ class RowGroups:
 
     def host_tiles(self, block_m: int) -> HostValue:
         """The largest possible number of row tiles."""
+        if block_m == 1:
+            return ROW_COUNT
         full = joined("(", ROW_COUNT, f") // {block_m}")
         return joined("(", full, " + min(", ROW_COUNT, f", {self.count}))")
 

@@ -5,7 +5,9 @@ the order of the floats and whose lower half counts columns from the end: no two
 equal elements the one in the lower column is larger. The largest one is taken k times.
 """
 
-from xdsl.dialects.builtin import i64
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
 
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
@@ -28,6 +30,8 @@ def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
     type, columns, k = element_type_of(op.x), shape_of(op.x)[-1], op.given["k"]
     block, places = next_power_of_2(columns), next_power_of_2(k)
     rows = max(1, ELEMENTS // block)
+    if DYNAMIC_INDEX not in shape_of(op.x):
+        rows = min(rows, next_power_of_2(prod(shape_of(op.x)[:-1])))
     helpers = {"float_order", "float_at"}
     stored = rounded("value", type, helpers)
     lines = [

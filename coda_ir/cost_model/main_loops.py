@@ -52,8 +52,8 @@ class MainLoop:
 def _one_row_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     """Return the reason why a GEMM cannot be multiplied row by row."""
     op = cuts.op
-    if op.is_transposed or op.groups is not None:
-        return "its rows are summed over, or in groups"
+    if op.is_transposed:
+        return "its rows are summed over"
     if is_float8(cuts.element):
         return "products of float8 are those of tensor cores"
     if op.order is not None:

@@ -150,6 +150,7 @@ def test_a_single_row_of_few_bits_needs_no_tensor_cores():
     assert floor_us < found.us < 2.2 * floor_us
     assert best(narrow, Space(("pointer",)), rows=None).schedule.block_m.data > 1
     assert best(gemm("?", 4096, 4096), Space(("tma",)), rows=1).schedule.block_m.data == 16
+    assert best(gemm("?", 128, 2048), Space(("tma",)), rows=1).schedule.has_one_row
 
 
 def grouped(rows: int) -> Ranked:
@@ -189,6 +190,8 @@ def test_k_is_split_for_known_rows_only():
 def test_a_stated_order_of_sums_is_not_split():
     ordered = gemm("?", 256, 8192, order="order<depth = 64, columns = 64, rows = 64>")
     assert {r.schedule.split_k.data for r in rank(ordered, Space(), SM_90, 16)} == {1}
+    few = gemm("?", 64, 64, order="order<depth = 64, columns = 32, rows = 64>")
+    assert not any(r.schedule.has_one_row for r in rank(few, Space(), SM_90, 1))
     with pytest.raises(ValueError, match="split_k is 2, expected 1: K is summed in order"):
         rank(ordered, Space(split_k=(2,)), SM_90, 16)
 

@@ -24,9 +24,11 @@ func.func @f(%x: tensor<?x4096xbf16> {coda.dims = ["T", 4096 : i64]}, %ends: ten
 """
 
 
-@pytest.mark.parametrize(("tokens", "rows"), [(1, 16), (4096, 128), (None, 128)])
+@pytest.mark.parametrize(("tokens", "rows"), [(1, 1), (4, 16), (4096, 128), (None, 128)])
 def test_tiles_of_experts(tokens: int | None, rows: int):
-    """A token has eight rows: an expert has 256 of 4096 tokens, and 1024 of unknown ones."""
+    """A token has eight rows, each of another expert: an expert has 256 of 4096 tokens, and 1024
+    of unknown ones.
+    """
     sizes = None if tokens is None else f"T={tokens}"
     found = [schedule(text, sizes) for text in (EXPERTS, static(EXPERTS, tokens or 16384))]
     assert [each.block_m.data for each in found] == [rows, rows]

@@ -103,11 +103,15 @@ def multiply_row(
     B_STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """`multiply` for one row of a, without tensor cores: each thread keeps sums of its own."""
+    """`multiply` for one row of a, without tensor cores: each thread keeps sums of its own.
+
+    The weights of 16 bits of several steps are loaded at a time.
+    """
+    STEPS: tl.constexpr = 4 if b_columns[0].dtype.element_ty.primitive_bitwidth == 16 else 1
     totals = ()
     for _ in tl.static_range(len(accs)):
         totals = totals + (tl.zeros((BLOCK_K, accs[0].shape[1]), SUM_TYPE),)
-    for k in range(first, last, BLOCK_K):
+    for k in tl.range(first, last, BLOCK_K, loop_unroll_factor=STEPS):
         sums = ()
         for i in tl.static_range(len(accs)):
             # a is loaded for each column, as b is, so that both are in the same threads.

@@ -49,6 +49,15 @@ def test_pairs(ends: list[int], loop: str, tmp_path: Path) -> None:
     check(programs.grouped_swiglu("bf16", 40, 24, 4, schedule(loop)), ends, tmp_path)
 
 
+@pytest.mark.parametrize("ends", [[1, 1, 3, 4], [0, 2, 2, 2]])
+def test_tiles_of_one_row(ends: list[int], tmp_path: Path) -> None:
+    """Rows of one group, and groups without rows; ports of each row."""
+    one_row = schedule("one_row", "1x8x16")
+    kernel = check(programs.grouped_swiglu("bf16", 40, 24, 4, one_row, packed=True), ends, tmp_path)
+    assert str(kernel.grid.count(4)) == "24"
+    check(programs.grouped_residual("f16", 33, 21, 4, one_row), ends, tmp_path)
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("ends", [LOADS["ragged"], LOADS["one row"]])
@@ -98,8 +107,9 @@ def test_boxes_of_rows_of_weights(ends: list[int], tmp_path: Path) -> None:
     check(programs.grouped_residual("bf16", 48, 24, 4, schedule("tma"), "kn"), ends, tmp_path)
 
 
-def test_rows_in_no_group_are_not_stored(tmp_path: Path) -> None:
-    text = programs.grouped_swiglu("f32", 16, 16, 2, schedule())
+@pytest.mark.parametrize("tiles", [schedule(), schedule("one_row", "1x8x16")])
+def test_rows_in_no_group_are_not_stored(tiles: str, tmp_path: Path) -> None:
+    text = programs.grouped_swiglu("f32", 16, 16, 2, tiles)
     (result,) = run_text(text, arguments_of_groups(text, 20, [3, 9]), tmp_path)
     assert result[:9].isfinite().all() and result[9:].isnan().all()
 
