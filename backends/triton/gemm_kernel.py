@@ -171,7 +171,7 @@ class _GemmEmitter(GemmEmitter):
                 helpers=self.helpers,
                 is_ordered=self.op.order is not None,
                 stored_row="row" if self.op.scatter is None else "scattered",
-                is_dependent=self.launch.is_dependent,
+                is_dependent=self.launch.is_dependent and not self.main_loop.waits,
                 split=self.split,
             )
             bodies.append(emitter.emit(f"tile_n - {start}" if start else "tile_n"))

@@ -251,9 +251,12 @@ class PointerMainLoop(MainLoop):
         lines: list[str] = []
         row = "row" if self.ragged is None else "x_row"
         if self.op.gather is not None and self.ragged is None:
-            ids = self.arguments.operand(self.op.gather, "ids")
-            lines.append(f"gathered = tl.load({ids} + row).to(tl.int64)")
             row = "gathered"
+            if prod(shape_of(self.op.x)[:-1]) == 1:
+                lines.append("gathered = row * 0  # the only row")
+            else:
+                ids = self.arguments.operand(self.op.gather, "ids")
+                lines.append(f"gathered = tl.load({ids} + row).to(tl.int64)")
         for name, x, depth in zip(self.rows, self.op.inputs, self.depths, strict=True):
             stride = "" if self.op.is_transposed else f" * {depth}"
             lines.append(f"{name} = {self.arguments.operand(x, 'x')} + {row}[:, None]{stride}")

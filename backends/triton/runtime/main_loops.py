@@ -114,10 +114,10 @@ def multiply_row(
     for k in tl.range(first, last, BLOCK_K, loop_unroll_factor=STEPS):
         sums = ()
         for i in tl.static_range(len(accs)):
+            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, True)
             # a is loaded for each column, as b is, so that both are in the same threads.
             a_rows = tl.broadcast_to(a_row, (1, accs[0].shape[1]))
             a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0, True)
-            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, True)
             sums = sums + (totals[i] + wide(a) * wide(b),)
         totals = sums
     found = ()

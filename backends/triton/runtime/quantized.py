@@ -8,6 +8,7 @@ import triton.language as tl
 from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot
 from coda_ir.backends.triton.runtime.main_loops import (
     load_depth,
+    start_next_kernel,
     wait_for_earlier_kernels,
     wide,
 )
@@ -220,7 +221,8 @@ def multiply_words_row(
     point times the sum of a is taken off them; that is NaN for an infinite a, for which the sums
     are computed again without tensor cores. The columns of b are given by number, with the distance
     of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four. If it
-    WAITS for earlier kernels, which write no weights, the first words are on their way before.
+    WAITS for earlier kernels, which write no weights, the first words are on their way before, and
+    the next kernel may begin at once.
     """
     TYPE: tl.constexpr = a_row.dtype.element_ty
     PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
@@ -257,6 +259,7 @@ def multiply_words_row(
     words = load_words(b_places, first // 8, word, end, B_STEP)
     if WAITS:
         wait_for_earlier_kernels()
+        start_next_kernel()
     # 0, or NaN as soon as an element of a is infinite.
     probe = tl.zeros((PARTS, 1), SUM_TYPE)
     for k in range(first, last, BLOCK_K):

@@ -48,6 +48,18 @@ def test_rows_in_groups(ends: list[int], moves: str, tmp_path: Path) -> None:
     check(text, ends[-1], tmp_path, ends)
 
 
+@pytest.mark.parametrize(
+    "tiles", [schedule(), 'one_row, "1x8x16", warps = 4, stages = 1, group_m = 2']
+)
+def test_the_only_row(tiles: str, tmp_path: Path) -> None:
+    """The experts of one token: all ids are 0, and are not loaded."""
+    text = programs.moved_rows("bf16", 40, 24, tiles, rows="gather scatter", groups=4, of_x=1)
+    x, w, factors, ids, *others = arguments_of_groups(text, 4, [1, 1, 3, 4])
+    arguments = [x, w, factors, ids * 0, *others]
+    kernel = check_against_reference(text, [4], tmp_path, arguments=arguments)
+    assert "gather" not in " ".join(argument.name for argument in kernel.arguments)
+
+
 @pytest.mark.parametrize("move", ["gather", "scatter"])
 @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
 def test_columns_of_moved_rows(ends: list[int], move: str, tmp_path: Path) -> None:
