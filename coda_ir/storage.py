@@ -39,6 +39,15 @@ VIEW_OPS = (
 )
 
 
+def is_trained(func: FuncOp) -> bool:
+    """Return whether a function is one of a forward and a backward program: the module has a boxed
+    one.
+    """
+    block = func.parent_block()
+    beside = (func,) if block is None else block.ops
+    return any(isinstance(op, FuncOp) and BOXED in op.attributes for op in beside)
+
+
 def is_view(owner: object) -> bool:
     """Return whether the results of an operator may share the memory of its first operand."""
     is_call_with_view = isinstance(owner, CallOp) and owner.view is not None and owner.inputs

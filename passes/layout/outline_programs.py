@@ -16,7 +16,7 @@ from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.weights import WEIGHT, is_weight
 from coda_ir.dialects.gemm import FusedOp, numerics_mode
 from coda_ir.passes.layout.leave_plain_gemms import is_plain
-from coda_ir.passes.layout.leftover_cost import CALL_US, saved_us
+from coda_ir.passes.layout.leftover_cost import saved_us
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass, Refusal
 from coda_ir.passes.support.split_joint import fresh_name, sizes_in
 from coda_ir.storage import is_donated
@@ -108,9 +108,12 @@ def _outline(rewriter: FunctionRewriter, levels: Levels) -> None:
     _put_in_order(block, plans, calls, levels)
 
 
-def why_no_graph(rewriter: FunctionRewriter, *, always: bool = False) -> Refusal | None:
-    """Return the reason why a function does not become a graph that calls programs; without a
-    suggestion if nothing is lost. With `always`, the estimated savings are ignored.
+def why_no_graph(
+    rewriter: FunctionRewriter, call_us: float, *, always: bool = False
+) -> Refusal | None:
+    """Return the reason why a function does not become a graph that calls programs, which takes
+    `call_us` microseconds for each; without a suggestion if nothing is lost. With `always`, the
+    estimated savings are ignored.
     """
     func = rewriter.func
     if numerics_mode(func).is_strict:
@@ -121,7 +124,7 @@ def why_no_graph(rewriter: FunctionRewriter, *, always: bool = False) -> Refusal
     plans = _plans(func.body.block, levels)
     after = [op for op, level in levels.items() if level % 2 and level > OUTSIDE]
     leftovers = [op for op in after if not isinstance(op, (*VIEWS, *LIBRARY, ReturnOp))]
-    is_worth_it = always or saved_us(leftovers, rewriter.shapes) > CALL_US * len(plans)
+    is_worth_it = always or saved_us(leftovers, rewriter.shapes) > call_us * len(plans)
     has_epilogues = any(isinstance(op, FusedOp) and not is_plain(op) for op in levels)
     if not (has_epilogues and is_worth_it):
         return _COST

@@ -24,6 +24,7 @@ from coda_ir.passes.fusion.report_unfused import ReportUnfusedPass
 from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
 from coda_ir.passes.layout.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.layout.leave_plain_gemms import LeavePlainGemmsPass
+from coda_ir.passes.layout.leftover_cost import call_us
 from coda_ir.passes.layout.outline_programs import OutlineProgramsPass, why_no_graph
 from coda_ir.passes.layout.own_results import OwnResultsPass
 from coda_ir.passes.layout.place_parts import PlacePartsPass
@@ -100,11 +101,11 @@ class LowerLeftoversPass(NamedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in list(op.ops):
-            func.detach()
-            alone = ModuleOp([func])
             steps: tuple[ModulePass, ...] = ()
             if isinstance(func, FuncOp) and not func.is_declaration:
                 steps = self._steps(func)
+            func.detach()
+            alone = ModuleOp([func])
             PassPipeline(steps).apply(ctx, alone)
             for lowered in list(alone.ops):
                 lowered.detach()
@@ -112,7 +113,7 @@ class LowerLeftoversPass(NamedPass):
 
     def _steps(self, func: FuncOp) -> tuple[ModulePass, ...]:
         rewriter = FunctionRewriter(self.name, func)
-        refusal = why_no_graph(rewriter, always=self.always)
+        refusal = why_no_graph(rewriter, call_us(func), always=self.always)
         if refusal is None:
             rewriter.passed(func, "becomes a graph that calls programs")
             return GRAPH

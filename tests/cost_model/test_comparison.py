@@ -5,7 +5,13 @@ from xdsl.dialects.builtin import UnitAttr
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
-from coda_ir.cost_model.comparison import Comparison, compare, connected, spelled_attention_us
+from coda_ir.cost_model.comparison import (
+    TRAINED_HOST,
+    Comparison,
+    compare,
+    connected,
+    spelled_attention_us,
+)
 from coda_ir.cost_model.copies import COPY_EFFICIENCY
 from coda_ir.cost_model.operator_times import (
     KERNEL_US,
@@ -19,6 +25,7 @@ from coda_ir.dialects import coda
 from coda_ir.functions import functions_of
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions
+from coda_ir.storage import BOXED
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 SM_90 = DEVICES["sm_90"]
@@ -100,6 +107,18 @@ def test_float32_is_slower():
     assert (
         LibraryGemm(4096, 4096, 4096, 4, SM_90).us > 10 * LibraryGemm(4096, 4096, 4096, 2, SM_90).us
     )
+
+
+def test_the_host_takes_longer_in_training():
+    """A boxed function is a backward program."""
+    module = Lowering(coda_ir.parse(MLP.format(d=64, f=64, rows=16)), CompileOptions(SCHEDULE))
+    ((name, before),) = functions_of(module.module("block")).items()
+    after = functions_of(module.module("scheduled"))
+    plain = compare(before, after[name], after, SM_90)
+    before.attributes[BOXED] = UnitAttr()
+    trained = compare(before, after[name], after, SM_90)
+    assert trained.fused > plain.fused + TRAINED_HOST.base
+    assert trained.apart > plain.apart + TRAINED_HOST.base
 
 
 def test_a_large_mlp_is_better_fused():

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coda_ir.passes.layout import outline_programs
+from coda_ir.passes.pipelines import lower_leftovers
 
 # torch.compile has no complete types.
 torch_compile: Any = import_module("torch").compile
@@ -57,7 +57,11 @@ def trace_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def always_call_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make graphs of small programs, too, for which calls take longer than they save."""
-    monkeypatch.setattr(outline_programs, "CALL_US", -1.0)
+
+    def no_time(_: object) -> float:
+        return -1.0
+
+    monkeypatch.setattr(lower_leftovers, "call_us", no_time)
 
 
 def reset() -> None:
