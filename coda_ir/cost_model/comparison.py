@@ -178,7 +178,7 @@ class _Cost:
                 self.gpu += times.attention_us(op) + times.moving_us(times.stored_scores(op))
                 self.masked += _masked_us(op, times)
             elif is_left(op) and is_executed(op):
-                self.gpu += times.kernel_us(times.traffic([op]))
+                self.gpu += times.call_us(op)
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
             elif isinstance(op, coda.TransposeOp):

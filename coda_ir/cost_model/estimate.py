@@ -14,6 +14,10 @@ EXPOSED_LOADS = 0.4
 that 128 x 128 tiles take 1.16 of the time of 128 x 256 tiles, as they did on an H100 at D = 4096.
 """
 
+HALF_WORD_LOAD_NS = 0.37
+"""Nanoseconds of loading an element alone, from rows of no multiple of 4 bytes. Chosen so that
+16384 x 1024 x 479 take 270 us, as they did on an H100; 16384 x 1024 x 480 take 40."""
+
 IDLE_COST = 0.75
 """Cost of a processor that waits for the last wave, relative to a busy one: the others run faster
 meanwhile. Chosen so that 16 x 44 tiles of 128 x 256 (5.3 waves) take 0.93 of the time of 16 x 88
@@ -128,7 +132,12 @@ class Estimate:
     @cached_property
     def loading(self) -> float:
         """The time of loading the operands of one tile from the L2 cache."""
-        return self.steps * self.configuration.stage_bytes / self.device.cache_bytes_per_ns
+        bm, bn, bk = self.configuration.schedule.tile
+        x_is_slow, weights_are_slow = self.workload.loads_half_words
+        alone = bk * (bm * x_is_slow + bn * weights_are_slow) * HALF_WORD_LOAD_NS
+        return self.steps * (
+            alone + self.configuration.stage_bytes / self.device.cache_bytes_per_ns
+        )
 
     @cached_property
     def main(self) -> float:

@@ -120,6 +120,11 @@ GRADIENT_PRODUCTS = 2.5
 SCORE_BYTES = 4 * 3
 """Bytes that are moved for each score: in float32, stored once and loaded twice."""
 
+CALL_PASSES = 3
+"""Times that a call of PyTorch in a program moves its bytes, in kernels of PyTorch and copies for
+them. Chosen between indexing, the maximum over a dimension before others, and batch norms of
+channels in rows, which moved theirs 2, 4 and 8 times on an H100; a compiler's kernel does once."""
+
 SORTED_US = 4e-4
 """Microseconds for each of the indices at which PyTorch adds up in a fixed order: it sorts them.
 Chosen so that `scatter_add` with 4.2 million indices takes 1.7 ms, as it did on an H100 (15 us with
@@ -282,6 +287,13 @@ class OperatorTimes:
         if op.mask is None and op.sinks is None and op.softcap is None and op.window is None:
             return 0
         return SCORE_BYTES * self.scores(op)
+
+    def call_us(self, op: Operation) -> float:
+        """Return the time of an operator that is no GEMM, as a kernel of a program or its call of
+        PyTorch.
+        """
+        passes = CALL_PASSES if isinstance(op, torch.CallOp) else 1
+        return self.kernel_us(passes * self.traffic([op]))
 
     def fixed_order_us(self, op: Operation) -> float:
         """Return the microseconds that a call of PyTorch takes longer in a program, where it gives

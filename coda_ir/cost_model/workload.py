@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, ResultPortAttr, Segment
@@ -53,6 +53,8 @@ class Workload:
     """Elements for each accumulator that are stored in rows of no multiple of 16 bytes."""
     of_half_words: float
     """Those of them in rows of no multiple of 4 bytes."""
+    loads_half_words: tuple[bool, bool]
+    """Whether the rows of x, and those of the weights, have no multiple of 4 bytes."""
     reductions: int
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
@@ -96,6 +98,7 @@ class Workload:
             operations=sum(_operations(s) * s.columns for s in segments) / columns,
             unaligned=sum(_unaligned(s, 16) * s.columns for s in segments) / columns,
             of_half_words=sum(_unaligned(s, 4) * s.columns for s in segments) / columns,
+            loads_half_words=(_has_half_words(op.x), any(map(_has_half_words, op.weights))),
             reductions=max(map(_reductions, segments)),
             has_words=op.quantized is not None and op.quantized.has_words_along_k,
             is_f32=isinstance(element_type_of(op.x), Float32Type),
@@ -183,6 +186,11 @@ def _unaligned(segment: Segment, alignment: int) -> float:
         for port, type in segment.results
         if _share(port) and type.get_shape()[-1] * element_bytes(type) % alignment
     )
+
+
+def _has_half_words(value: SSAValue) -> bool:
+    columns = shape_of(value)[-1]
+    return columns != DYNAMIC_INDEX and columns * element_bytes(value.type) % 4 != 0
 
 
 def _share(port: ResultPortAttr) -> float:

@@ -93,6 +93,16 @@ def test_rows_that_are_not_aligned_take_about_what_they_took(
     assert found.us / 1000 == pytest.approx(measured_ms, rel=0.12)
 
 
+@pytest.mark.parametrize(("depth", "measured_us"), [(479, 271), (1024, 54)])
+def test_rows_of_half_words_are_loaded_by_elements(depth: int, measured_us: float):
+    """On one H100; 4 bytes are the fewest that load without waiting."""
+    pointers = Space(("pointer",) if depth % 2 else ("warp_specialized",))
+    found = best(gemm("16384", 1024, depth), pointers)
+    assert found.us == pytest.approx(measured_us, rel=0.15)
+    even = best(gemm("16384", 1024, 480), Space(("pointer",)))
+    assert even.us < 0.4 * 271
+
+
 @pytest.mark.parametrize(
     ("shape", "tile", "stages", "measured_us"),
     [
