@@ -20,6 +20,9 @@ from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
 from support.tracing import speed_up as speed_up_tracing
 
+# Importing and collecting the tests makes few cycles and many objects that stay.
+gc.disable()
+
 # A pool of processes that compile would import PyTorch for the few kernels that Inductor has here.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
@@ -118,6 +121,7 @@ def pytest_collection_finish() -> None:
     logging.getLogger("torch.__trace").propagate = True
     gc.freeze()
     gc.set_threshold(20_000, 20)
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

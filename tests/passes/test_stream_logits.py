@@ -227,6 +227,7 @@ class Model(nn.Module):
         return F.cross_entropy(logits.view(-1, V), target.view(-1))
 
 
+@pytest.mark.slow
 def test_torch_compile():
     model = Model()
     options = {"target": "reference", "stream_logits": 3, "errors": "raise"}

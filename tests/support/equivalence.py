@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
@@ -17,7 +18,6 @@ from coda_ir.pipeline.instrumentation import PassRun
 from coda_ir.pipeline.manager import Verification
 from coda_ir.registry import get_all_passes
 from coda_ir.universe import get_multiverse
-from support.programs import parse_mlir
 
 
 def assert_results_close(
@@ -106,4 +106,5 @@ def _run(
         else Pipeline(tuple(pipeline))
     )
     PassManager(parsed, verify_each).run(make_context(), module, [check])
-    parse_mlir(str(module))
+    # What is read back is what was verified.
+    Parser(make_context(), str(module)).parse_module()

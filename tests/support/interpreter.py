@@ -10,7 +10,8 @@ Most of the time of a small kernel goes into a few things, whose results are the
 * the shape of each value is checked, and made of constants of the language, as is its size;
 * sums of integers are computed again in 64 bits and compared with the limits of their type, for an
   assertion that is left out where Triton does not debug;
-* the shapes of two operands are compared element by element;
+* the shapes of two operands are compared element by element, and their types are asked for what
+  they are even where they are one type;
 * reductions and scans with a function of their own, such as those of sorts, call it for each pair
   of elements;
 * functions of the device are rewritten for each module that has a copy of them.
@@ -42,7 +43,7 @@ REPLACED_NAMES = {
     ],
     "triton.language.semantic": [
         *("TritonSemantic.broadcast_impl_value", "TritonSemantic.scalar_constant"),
-        "TritonSemantic.computation_type_impl",
+        *("TritonSemantic.computation_type_impl", "TritonSemantic.binary_op_type_checking_impl"),
     ],
 }
 """Names of Triton 3.6, few of which are documented, by module."""
@@ -66,6 +67,7 @@ def speed_up() -> None:
             semantic: Any = import_module("triton.language.semantic").TritonSemantic
             _broadcast_shapes_once(core, semantic)
             _remember_constants(semantic)
+            _check_operands_of_one_type_once(core, semantic)
 
 
 def _patch_once_per_launch(interpreter: Any) -> None:
@@ -342,3 +344,31 @@ def _remember_constants(semantic: Any) -> None:
         return types[key]
 
     semantic.scalar_constant, semantic.computation_type_impl = constant, computation_type
+
+
+def _check_operands_of_one_type_once(core: Any, semantic: Any) -> None:
+    """Two tensors of one type that is the type of the result are only broadcast."""
+    check: Any = semantic.binary_op_type_checking_impl
+    tensor: Any = core.tensor
+    kept: dict[tuple[str, bool], bool] = {}
+
+    def check_once(
+        self: Any,
+        lhs: Any,
+        rhs: Any,
+        allow_lhs_ptr: bool = False,
+        allow_rhs_ptr: bool = False,
+        arithmetic_check: bool = True,
+        div_or_mod: bool = False,
+    ) -> Any:
+        if type(lhs) is tensor and type(rhs) is tensor and lhs.dtype is rhs.dtype:
+            type_, key = lhs.dtype, (lhs.dtype.name, div_or_mod)
+            if key not in kept:
+                kept[key] = not type_.is_ptr() and type_ == self.computation_type_impl(
+                    type_, False, type_, False, div_or_mod
+                )
+            if kept[key]:
+                return self.broadcast_impl_value(lhs, rhs)
+        return check(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
+
+    semantic.binary_op_type_checking_impl = check_once

@@ -68,6 +68,7 @@ def test_sizes_that_are_no_blocks(channels: int, states: int, dtype: torch.dtype
     check(operands_of(2, 6, channels, states, dtype))
 
 
+@pytest.mark.slow
 def test_samples_have_states_of_their_own() -> None:
     u, dt, a, b, c = operands_of(2, CHUNK + 9, 4, 2)
     together = check((u, dt, a, b, c))
@@ -108,6 +109,7 @@ def test_states_before_and_behind(length: int) -> None:
         assert_as_accurate(actual, close, true)
 
 
+@pytest.mark.slow
 def test_parts_of_a_sequence() -> None:
     """The states behind one part are those before the next one."""
     u, dt, a, b, c = operands_of(2, CHUNK + 30, 8, 4)

@@ -63,6 +63,7 @@ def test_no_recompilation_per_length(fallbacks: list[object]):
     assert not fallbacks
 
 
+@pytest.mark.slow
 def test_batch_and_length_become_dynamic_by_themselves(fallbacks: list[object]):
     fast = compiled(Block())
     with torch.no_grad():

@@ -64,6 +64,7 @@ def test_gradients_of_several_batches():
     assert not matrices(check(Block(), rows))
 
 
+@pytest.mark.slow
 def test_weights_in_float32_and_products_in_bfloat16():
     assert not matrices(check(Block(), rows, in_bfloat16, tolerance=2e-1))
 
@@ -80,6 +81,7 @@ class Tied(nn.Module):
         return nn.functional.linear(self.block(self.table(ids)), self.table.weight)
 
 
+@pytest.mark.slow
 def test_tied_weights():
     assert not matrices(check(Tied(), ids, tolerance=1e-4))
 
@@ -95,5 +97,6 @@ class Checkpointed(nn.Module):
         return self.second(h)
 
 
+@pytest.mark.slow
 def test_checkpointed_layers_with_a_frozen_weight():
     assert not matrices(check(Checkpointed(), rows, tolerance=1e-3))

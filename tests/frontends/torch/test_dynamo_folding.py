@@ -143,6 +143,7 @@ def test_tensors_that_are_passed_are_not_folded(told: Callable[[], str]):
     assert "may be a different tensor in each call" in told()
 
 
+@pytest.mark.slow
 def test_an_exported_model():
     model, x = Network().eval(), torch.randn(3, 16)
     exported = coda_ir.export(model, (x,))

@@ -27,6 +27,7 @@ def check(fast: Any, model: Callable[..., Any], *inputs: Any) -> None:
     torch.testing.assert_close(fast(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_control_flow_that_depends_on_data():
     layer = linear()
 
@@ -107,6 +108,7 @@ def test_an_inverse_that_is_checked(caplog: pytest.LogCaptureFixture):
     assert "a part of a graph runs through eager: " in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_complex_numbers(dynamic: bool, caplog: pytest.LogCaptureFixture):
     """What computes with them runs as it is; the linear maps before and after are compiled."""

@@ -25,6 +25,7 @@ def test_the_page_from_top_to_bottom(tmp_path: Path, capsys: pytest.CaptureFixtu
     run_page("pytorch.md", tmp_path, capsys)
 
 
+@pytest.mark.slow
 def test_the_page_about_training():
     namespace: dict[str, object] = {}
     blocks = [text for *_, kind, text in BLOCK.findall(TRAINING) if kind == "python"]
