@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import serves_each_sample, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.legality import check_rounding_may_move
 from coda_ir.passes.support.matching import Norm, operand_pairs
@@ -49,7 +49,7 @@ def _modulated(op: Modulation) -> tuple[Norm, SSAValue] | None:
         norm = normed.owner
         if not isinstance(norm, Norm) or not is_per_sample(shape_of(vector), shape_of(normed)):
             continue
-        if shape_of(vector)[-1] != shape_of(normed)[-1]:
+        if not serves_each_sample(shape_of(vector), shape_of(normed)):
             continue
         if isinstance(norm, coda.LayerNormOp):
             return norm, vector

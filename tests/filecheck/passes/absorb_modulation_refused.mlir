@@ -36,3 +36,19 @@ func.func @others(%x: tensor<?x?x8xbf16>, %w: tensor<8xbf16>, %t: tensor<?x1x8xb
 // CHECK-NEXT:   %u = coda.mul %h, %p : (tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   func.return %y, %z, %u : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A scale of each head, which all samples share, is no parameter of a norm.
+
+func.func @heads(%x: tensor<?x4x?x8xbf16>, %s: tensor<4x1x8xbf16>) -> tensor<?x4x?x8xbf16> {
+  %h = coda.layer_norm %x {eps = 1.0e-6 : f64} : (tensor<?x4x?x8xbf16>) -> tensor<?x4x?x8xbf16>
+  %y = coda.mul %h, %s : (tensor<?x4x?x8xbf16>, tensor<4x1x8xbf16>) -> tensor<?x4x?x8xbf16>
+  func.return %y : tensor<?x4x?x8xbf16>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %h = coda.layer_norm %x {eps = 1.000000e-06 : f64} : (tensor<?x4x?x8xbf16>) -> tensor<?x4x?x8xbf16>
+// CHECK-NEXT:   %y = coda.mul %h, %s : (tensor<?x4x?x8xbf16>, tensor<4x1x8xbf16>) -> tensor<?x4x?x8xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x4x?x8xbf16>
+// CHECK-NEXT: }
