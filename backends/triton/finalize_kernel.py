@@ -149,7 +149,9 @@ class _FinalizeEmitter:
         if tiles is None:
             extent = self.names.fresh(f"{base}_tiles")
             self.arguments.append(KernelArgument(extent, "i32", place.shape(axis)))
-        sweep = _Sweep(self, base, pointer, extent, tiles, self._tile_block(tiles), is_wide)
+        tile, inside = self.names.fresh("tile"), self.names.fresh("inside")
+        block = self._tile_block(tiles)
+        sweep = _Sweep(self, base, pointer, extent, tiles, block, is_wide, tile, inside)
         total = self.names.fresh(f"{base}_{'sum' if kind == Combiner.ADD else kind.value}")
         if kind == Combiner.ADD:
             sweep.reduce(total, "sum", base, "0.0")
@@ -224,8 +226,12 @@ class _Sweep:
     extent: str
     tiles: int | None
     block: int
-    is_wide: bool = False
+    is_wide: bool
     """True where the partials are float64."""
+    tile: str
+    inside: str
+    """Names for the numbers of the partials, and for whether they exist. Blocks of different sizes
+    need names of their own, because Triton lets no loop change the shape of a variable."""
     in_registers: str | None = None
     """What missing partials were read as, where one block holds all partials of an element."""
 
@@ -258,17 +264,17 @@ class _Sweep:
     def _read(self, tiles: str, identity: str) -> list[str]:
         place = f"{self.pointer} + {self._place()}"
         return [
-            f"tile = {tiles}[None, :]",
-            f"inside = exists[:, None] & (tile < {self.extent})",
-            f"{self.name} = tl.load({place}, mask=inside, other={identity})",
+            f"{self.tile} = {tiles}[None, :]",
+            f"{self.inside} = exists[:, None] & ({self.tile} < {self.extent})",
+            f"{self.name} = tl.load({place}, mask={self.inside}, other={identity})",
         ]
 
     def _place(self) -> str:
-        """Return where the partials of `tile` are."""
+        """Return where the partials of a block are."""
         columns, element = self.emitter.sample_columns, "element[:, None]"
         if self.emitter.is_by_row:
-            return f"{element}.to(tl.int64) * {self.extent} + tile"
+            return f"{element}.to(tl.int64) * {self.extent} + {self.tile}"
         if columns is None:
-            return f"tile.to(tl.int64) * count + {element}"
-        row = f"({element} // {columns} * {self.extent} + tile).to(tl.int64)"
+            return f"{self.tile}.to(tl.int64) * count + {element}"
+        row = f"({element} // {columns} * {self.extent} + {self.tile}).to(tl.int64)"
         return f"{row} * {columns} + {element} % {columns}"

@@ -71,7 +71,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: partials of another sample",
         f"{T}finalize_kernel:_Sweep._place",
-        Text("// {columns} * {self.extent} + tile", "// {columns} + tile"),
+        Text("// {columns} * {self.extent} + {self.tile}", "// {columns} + {self.tile}"),
     ),
     KernelFault(
         "kernel: all samples are normalized with the parameters of the first",

@@ -5,9 +5,11 @@ from support import gemm_programs as programs, gradient_programs as gradients
 from support.kernel_harness import gemms_of, parse_module
 
 from coda_ir.backends.triton.aot import KernelResources, compile_kernels
+from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
+from coda_ir.dialects.gemm import FinalizeOp
 from coda_ir.passes.layout.schedule import SchedulePass
 
 TARGETS = ("sm_80", "sm_90", "gfx942")
@@ -65,3 +67,24 @@ def test_gradients(name: str, target: str, mainloop: str) -> None:
     schedule = SchedulePass(target=target, mainloop=mainloop)
     resources = compiled(schedule, GRADIENTS[name], target)
     assert all(each.fits and not each.spills for each in resources), resources
+
+
+PARTIALS = """
+func.func @f(%a: tensor<1x16xf32>, %b: tensor<?x16xf32>) -> tensor<16xbf16> {
+  %y = gemm.finalize col (add %a : tensor<1x16xf32>, add %b : tensor<?x16xf32>)
+      -> (tensor<16xbf16>) {
+  ^epilogue(%x: f32, %z: f32):
+    %0 = arith.addf %x, %z : f32
+    gemm.yield %0 : f32
+  }
+  func.return %y : tensor<16xbf16>
+}
+"""
+
+
+def test_partials_of_one_tile_and_of_any_number_of_tiles() -> None:
+    module = parse_module(PARTIALS)
+    (finalize,) = (op for op in module.walk() if isinstance(op, FinalizeOp))
+    kernel = emit_finalize(finalize, NameAllocator(), (1, None), 16)
+    (compiled,) = compile_kernels([kernel], "sm_90")
+    assert compiled.resources.fits

@@ -61,9 +61,9 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     inside = exists[:, None] & (tile < 4)
 // CHECK-NEXT:     p = tl.load(p_ptr + element[:, None].to(tl.int64) * 4 + tile, mask=inside, other=0.0)
 // CHECK-NEXT:     p_sum = tl.sum(p, 1)
-// CHECK-NEXT:     tile = tl.arange(0, 4)[None, :]
-// CHECK-NEXT:     inside = exists[:, None] & (tile < 4)
-// CHECK-NEXT:     p_1 = tl.load(p_1_ptr + element[:, None].to(tl.int64) * 4 + tile, mask=inside, other=float("-inf"))
+// CHECK-NEXT:     tile_1 = tl.arange(0, 4)[None, :]
+// CHECK-NEXT:     inside_1 = exists[:, None] & (tile_1 < 4)
+// CHECK-NEXT:     p_1 = tl.load(p_1_ptr + element[:, None].to(tl.int64) * 4 + tile_1, mask=inside_1, other=float("-inf"))
 // CHECK-NEXT:     p_1_max = reduce_max(p_1, 1)
 // CHECK-NEXT:     p_1_shift = tl.where(p_1_max == float("-inf"), 0.0, p_1_max)
 // CHECK-NEXT:     p_1_exp_sum = tl.sum(tl.exp(p_1 - p_1_shift[:, None]), 1)
