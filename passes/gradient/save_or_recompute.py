@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
 from coda_ir.dialects.torch import CallOp
@@ -43,6 +43,8 @@ _RECOMPUTABLE = (
     coda.TransposeOp,
 )
 """What costs next to nothing in the epilogue that needs it again, or only views."""
+
+_REARRANGES = (*(coda.CastOp, coda.BroadcastOp, coda.ReshapeOp, coda.SliceOp, coda.TransposeOp),)
 
 _LINEAR = (coda.LinearOp, coda.MatmulOp)
 
@@ -289,6 +291,8 @@ class _Choice:
             return True
         if isinstance(op, _ROW_STATISTICS):
             return is_of_small_groups(op)
+        if _compares_computed_floats(op):
+            return op not in self.forward
         is_stored = op in self.residual_sums or op in self.computed_weights
         return op not in self.forward or (_is_light(op) and not is_stored)
 
@@ -355,6 +359,26 @@ def _is_light(op: Operation) -> bool:
     """Return whether recomputing the results of `op` costs next to nothing."""
     is_light = isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
     return is_light or _gathers_rows(op) or _inverts(op)
+
+
+def _compares_computed_floats(op: Operation) -> bool:
+    """Return whether `op` compares two floats neither of which is given.
+
+    One may be an element of the other, such as the smallest of the largest ones. Computed again
+    from what was rounded when it was saved, they would no longer be equal.
+    """
+    if not isinstance(op, coda.CompareOp) or not is_float(element_type_of(op.lhs)):
+        return False
+    return not any(map(_is_given, op.operands))
+
+
+def _is_given(value: SSAValue) -> bool:
+    """Return whether `value` is an argument, a constant or a position, or one with another type or
+    shape.
+    """
+    while isinstance(op := value.owner, _REARRANGES):
+        value = op.operands[0]
+    return isinstance(op, Block | coda.ConstantOp | coda.PositionsOp)
 
 
 def _inverts(op: Operation) -> bool:
