@@ -147,7 +147,7 @@ class Signature:
                 )
             device = _check_device(spec, tensor, device)
             _check_shape(spec, tensor, bindings)
-            tensors.append(tensor)
+            tensors.append(tensor.resolve_neg())
         return tensors, {symbol: size for symbol, (size, _) in bindings.items()}
 
     def empty_results(

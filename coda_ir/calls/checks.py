@@ -84,8 +84,8 @@ def make_check(signature: Signature, device: torch.device, *, trainable: bool = 
     """Make a function with as many parameters as `signature` has arguments; it accepts any values.
 
     It gives True where they are dense tensors on `device` with the stated shapes and element types,
-    none is empty or has a tangent, and, unless it is `trainable`, none requires a gradient that
-    would have to be recorded.
+    none is empty, has a tangent or is a negative view, and, unless it is `trainable`, none requires
+    a gradient that would have to be recorded.
     """
     names: dict[str, Any] = {
         "DEVICE": device,
@@ -122,7 +122,7 @@ def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
     for index, spec in enumerate(signature.arguments):
         x = f"x{index}"
         conditions = [f"isinstance({x}, Tensor)", f"{x}.__torch_dispatch__ is plain"]
-        conditions += [f"{x}.data_ptr()", f"{x}.dtype is {_dtype_name(spec)}"]
+        conditions += [f"{x}.data_ptr()", f"{x}.dtype is {_dtype_name(spec)}", f"not {x}.is_neg()"]
         # Of a device without a number, the first tensor says which one the others are on.
         if has_number:
             conditions.append(f"{x}.device == DEVICE")

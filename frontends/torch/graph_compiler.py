@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from coda_ir.api import CompiledFunction, compile
 from coda_ir.calls.arguments import may_have_tangents
@@ -32,6 +32,7 @@ from coda_ir.frontends.torch.graph_runner import (
     GraphRunner,
     Run,
     TrainingRunner,
+    detaching,
     make_updates_results,
     storing_updates,
 )
@@ -111,6 +112,13 @@ class GraphCompiler:
         return _boxed(self._compile_or_fall_back(graph, example_inputs))
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+        if not self._is_trained or self._is_backward:
+            return self._run_of(graph)
+        leaves: Any = graph.graph.output_node().args[0]
+        are_computed = [isinstance(leaf, Node) and leaf.op != "placeholder" for leaf in leaves]
+        return detaching(self._run_of(graph), are_computed)
+
+    def _run_of(self, graph: GraphModule) -> Runner:
         updated = make_updates_results(graph)
         compiled = self._try_to_compile(graph, updated)
         if compiled is None:

@@ -152,6 +152,21 @@ def storing_updates(runner: Runner, positions: Sequence[int]) -> Runner:
     return run
 
 
+def detaching(runner: Runner, are_computed: Sequence[bool]) -> Runner:
+    """Return `runner` with results that are views of nothing, but for inputs: a view of another
+    result would require a gradient once PyTorch gives that result one, also if the model detached
+    it.
+    """
+
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        return [
+            x.detach() if is_computed and isinstance(x, torch.Tensor) else x
+            for x, is_computed in zip(runner(inputs), are_computed, strict=True)
+        ]
+
+    return run
+
+
 foreach_copy: Callable[..., None] = getattr(torch, "_foreach_copy_")  # noqa: B009 (has no type)
 
 Argument: TypeAlias = Callable[[list[Any]], torch.Tensor]
@@ -217,6 +232,8 @@ def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
             arguments.append(lambda inputs, at=position: inputs[at].to(graph.device))
         elif isinstance(value, torch.Tensor) and value.is_complex():
             arguments.append(lambda inputs, at=position: as_pairs(inputs[at]))
+        elif isinstance(value, torch.Tensor) and value.is_neg():
+            arguments.append(lambda inputs, at=position: inputs[at].resolve_neg())
         else:
             arguments.append(lambda inputs, at=position: inputs[at])
     return arguments

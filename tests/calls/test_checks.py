@@ -95,6 +95,14 @@ def test_a_gradient_that_was_not_recorded_before():
     assert not fits(*values)
 
 
+def test_negative_views_are_copied():
+    values = arguments()
+    values[1] = torch.ones(5, 5, 2).view(torch.complex64)[..., 0].conj().imag
+    assert not make_check(SIGNATURE, CPU)(*values)
+    tensors, _ = SIGNATURE.check(values, CPU)
+    assert not tensors[1].is_neg() and (tensors[1] == -1).all()
+
+
 def test_tensors_without_elements_in_memory():
     """Those of transforms, of tracing and of other layouts are left to the general check."""
     one = Signature("f", (TensorSpec("x", (2, 3), torch.float32),), ())

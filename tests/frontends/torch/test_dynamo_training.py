@@ -554,3 +554,15 @@ def test_an_operator_of_one_tensor_twice(name: str):
     check(compiled(model), model, x)
     with torch.no_grad():
         torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_view_of_a_detached_value_needs_no_gradient():
+    layer = nn.Linear(16, 16)
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        h = layer(x)
+        return h, h.detach()[0], h[1:]
+
+    whole, first, rest = compiled(model)(torch.ones(3, 16))
+    assert whole.requires_grad and rest.requires_grad and not first.requires_grad
+    torch.testing.assert_close(first, whole[0].detach())
