@@ -336,7 +336,8 @@ def _relu_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
 
 
 def _relu2_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
-    return builder.mul(dy, builder.scale(builder.relu(a), 2.0))
+    """0 where a ≤ 0, also for an infinite dy, else 2 · dy · a."""
+    return _relu_grad(builder, a, builder.mul(dy, builder.scale(a, 2.0)))
 
 
 def _sigmoid_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:

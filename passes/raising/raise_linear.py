@@ -249,7 +249,7 @@ def rows_before(x: SSAValue) -> SSAValue:
     columns, found = shape_of(x)[-1], x
     while isinstance(view := x.owner, View) and keeps_order(view):
         x = view.x
-        if shape_of(x)[-1] == columns != DYNAMIC_INDEX and len(shape_of(x)) > 1:
+        if len(shape_of(x)) > 1 and shape_of(x)[-1] == columns != DYNAMIC_INDEX:
             found = x
     return found
 

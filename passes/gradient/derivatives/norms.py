@@ -52,7 +52,9 @@ def _give_norm(
     is_centered = isinstance(op, coda.LayerNormOp)
     rstd, *mean = _statistics(adjoint, x, op, "layer" if is_centered else "rms")
     x, dy = adjoint.widened(x), adjoint.widened(dy)
-    centered = adjoint.sub(x, mean[0]) if mean else x
+    # The mean may be of x before it was rounded; of one column, only x itself leaves a 0.
+    is_constant = bool(mean) and shape_of(x)[-1] == 1
+    centered = adjoint.sub(x, x if is_constant else mean[0]) if mean else x
     normed = adjoint.insert(coda.MulOp(centered, rstd), "normed")
     d_normed = dy
     for weight in weights:
@@ -60,7 +62,7 @@ def _give_norm(
             adjoint.give(weight, adjoint.mul(dy, normed))
         scaled = coda.MulOp(dy, adjoint.cast(weight, wide_type(x)))
         d_normed = adjoint.insert(scaled, "d_normed")
-    if not adjoint.wants(operand):
+    if not adjoint.wants(operand) or is_constant:
         return
     along = adjoint.mean_of(adjoint.mul(normed, d_normed), "along")
     inner = adjoint.sub(d_normed, adjoint.mean_of(d_normed, "shift")) if mean else d_normed

@@ -10,6 +10,7 @@ from support.torch_compile import compiled
 from torch import Tensor, nn
 
 from coda_ir.api import compile
+from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch import export
 
 special: Any = torch.special
@@ -21,6 +22,10 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
     ),
     "celu": (lambda x: F.celu(x, 2.0), [-3.0, 0.0, 2.0, 300.0]),
     "celu of a small alpha": (lambda x: F.celu(x, 0.01), [-0.01, 0.0, 2.0, 3e38]),
+    "infinite gradient of relu squared": (
+        lambda x: F.relu(x).square().sqrt(),
+        [-2.0, 0.0, 0.5, 2.0],
+    ),
     "sign": (torch.sign, [-2.0, 0.0, 0.5, 2.0]),
     "infinite gradient of sign": (lambda x: x * x.sign().sqrt(), [0.0, 0.5, 1.0, 2.0]),
     "std": (lambda x: x.std(-1), [0.5, 0.5, 0.5, 0.5]),
@@ -82,3 +87,31 @@ def test_gradient(name: str, frontend: str):
     (gradient,) = torch.autograd.grad(result.sum(), offset)
     torch.testing.assert_close(result, values.float(), rtol=2e-4, atol=1e-6)
     torch.testing.assert_close(gradient, expected.float(), rtol=2e-4, atol=1e-6)
+
+
+def test_a_threshold_that_is_one_of_the_compared_elements():
+    """The backward must not compare a rounded element with what it was before it was rounded."""
+    x = torch.randn(4, 32, dtype=torch.bfloat16)
+    weight = torch.randn(16, 32, dtype=torch.bfloat16, requires_grad=True)
+    scale = torch.rand(16)
+
+    def model(x: Tensor, weight: Tensor) -> Tensor:
+        y = F.linear(x, weight).float() * scale
+        return torch.where(y >= y.topk(2).values[:, 1:], y, 0.0)
+
+    exact = weight.detach().double().requires_grad_()
+    y = F.linear(x.double(), exact) * scale
+    chosen = torch.where(y >= y.topk(2).values[:, 1:], y, 0.0)
+    (expected,) = torch.autograd.grad(chosen.sum(), exact)
+    result = compiled(model, target="triton")(x, weight)
+    (gradient,) = torch.autograd.grad(result.sum(), weight)
+    assert relative_error(gradient, expected) < 0.02
+
+
+def test_a_norm_of_one_column_has_no_gradient():
+    layer = nn.Linear(64, 1, bias=False).bfloat16()
+    norm = nn.LayerNorm(1).bfloat16()
+    x = torch.randn(5, 64, dtype=torch.bfloat16, requires_grad=True)
+    compiled(nn.Sequential(layer, norm))(x).sum().backward()
+    assert x.grad is not None and not x.grad.any()
+    assert norm.weight.grad is not None and not norm.weight.grad.any()

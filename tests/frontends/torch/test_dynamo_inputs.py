@@ -207,6 +207,27 @@ def test_products_without_elements(caplog: pytest.LogCaptureFixture):
     assert "runs through" not in caplog.text
 
 
+def test_negative_views():
+    """The imaginary part of conjugated numbers is negated where it is read."""
+    x = torch.randn(5, 1, dtype=torch.complex64).conj().imag
+    assert x.is_neg() and x.stride(0) == 2
+    weight = torch.randn(6, 1)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, weight)
+
+    check(compiled(model, target="triton"), model, x)
+
+
+def test_a_number_as_a_row():
+    weight = torch.randn(1, 6)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x.sum().reshape(1, 1) @ weight
+
+    check(compiled(model), model, torch.randn(5, 8))
+
+
 def test_numbers_of_the_caller_and_of_modules():
     """The caller's are data, so that a change compiles nothing; those of modules are constants."""
 
