@@ -192,10 +192,51 @@ func.func @added(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<
 
 // -----
 
+// A mask of keys beside a causal mask: PyTorch would read both as a mask of all scores.
+
+func.func @keys(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<2x1x1x40xi1>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v mask(%m : tensor<2x1x1x40xi1>) {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+// CHECK:      func.func @keys(
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) mask(%m : tensor<2x1x1x40xi1>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A mask of truth values and the logsumexp.
+
+func.func @trained(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<32x40xi1>) -> (tensor<2x32x64xbf16>, tensor<2x4x32xf32>) {
+  %y, %lse = coda.attention %q, %k, %v mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = false} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> lse tensor<2x4x32xf32>
+  func.return %y, %lse : tensor<2x32x64xbf16>, tensor<2x4x32xf32>
+}
+
+// CHECK:      func.func @trained(
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = false}
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %lse : tensor<2x32x64xbf16>, tensor<2x4x32xf32>
+// CHECK-NEXT: }
+
+// -----
+
 // PyTorch has kernels for causal attention and for masks of truth values.
 
 func.func @left(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+func.func @scores(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<32x40xi1>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
   func.return %y : tensor<2x32x64xbf16>
 }
 
@@ -206,6 +247,10 @@ func.func @truth(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<
 
 // CHECK:      func.func @left(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
+// CHECK:      func.func @scores(
+// CHECK-NEXT:   %y = coda.attention %q, %k, %v mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
 // CHECK-NEXT: }
 // CHECK:      func.func @truth(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<32x40xi1>) -> tensor<2x32x64xbf16> {
