@@ -190,7 +190,7 @@ class _Cost:
         times = OperatorTimes.of(func, self.device)
         longer = [us for op in func.body.block.ops if (us := times.fixed_order_us(op))]
         self.gpu += sum(longer)
-        self.host += HOST.embedding_gradient * len(longer)
+        self.host += self.costs.embedding_gradient * len(longer)
 
     def _add_copy(self, op: coda.TransposeOp, times: OperatorTimes, host: float) -> None:
         if is_copied(op, times.shapes, times.sizes):
