@@ -100,7 +100,7 @@ def test_what_joins_convolutions():
     calls = [op.callee.data for op in exported.module.walk() if isinstance(op, CallOp)]
     assert not any("batch_norm" in call for call in calls)
     fast = exported.compile(target="triton", device="cpu")
-    assert len(fast.kernels) == 4
+    assert len(fast.kernels) <= 4
     exact = copy.deepcopy(model).double()
     with torch.no_grad():
         assert relative_error(fast(frames), exact(frames.double())) < 1e-6
