@@ -225,9 +225,13 @@ def _launching(op: Operation, costs: HostCosts) -> float:
     return costs.own_attention_gradient if is_gradient else costs.own_attention
 
 
-def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["sm_90"]) -> float:
-    """Return the microseconds of attention that stores its scores, with products in float32."""
-    computing = 4 * scores * head_dim / (1e6 * device.vector_tflops)
+def spelled_attention_us(
+    scores: int, head_dim: int, device: Device = DEVICES["sm_90"], *, products: int = 2
+) -> float:
+    """Return the microseconds of attention that stores its scores, with one of its products or both
+    in float32.
+    """
+    computing = 2 * products * scores * head_dim / (1e6 * device.vector_tflops)
     moving = SCORE_BYTES * scores / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
     return computing + moving
 

@@ -20,7 +20,12 @@ from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
-from coda_ir.frontends.torch.attention import copied_us, masked_attention_us, slower_gradients_us
+from coda_ir.frontends.torch.attention import (
+    copied_us,
+    masked_attention_us,
+    slower_gradients_us,
+    spelled_us,
+)
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
@@ -269,7 +274,7 @@ class GraphCompiler:
             fused, apart, masked = estimates
             # What both leave to PyTorch takes as long in both.
             apart += max(0.0, masked_attention_us(graph, is_trained=is_trained) - masked)
-            apart += copied_us(graph)
+            apart += copied_us(graph) + spelled_us(graph, is_trained=is_trained)
             if is_trained:
                 fused += min(masked, slower_gradients_us(graph))
             if fused > DOUBT * apart:

@@ -42,9 +42,9 @@ class ConvertAttentionToGemmPass(FunctionPass):
     PyTorch has fast kernels for causal attention and for masks of truth values or of the type of
     the queries. A window it reads as a mask with a truth value for each score, and sinks as one
     more key; with a cap, or a mask of another type, it stores the scores. Beside a mask of keys, it
-    reads the causal mask or the window as a mask of all scores, and with any mask, its kernels that
-    also return the logsumexp take longer, by up to 3 x with their backward. The gradient of sinks
-    follows from the logsumexp and the moment, -sum(exp(sink - lse) ⊙ moment) of each head.
+    reads the causal mask or the window as a mask of all scores, and its kernels that also return
+    the logsumexp take longer, by up to 3 x with their backward. The gradient of sinks follows from
+    the logsumexp and the moment, -sum(exp(sink - lse) ⊙ moment) of each head.
 
     Legal iff tensor cores multiply the operands; heads have up to 256 columns, a multiple of 8, and
     in the forward keys and values have equally many; no gradient of a mask is needed, and in the
@@ -66,7 +66,7 @@ class ConvertAttentionToGemmPass(FunctionPass):
 def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
     """Return whether PyTorch would store the scores of more than a few queries, or a mask of them:
     because of sinks, a cap, a window without a mask, or the element type of the mask, or positions
-    beside a mask of keys. With a mask, its kernels that return the logsumexp are slow as well.
+    beside a mask of keys. With such a mask, its kernels that return the logsumexp are slow as well.
     """
     if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False
@@ -74,19 +74,12 @@ def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
         return True
     if op.mask is None:
         return _hides_by_window(op)
-    type = element_type_of(op.mask)
-    if type == i1 and op.lse is not None:
+    dims, type = shape_of(op.mask), element_type_of(op.mask)
+    if type not in (i1, element_type_of(op.q)):
         return True
-    return type not in (i1, element_type_of(op.q)) or _hides_keys_by_position(op, op.mask)
-
-
-def _hides_keys_by_position(op: coda.AttentionOp, mask: SSAValue) -> bool:
-    """Return whether the mask is the same for all queries, which see keys by their positions too.
-
-    PyTorch would then read a mask of all scores, and compute those that positions hide.
-    """
-    is_of_keys = len(dims := shape_of(mask)) == 1 or dims[-2] == 1
-    return is_of_keys and (bool(op.causal.value.data) or _hides_by_window(op))
+    is_of_keys = len(dims) == 1 or dims[-2] == 1
+    is_positional = bool(op.causal.value.data) or _hides_by_window(op)
+    return is_of_keys and (is_positional or (type == i1 and op.lse is not None))
 
 
 def _hides_by_window(op: coda.AttentionOp) -> bool:

@@ -210,15 +210,15 @@ func.func @keys(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2
 
 // -----
 
-// A mask of truth values and the logsumexp.
+// A mask of keys and the logsumexp.
 
-func.func @trained(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<32x40xi1>) -> (tensor<2x32x64xbf16>, tensor<2x4x32xf32>) {
-  %y, %lse = coda.attention %q, %k, %v mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = false} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> lse tensor<2x4x32xf32>
+func.func @trained(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<1x40xi1>) -> (tensor<2x32x64xbf16>, tensor<2x4x32xf32>) {
+  %y, %lse = coda.attention %q, %k, %v mask(%m : tensor<1x40xi1>) {head_dim = 16 : i64, causal = false} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> lse tensor<2x4x32xf32>
   func.return %y, %lse : tensor<2x32x64xbf16>, tensor<2x4x32xf32>
 }
 
 // CHECK:      func.func @trained(
-// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = false}
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) mask(%m : tensor<1x40xi1>) {head_dim = 16 : i64, causal = false}
 // CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%y_1: f32):
 // CHECK-NEXT:       gemm.yield %y_1 : f32

@@ -12,7 +12,12 @@ from torch.fx import GraphModule
 from coda_ir.backends import triton
 from coda_ir.cost_model.operator_times import KERNEL_US
 from coda_ir.frontends.torch import dynamo
-from coda_ir.frontends.torch.attention import copied_us, masked_attention_us, slower_gradients_us
+from coda_ir.frontends.torch.attention import (
+    copied_us,
+    masked_attention_us,
+    slower_gradients_us,
+    spelled_us,
+)
 from coda_ir.frontends.torch.dynamo import coda
 from coda_ir.lowering import Lowering
 from coda_ir.options import Estimates
@@ -154,13 +159,13 @@ def test_masks_cost_what_stored_scores_do() -> None:
 
 def test_cudnn_is_faster_than_gradients_with_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a mask, both have kernels that are as fast."""
-    assert slower_gradients_us(masked_graph(is_masked=True)) == 0, "there is no GPU"
+    masked = masked_graph(is_masked=True)
+    assert slower_gradients_us(masked) == 0, "there is no GPU"
 
     def has_kernel(params: Any) -> bool:
         return True
 
     monkeypatch.setattr(torch.backends.cuda, "can_use_cudnn_attention", has_kernel)
-    masked = masked_graph(is_masked=True)
     assert slower_gradients_us(masked) == masked_attention_us(masked, is_trained=True)
     assert slower_gradients_us(masked_graph(is_masked=False)) == 0
 
@@ -249,3 +254,22 @@ def test_a_graph_that_cannot_be_traced_runs(
     torch.compiler.reset()
     with pytest.raises(Exception, match="no rule for an operator"):
         compiled(model)(x)
+
+
+def spelled_graph(dtype: torch.dtype) -> GraphModule:
+    """Causal attention whose scores are computed in float32, of queries of another type."""
+
+    def attend(q: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        wide = torch.ops.aten._to_copy.default(q, dtype=torch.float32)
+        scores = wide @ wide.transpose(-1, -2) / 4
+        return (scores + hidden).softmax(-1).to(q.dtype) @ q
+
+    tracing: Any = import_module("torch.fx.experimental.proxy_tensor")
+    inputs = torch.randn(2, 4, 8, 16, dtype=dtype), torch.zeros(8, 8)
+    return tracing.make_fx(attend, tracing_mode="fake", pre_dispatch=True)(*inputs)
+
+
+def test_scores_in_float32_are_multiplied_without_tensor_cores() -> None:
+    spelled = spelled_graph(torch.bfloat16)
+    assert spelled_us(spelled, is_trained=True) > 3 * spelled_us(spelled) > 0
+    assert spelled_us(spelled_graph(torch.float32)) == 0
