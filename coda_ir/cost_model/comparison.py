@@ -39,7 +39,7 @@ class HostCosts:
     """
 
     base: float = 0.0
-    """What both forms take beside their launches."""
+    """The time of a call beyond its launches, which is the same for both forms."""
     library: float = 20.0
     kernel: float = 8.0
     """A kernel that a program launches."""

@@ -54,7 +54,7 @@ class Workload:
     of_half_words: float
     """Those of them in rows of no multiple of 4 bytes."""
     loads_half_words: tuple[bool, bool]
-    """Whether the rows of x, and those of the weights, have no multiple of 4 bytes."""
+    """For x and for the weights: True if the bytes of a row are no multiple of 4."""
     reductions: int
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool

@@ -87,7 +87,14 @@ def _spelled_us(scores: Node) -> float:
 
 _OF_SCORES = frozenset(
     f"aten.{name}"
-    for name in ("div.Tensor", "mul.Tensor", "add.Tensor", "sub.Tensor", "where.self")
+    for name in (
+        "div.Tensor",
+        "mul.Tensor",
+        "add.Tensor",
+        "sub.Tensor",
+        "where.self",
+        "softmax.int",
+    )
 )
 
 
@@ -102,7 +109,7 @@ def _gives_weights(node: Node) -> bool:
         (user,) = node.users
         if str(node.target) == "aten.softmax.int":
             return user.meta["val"].element_size() == 2
-        if str(user.target) not in _OF_SCORES | _VIEWS | {"aten.softmax.int"}:
+        if str(user.target) not in _OF_SCORES | _VIEWS:
             return False
         node = user
     return False

@@ -44,7 +44,8 @@ _RECOMPUTABLE = (
 )
 """What costs next to nothing in the epilogue that needs it again, or only views."""
 
-_REARRANGES = (*(coda.CastOp, coda.BroadcastOp, coda.ReshapeOp, coda.SliceOp, coda.TransposeOp),)
+_VIEWS = (coda.ReshapeOp, coda.SliceOp, coda.TransposeOp)
+_REARRANGES = (coda.CastOp, coda.BroadcastOp, *_VIEWS)
 
 _LINEAR = (coda.LinearOp, coda.MatmulOp)
 
@@ -376,9 +377,15 @@ def _is_given(value: SSAValue) -> bool:
     """Return whether `value` is an argument, a constant or a position, or one with another type or
     shape.
     """
-    while isinstance(op := value.owner, _REARRANGES):
-        value = op.operands[0]
-    return isinstance(op, Block | coda.ConstantOp | coda.PositionsOp)
+    source = _before(value, _REARRANGES).owner
+    return isinstance(source, Block | coda.ConstantOp | coda.PositionsOp)
+
+
+def _before(value: SSAValue, operators: tuple[type[Operation], ...]) -> SSAValue:
+    """Return what `value` was before it went through any of `operators`, as their first operand."""
+    while isinstance(value.owner, operators):
+        value = value.owner.operands[0]
+    return value
 
 
 def _inverts(op: Operation) -> bool:
@@ -413,7 +420,7 @@ def computed_weights(
     found: set[Operation] = set()
     for op in forward:
         if isinstance(op, (*_LINEAR, coda.GroupedLinearMap)):
-            read = [_viewed(x) for x in op.operands if of_weights.get(x)]
+            read = [_before(x, _VIEWS) for x in op.operands if of_weights.get(x)]
             found |= {x.owner for x in read if isinstance(x.owner, Operation) and is_light(x.owner)}
         known = [x for x in op.operands if x in of_weights or is_weight(x)]
         is_constant = isinstance(op, coda.ConstantOp)
@@ -422,15 +429,6 @@ def computed_weights(
             changes |= any(of_weights.get(x, False) for x in known)
             of_weights |= dict.fromkeys(op.results, changes)
     return found
-
-
-_VIEWS = (coda.ReshapeOp, coda.SliceOp, coda.TransposeOp)
-
-
-def _viewed(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, _VIEWS):
-        value = value.owner.operands[0]
-    return value
 
 
 # Sums along a residual stream, of which computing one again takes all that came before it

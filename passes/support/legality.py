@@ -136,7 +136,7 @@ LinearMap: TypeAlias = (
     | coda.WeightGradientOp
     | coda.GroupedWeightGradientOp
 )
-"""What becomes a `gemm.fused`."""
+"""The operators that `convert-linear-to-gemm` turns into a `gemm.fused`."""
 
 
 def check_gemm_types(gemm: LinearMap) -> Refusal | None:

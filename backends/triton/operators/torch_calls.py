@@ -105,11 +105,10 @@ def call_library(host: HostProgram, op: LibraryCallOp) -> None:
             host.assign_all(op.results, call, hint=hint)
 
 
-def _cumsum(host: HostProgram, op: Operation) -> None:
+def _cumsum(host: HostProgram, op: CumsumOp) -> None:
     """Emit a running sum along the last dimension: along another one, PyTorch's kernel adds up the
     elements of a column one after the other, with a thread for each column.
     """
-    assert isinstance(op, CumsumOp)
     x, dim = host.variable(op.x), op.dim.value.data
     turned = f".transpose({dim}, -1)" if dim != len(shape_of(op.x)) - 1 else ""
     with repeatable(host, op):

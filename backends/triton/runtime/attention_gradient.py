@@ -330,7 +330,7 @@ def settings_of_attention():
 
 
 def layout(x):
-    """What may decide of an argument: of a tensor all but its elements."""
+    """The properties of an argument that a choice may depend on: a tensor's elements are none."""
     is_tensor = isinstance(x, torch.Tensor)
     return (x.shape, x.stride(), x.dtype, x.device) if is_tensor else x
 

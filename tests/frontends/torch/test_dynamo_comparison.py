@@ -260,6 +260,7 @@ def spelled_graph(dtype: torch.dtype) -> GraphModule:
     """Causal attention whose scores are computed in float32, of queries of another type."""
 
     def attend(q: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        # The operator of ATen that a graph has for a conversion.
         wide = torch.ops.aten._to_copy.default(q, dtype=torch.float32)
         scores = wide @ wide.transpose(-1, -2) / 4
         return (scores + hidden).softmax(-1).to(q.dtype) @ q
