@@ -143,13 +143,17 @@ class _Cost:
                 self.gpu += times.library_us(op, is_convolution=coda.PATCHES in op.attributes)
             elif is_attention(op):
                 self.host += self.costs.attention
-                self.gpu += times.attention_us(op) + times.moving_us(times.stored_scores(op))
+                self.gpu += times.attention_us(op)
+                if programs is None and coda.WIDE_SCORES in op.attributes:
+                    self.gpu += _wide_scores_us(op, times)
+                else:
+                    self.gpu += times.moving_us(times.stored_scores(op))
                 self.masked += _masked_us(op, times)
             elif isinstance(op, StateSpaceLike):
                 self.gpu += times.spelled_states_us(op)
             elif isinstance(op, coda.ConvolutionOp) or is_product(op):
                 self.host += self.costs.call
-                self.gpu += times.kernel_us(times.traffic([op]))
+                self.gpu += times.call_us(op)
             elif isinstance(op, coda.TransposeOp) and not is_copied_by_others(op, times.shapes):
                 self._add_copy(op, times, self.costs.compiled)
         for group in _kernels(func.body.block, levels):
@@ -234,6 +238,16 @@ def spelled_attention_us(
     computing = 2 * products * scores * head_dim / (1e6 * device.vector_tflops)
     moving = SCORE_BYTES * scores / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
     return computing + moving
+
+
+def _wide_scores_us(op: Operation, times: OperatorTimes) -> float:
+    """Return the microseconds of attention spelled with scores in float32, beside its product in 16
+    bits: a compiler has no pattern for it, stores the scores, and multiplies without tensor cores.
+    """
+    assert isinstance(op, coda.AttentionOp | coda.AttentionGradOp), "what was spelled"
+    head_dim = op.head_dim.value.data
+    us = spelled_attention_us(times.scores(op), head_dim, times.device, products=1)
+    return GRADIENT_PRODUCTS * us if isinstance(op, coda.AttentionGradOp) else us
 
 
 def copying_us(bytes: int) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from math import ceil
+from math import ceil, prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -302,8 +302,18 @@ class OperatorTimes:
         """Return the time of an operator that is no GEMM, as a kernel of a program or its call of
         PyTorch.
         """
+        if is_product(op):
+            return self._product_us(op)
         passes = CALL_PASSES if isinstance(op, torch.CallOp) else 1
         return self.kernel_us(passes * self.traffic([op]))
+
+    def _product_us(self, op: Operation) -> float:
+        """Return the time of a product of batches of matrices, by its bytes or its operations."""
+        (*_, depth), device = self.extents_of(op.operands[0]), self.device
+        is_f32 = isinstance(element_type_of(op.operands[0]), Float32Type)
+        tflops = device.vector_tflops if is_f32 else device.matrix_tflops
+        operations = 2 * depth * prod(self.extents_of(op.results[0]))
+        return max(self.kernel_us(self.traffic([op])), operations / (1e6 * EFFICIENCY * tflops))
 
     def fixed_order_us(self, op: Operation) -> float:
         """Return the microseconds that a call of PyTorch takes longer in a program, where it gives

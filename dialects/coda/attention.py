@@ -191,6 +191,11 @@ def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
     return TensorType(type, (batch[0] if batch else 1, heads, queries))
 
 
+WIDE_SCORES = "coda.wide_scores"
+"""The attribute of attention of 16-bit floats, and of its gradient, that was spelled with scores in
+float32."""
+
+
 @irdl_op_definition
 class AttentionOp(AttentionLike):
     """Scaled dot-product attention of heads laid side by side in the columns.
@@ -346,6 +351,8 @@ class AttentionGradOp(AttentionLike):
                 [value.type for value in mask if has_mask],
             ],
         )
+        if WIDE_SCORES in op.attributes:
+            self.attributes[WIDE_SCORES] = op.attributes[WIDE_SCORES]
 
     def verify_(self) -> None:
         self.verify_inputs()

@@ -69,52 +69,6 @@ def masked_attention_us(graph: GraphModule, *, is_trained: bool = False) -> floa
     return sum(map(_masked_us, nodes)) * (1 + GRADIENT_PRODUCTS if is_trained else 1)
 
 
-def spelled_us(graph: GraphModule, *, is_trained: bool = False) -> float:
-    """Return the additional microseconds of attention that a graph spells, with scores in float32
-    and weights in 16 bits, and of the backward if it is trained.
-
-    A compiler has no pattern for it, stores the scores, and multiplies without tensor cores.
-    """
-    nodes = [node for node in graph.graph.nodes if _is_wide_product(node) and _gives_weights(node)]
-    return sum(map(_spelled_us, nodes)) * (1 + GRADIENT_PRODUCTS if is_trained else 1)
-
-
-def _spelled_us(scores: Node) -> float:
-    (q, *_) = scores.all_input_nodes
-    width = q.meta["val"].shape[-1]
-    return spelled_attention_us(_numel(scores.meta["val"].shape), int(width), products=1)
-
-
-_OF_SCORES = frozenset(
-    f"aten.{name}"
-    for name in (
-        "div.Tensor",
-        "mul.Tensor",
-        "add.Tensor",
-        "sub.Tensor",
-        "where.self",
-        "softmax.int",
-    )
-)
-
-
-def _is_wide_product(node: Node) -> bool:
-    is_product = str(node.target) in ("aten.matmul.default", "aten.bmm.default")
-    return is_product and node.meta["val"].dtype == torch.float32
-
-
-def _gives_weights(node: Node) -> bool:
-    """Return whether what is computed of scores alone ends in a softmax, rounded to 16 bits."""
-    while len(node.users) == 1:
-        (user,) = node.users
-        if str(node.target) == "aten.softmax.int":
-            return user.meta["val"].element_size() == 2
-        if str(user.target) not in _OF_SCORES | _VIEWS:
-            return False
-        node = user
-    return False
-
-
 def slower_gradients_us(graph: GraphModule) -> float:
     """Return the microseconds that masked attention takes longer in a trained program, which calls
     kernels of PyTorch that give the same bits each time, than by cuDNN, which PyTorch chooses.

@@ -24,7 +24,6 @@ from coda_ir.frontends.torch.attention import (
     copied_us,
     masked_attention_us,
     slower_gradients_us,
-    spelled_us,
 )
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.graph_inputs import (
@@ -274,7 +273,7 @@ class GraphCompiler:
             fused, apart, masked = estimates
             # What both leave to PyTorch takes as long in both.
             apart += max(0.0, masked_attention_us(graph, is_trained=is_trained) - masked)
-            apart += copied_us(graph) + spelled_us(graph, is_trained=is_trained)
+            apart += copied_us(graph)
             if is_trained:
                 fused += min(masked, slower_gradients_us(graph))
             if fused > DOUBT * apart:

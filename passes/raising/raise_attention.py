@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import f32, i1
+from xdsl.dialects.builtin import UnitAttr, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -76,6 +76,7 @@ class _Attention:
     scale: float | None
     softcap: float | None = None
     sinks: SSAValue | None = None
+    has_wide_scores: bool = False
 
 
 def _called(
@@ -118,7 +119,8 @@ def _spelled(
     q, k, v = heads
     if q is None or k is None or v is None:
         return NOT_HEADS
-    return _Attention(q, k, v, mask, found.scale, found.softcap, found.sinks)
+    options = found.scale, found.softcap, found.sinks, found.has_wide_scores
+    return _Attention(q, k, v, mask, *options)
 
 
 def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
@@ -220,6 +222,8 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
         sinks=None if found.sinks is None else _sinks(found.sinks, q.count, element, insert),
         mask=parts.operand(insert, scores, element),
     )
+    if found.has_wide_scores:
+        attention.attributes[coda.WIDE_SCORES] = UnitAttr()
     value = insert.insert(attention, op.results[0].name_hint)
     _replace_heads(op, q.together(v.width).of(value, insert), insert)
     rewriter.order.erase(op)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -44,6 +45,8 @@ class SpelledAttention:
     """The least number that a score may be, far below all others, with what is added."""
     sinks: SSAValue | None = None
     """A score for each head beside those of the keys: (H), or (.. x H x 1 x 1)."""
+    has_wide_scores: bool = False
+    """True if the scores are float32, and what is added up with them as weights is narrower."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,10 @@ class AttentionFinder:
             return product
         if found.floor is not None and any(step.kind == "see" for step in found.mask.steps):
             return _refused("masked scores are clamped to a number")
+        narrow = element_type_of(found.v)
+        found.has_wide_scores = element_type_of(value) == f32 != narrow
         found.q, found.transposed_k = (
-            as_narrow_as(self._unscaled(x, found), element_type_of(found.v)) for x in product
+            as_narrow_as(self._unscaled(x, found), narrow) for x in product
         )
         return None
 

@@ -15,6 +15,8 @@ from coda_ir.cost_model.comparison import (
 from coda_ir.cost_model.copies import COPY_EFFICIENCY
 from coda_ir.cost_model.operator_times import (
     CALL_PASSES,
+    EFFICIENCY,
+    GRADIENT_PRODUCTS,
     KERNEL_US,
     MEMORY_EFFICIENCY,
     SORTED_US,
@@ -284,6 +286,46 @@ def test_masked_attention_that_pytorch_keeps(type: str, attention: str, *, is_le
 
 def test_a_call_of_masked_attention_counts_as_the_operator():
     assert comparison_of(CALLED).masked == spelled_attention_us(8 * 4 * 128 * 128, 64)
+
+
+SPELLED = """
+func.func @f(%q: tensor<64x512x1024xbf16>, %w: tensor<1024x1024xbf16> {coda.weight})
+    -> tensor<64x512x1024xbf16> {
+  %y = coda.linear %q, %w : (tensor<64x512x1024xbf16>, tensor<1024x1024xbf16>)
+    -> tensor<64x512x1024xbf16>
+  %a, %l = coda.attention %y, %y, %y {WIDE head_dim = 64 : i64, causal = true} :
+    (tensor<64x512x1024xbf16>, tensor<64x512x1024xbf16>, tensor<64x512x1024xbf16>)
+    -> tensor<64x512x1024xbf16> lse tensor<64x16x512xf32>
+  %dq, %dk, %dv = coda.attention_grad %q, %a, %l, %y, %y, %y {WIDE head_dim = 64 : i64,
+    causal = true} : (tensor<64x512x1024xbf16>, tensor<64x512x1024xbf16>, tensor<64x16x512xf32>,
+    tensor<64x512x1024xbf16>, tensor<64x512x1024xbf16>, tensor<64x512x1024xbf16>)
+    -> (tensor<64x512x1024xbf16>, tensor<64x512x1024xbf16>, tensor<64x512x1024xbf16>)
+  func.return %dq : tensor<64x512x1024xbf16>
+}
+"""
+
+
+def test_a_compiler_stores_scores_that_were_spelled_in_float32():
+    plain, wide = (comparison_of(SPELLED.replace("WIDE", w)) for w in ("", "coda.wide_scores,"))
+    spelled = spelled_attention_us(64 * 16 * 512 * 512, 64, products=1)
+    assert wide.apart - plain.apart == pytest.approx((1 + GRADIENT_PRODUCTS) * spelled)
+    assert wide.fused == plain.fused
+
+
+def test_batches_of_products_take_as_long_as_their_operations():
+    """Without tensor cores for float32; the bytes are those of a kernel of float32 in both."""
+    text = """
+fn f(x: TYPE[32, 2048, DEPTH], h: bf16[8, 64], weight w: bf16[64, 64]) {
+    return linear(h, w), x @ transpose(x)
+}
+"""
+    few, many = (
+        comparison_of(text.replace("TYPE", "f32").replace("DEPTH", str(depth)))
+        for depth in (512, 1024)
+    )
+    added_us = 2 * 32 * 2048**2 * 512 / (1e6 * EFFICIENCY * SM_90.vector_tflops)
+    assert many.apart - few.apart == pytest.approx(added_us)
+    assert many.fused - few.fused == pytest.approx(added_us)
 
 
 ADDED = (

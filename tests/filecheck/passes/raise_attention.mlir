@@ -239,7 +239,7 @@ func.func @wide_scores(%q: tensor<2x5x8xbf16>, %k: tensor<2x5x8xbf16>, %v: tenso
 }
 
 // CHECK-LABEL: func.func @wide_scores(
-// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {coda.wide_scores, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
 // CHECK-NEXT:    coda.reshape [[A]]
 
 // -----

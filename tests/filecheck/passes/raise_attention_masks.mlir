@@ -564,7 +564,7 @@ func.func @widened(%q: tensor<2x5x8xbf16>, %k: tensor<2x5x8xbf16>, %v: tensor<2x
 
 // CHECK-LABEL: func.func @widened(
 // CHECK-NOT:     coda.cast
-// CHECK:         %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xbf16>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xbf16>, tensor<2x5x8xbf16>, tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
+// CHECK:         %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xbf16>) {coda.wide_scores, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xbf16>, tensor<2x5x8xbf16>, tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
 
 // -----
 

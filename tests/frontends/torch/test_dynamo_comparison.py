@@ -16,7 +16,6 @@ from coda_ir.frontends.torch.attention import (
     copied_us,
     masked_attention_us,
     slower_gradients_us,
-    spelled_us,
 )
 from coda_ir.frontends.torch.dynamo import coda
 from coda_ir.lowering import Lowering
@@ -254,23 +253,3 @@ def test_a_graph_that_cannot_be_traced_runs(
     torch.compiler.reset()
     with pytest.raises(Exception, match="no rule for an operator"):
         compiled(model)(x)
-
-
-def spelled_graph(dtype: torch.dtype) -> GraphModule:
-    """Causal attention whose scores are computed in float32, of queries of another type."""
-
-    def attend(q: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        # The operator of ATen that a graph has for a conversion.
-        wide = torch.ops.aten._to_copy.default(q, dtype=torch.float32)
-        scores = wide @ wide.transpose(-1, -2) / 4
-        return (scores + hidden).softmax(-1).to(q.dtype) @ q
-
-    tracing: Any = import_module("torch.fx.experimental.proxy_tensor")
-    inputs = torch.randn(2, 4, 8, 16, dtype=dtype), torch.zeros(8, 8)
-    return tracing.make_fx(attend, tracing_mode="fake", pre_dispatch=True)(*inputs)
-
-
-def test_scores_in_float32_are_multiplied_without_tensor_cores() -> None:
-    spelled = spelled_graph(torch.bfloat16)
-    assert spelled_us(spelled, is_trained=True) > 3 * spelled_us(spelled) > 0
-    assert spelled_us(spelled_graph(torch.float32)) == 0
