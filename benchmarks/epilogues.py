@@ -21,14 +21,7 @@ from typing import Any
 import harness
 import torch
 import torch.nn.functional as F
-from layer_variants import (
-    CODA,
-    CODA_TUNED,
-    COMPILED,
-    EAGER,
-    LIGER,
-    MAX_AUTOTUNE,
-)
+from layer_variants import CODA, CODA_TUNED, COMPILED, EAGER, LIGER, MAX_AUTOTUNE
 from llama_layer import EPS, Tensors, rotated
 
 import coda_ir

@@ -21,14 +21,7 @@ from dataclasses import dataclass, field
 import harness
 import torch
 from float8_layer import float8_gemms
-from layer_variants import (
-    EAGER,
-    FLOAT8,
-    UNASKED,
-    VARIANTS,
-    Variant,
-    make_variants,
-)
+from layer_variants import EAGER, FLOAT8, UNASKED, VARIANTS, Variant, make_variants
 from llama_layer import (
     LayerShape,
     Tensors,

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from coda_ir.cache.origin import Origin
 from coda_ir.collector import collector_paused
-from coda_ir.diagnostics import (
-    CodaError,
-    Diagnostic,
-    collect_diagnostics,
-    emit_diagnostic,
-)
+from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
 from coda_ir.functions import count_operators, find_entry, functions_of, used_arguments
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch

@@ -13,11 +13,7 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue
 from coda_ir.backends.triton.kernel import EmittedKernel, SharedTiles
 from coda_ir.backends.triton.kernel_text import emitted
-from coda_ir.backends.triton.mainloop import (
-    OneRowMainLoop,
-    PointerMainLoop,
-    TmaMainLoop,
-)
+from coda_ir.backends.triton.mainloop import OneRowMainLoop, PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.quantized_main_loop import QuantizedMainLoop
 from coda_ir.backends.triton.split_k import SplitK

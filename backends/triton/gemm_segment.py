@@ -18,12 +18,7 @@ from coda_ir.backends.triton.ports import (
 )
 from coda_ir.backends.triton.segment_results import IDENTITY, REDUCTIONS, SegmentResults
 from coda_ir.backends.triton.split_k import SplitK
-from coda_ir.dialects.gemm import (
-    Combiner,
-    GroupReduceOp,
-    Port,
-    ResultKind,
-)
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, Port, ResultKind
 
 
 @dataclass(kw_only=True)

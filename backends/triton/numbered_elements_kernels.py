@@ -17,12 +17,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.host.literals import literal
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
-from coda_ir.backends.triton.kernel_text import (
-    emitted,
-    next_power_of_2,
-    pointer_argument,
-    rounded,
-)
+from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2, pointer_argument, rounded
 from coda_ir.dialects.coda import (
     BroadcastOp,
     ConstantOp,

@@ -11,12 +11,7 @@ from typing import Any
 
 import torch
 
-from coda_ir.calls.arguments import (
-    PLAIN_DISPATCH,
-    Signature,
-    TensorSpec,
-    may_have_tangents,
-)
+from coda_ir.calls.arguments import PLAIN_DISPATCH, Signature, TensorSpec, may_have_tangents
 from coda_ir.diagnostics import CodaError, closest
 
 Check = Callable[..., bool]

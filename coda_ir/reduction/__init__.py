@@ -3,10 +3,6 @@
 small = reduce_module(module, lambda candidate: crashes(candidate))
 """
 
-from coda_ir.reduction.reducer import (
-    NotInterestingError,
-    Progress,
-    reduce_module,
-)
+from coda_ir.reduction.reducer import NotInterestingError, Progress, reduce_module
 
 __all__ = ["NotInterestingError", "Progress", "reduce_module"]

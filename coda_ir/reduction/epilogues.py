@@ -5,13 +5,7 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    ArrayAttr,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-)
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator

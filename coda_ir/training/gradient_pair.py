@@ -14,12 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from coda_ir.calls.arguments import (
-    Signature,
-    TensorSpec,
-    TransformedArgumentError,
-    has_elements,
-)
+from coda_ir.calls.arguments import Signature, TensorSpec, TransformedArgumentError, has_elements
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark

@@ -70,10 +70,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     RealFunction as RealFunction,
     UnaryOp as UnaryOp,
 )
-from coda_ir.dialects.coda.extension import (
-    BroadcastOp as BroadcastOp,
-    PadOp as PadOp,
-)
+from coda_ir.dialects.coda.extension import BroadcastOp as BroadcastOp, PadOp as PadOp
 from coda_ir.dialects.coda.gradients import (
     ActivationGradOp as ActivationGradOp,
     CrossEntropyGradOp as CrossEntropyGradOp,

@@ -15,10 +15,7 @@ from typing import ClassVar
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    operand_def,
-    prop_def,
-)
+from xdsl.irdl import operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.elementwise_op import (
@@ -32,11 +29,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     UnaryOp,
     elementwise,
 )
-from coda_ir.dialects.coda.shapes import (
-    element_type_of,
-    expect_element_type,
-    expect_one_of,
-)
+from coda_ir.dialects.coda.shapes import element_type_of, expect_element_type, expect_one_of
 
 
 @elementwise("add.Tensor", arith.AddfOp, aliases=("add.Scalar",), elements=Elements.NUMBERS)

@@ -21,12 +21,7 @@ from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shape import ReshapeOp
-from coda_ir.dialects.coda.shapes import (
-    element_type_of,
-    expect_dim,
-    optional_operand,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import element_type_of, expect_dim, optional_operand, shape_of
 
 
 @irdl_op_definition

@@ -2,14 +2,7 @@
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    FloatAttr,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-    f32,
-)
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,

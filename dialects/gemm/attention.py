@@ -33,12 +33,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike, lse_type
-from coda_ir.dialects.coda.shapes import (
-    AnyTensor,
-    element_type_of,
-    expect_tensor,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, expect_tensor, shape_of
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,

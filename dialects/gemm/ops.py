@@ -2,12 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-)
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -46,13 +41,7 @@ from coda_ir.dialects.gemm.assembly import (
     print_sum,
     segment_attr,
 )
-from coda_ir.dialects.gemm.attrs import (
-    Combiner,
-    CombinerAttr,
-    PortKind,
-    PortKindAttr,
-    SegmentAttr,
-)
+from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr, PortKind, PortKindAttr, SegmentAttr
 from coda_ir.dialects.gemm.gemm_inputs import GemmInputs
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
 from coda_ir.dialects.gemm.schedules import ScheduleAttr

@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
-from coda_ir.dialects.gemm.attrs import (
-    PortKind,
-    ResultKind,
-    ResultPortAttr,
-)
+from coda_ir.dialects.gemm.attrs import PortKind, ResultKind, ResultPortAttr
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment

@@ -14,11 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects.coda.shape import TransposeOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
-from coda_ir.dialects.gemm.attrs import (
-    Layout,
-    PortKind,
-    ResultKind,
-)
+from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
 from coda_ir.dialects.gemm.numerics import OrderAttr, promotes_sums
 from coda_ir.dialects.gemm.ops import FusedOp, MapOp
 from coda_ir.dialects.gemm.places import PlaceAttr

@@ -10,9 +10,7 @@ from itertools import chain
 from xdsl.dialects.builtin import Float32Type
 
 from coda_ir.dialects.coda.shapes import element_bytes
-from coda_ir.dialects.gemm.attrs import (
-    Layout,
-)
+from coda_ir.dialects.gemm.attrs import Layout
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import ALIGNMENT_BYTES

@@ -28,11 +28,7 @@ from coda_ir.dialects.coda.shapes import (
     wrong_shape,
     wrong_type,
 )
-from coda_ir.dialects.gemm.attrs import (
-    Layout,
-    PortKind,
-    ResultKind,
-)
+from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
 from coda_ir.dialects.gemm.segment import (
     Segment,
     is_wide_partial,

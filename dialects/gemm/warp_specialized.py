@@ -19,11 +19,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float8,
     shape_of,
 )
-from coda_ir.dialects.gemm.attrs import (
-    Layout,
-    PortKind,
-    ResultKind,
-)
+from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
 from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.places import PlaceAttr

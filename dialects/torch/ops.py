@@ -5,15 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    IntegerAttr,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -29,10 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.shapes import (
-    element_type_of,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.template import ArgumentTemplate
 
 IN_PLACE = frozenset(

@@ -21,12 +21,7 @@ from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
 from coda_ir.frontends.coda_text.remedies import function_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import Selection, selected
-from coda_ir.frontends.coda_text.values import (
-    POISON,
-    Poison,
-    TensorValue,
-    Value,
-)
+from coda_ir.frontends.coda_text.values import POISON, Poison, TensorValue, Value
 from coda_ir.symbolic_shapes import dims_attribute
 
 MAX_OPERATORS = 1_000_000

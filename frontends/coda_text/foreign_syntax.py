@@ -2,13 +2,7 @@
 
 import re
 
-from coda_ir.frontends.coda_text.counterparts import (
-    CALLS,
-    ELEMENT_NAMES,
-    FUNCTIONS,
-    INFIX,
-    NOTES,
-)
+from coda_ir.frontends.coda_text.counterparts import CALLS, ELEMENT_NAMES, FUNCTIONS, INFIX, NOTES
 from coda_ir.frontends.coda_text.remedies import Given, fields_of, fill
 
 LONGEST = 200

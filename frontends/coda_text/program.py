@@ -10,12 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from coda_ir.diagnostics import CodaError, closest
 from coda_ir.frontends.coda_text import syntax
-from coda_ir.frontends.coda_text.arguments import (
-    Formal,
-    Mistake,
-    Signature,
-    parameters_signature,
-)
+from coda_ir.frontends.coda_text.arguments import Formal, Mistake, Signature, parameters_signature
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
 from coda_ir.frontends.coda_text.parser import parse

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    IntegerType,
-    Signedness,
-    TensorType as IRTensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, Signedness, TensorType as IRTensorType
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import element_types

@@ -11,12 +11,7 @@ from coda_ir.cost_model.comparison import copying_us, spelled_attention_us
 from coda_ir.cost_model.operator_times import EXTENT, GRADIENT_PRODUCTS
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
-from coda_ir.frontends.torch.types import (
-    dims_of,
-    parameter_names,
-    tensor_type,
-    used_results,
-)
+from coda_ir.frontends.torch.types import dims_of, parameter_names, tensor_type, used_results
 from coda_ir.symbolic_shapes import dims_attribute
 
 KERNELS = tuple(

@@ -25,11 +25,7 @@ from coda_ir.collector import collector_paused
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import decompositions
 from coda_ir.frontends.torch.compile_options import Options
-from coda_ir.frontends.torch.graph_compiler import (
-    GraphCompiler,
-    LeftToInductor,
-    TrainingCompiler,
-)
+from coda_ir.frontends.torch.graph_compiler import GraphCompiler, LeftToInductor, TrainingCompiler
 from coda_ir.frontends.torch.graph_inputs import (
     NothingToDo,
     described_graph,
@@ -46,10 +42,7 @@ from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
 from coda_ir.frontends.torch.regions import READS_DATA
 from coda_ir.frontends.torch.remark_log import log_remarks
-from coda_ir.frontends.torch.training_graphs import (
-    NotDerivedError,
-    forward_graph,
-)
+from coda_ir.frontends.torch.training_graphs import NotDerivedError, forward_graph
 from coda_ir.frontends.torch.types import tensors_in
 from coda_ir.launching.executable import start_triton
 from coda_ir.remarks import Remark

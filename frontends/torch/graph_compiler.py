@@ -51,10 +51,7 @@ from coda_ir.frontends.torch.regions import (
     split_graph,
 )
 from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
-from coda_ir.frontends.torch.training_graphs import (
-    NotDerivedError,
-    stop_updates,
-)
+from coda_ir.frontends.torch.training_graphs import NotDerivedError, stop_updates
 from coda_ir.frontends.torch.types import Runner, has_effects, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder

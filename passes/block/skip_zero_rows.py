@@ -20,12 +20,7 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.torch import PRODUCTS, CallOp
 from coda_ir.passes.block.zero_elements import number_computed
-from coda_ir.passes.support.function_pass import (
-    FunctionPass,
-    FunctionRewriter,
-    OpInserter,
-    Refusal,
-)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.matching import defined_by, number_of, same_type
 from coda_ir.passes.support.row_numbers import bound_of, differ_in_rows
 from coda_ir.symbolic_shapes import Dims, SymbolicSize

@@ -5,13 +5,7 @@ from xdsl.ir import BlockArgument
 
 from coda_ir.cost_model import DEVICES
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import (
-    AHEAD_ATTRIBUTE,
-    DEPENDENT_ATTRIBUTE,
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-)
+from coda_ir.dialects.gemm import AHEAD_ATTRIBUTE, DEPENDENT_ATTRIBUTE, FinalizeOp, FusedOp, MapOp
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 

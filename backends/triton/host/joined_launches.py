@@ -21,12 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.views import View
-from coda_ir.backends.triton.host_values import (
-    ROWS,
-    HostValue,
-    Place,
-    constant,
-)
+from coda_ir.backends.triton.host_values import ROWS, HostValue, Place, constant
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, call, indented
 from coda_ir.backends.triton.kernel_text import signature
 from coda_ir.backends.triton.names import NameAllocator, symbols_of
