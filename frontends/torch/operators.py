@@ -386,8 +386,8 @@ _READ_BY_PATTERNS = (
     *(coda.NegOp, coda.AbsOp, coda.ExpOp, coda.LogOp, coda.SqrtOp, coda.RsqrtOp),
     *(coda.TanhOp, coda.SigmoidOp, coda.SiluOp, coda.ReluOp),
 )
-"""The elementwise operators that the passes which find norms, activations and attention look for.
-The pass `raise-elementwise` takes the calls of the others when these passes have run."""
+"""The elementwise operators with handlers. The pass `raise-elementwise` takes the calls of the
+others."""
 
 
 def elementwise(operator: type[coda.ElementwiseOp]) -> Handler:

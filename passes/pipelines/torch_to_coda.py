@@ -38,6 +38,7 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropNoOpsPass(),
+    RaiseElementwisePass(),
     RaiseActivationsPass(),
     RaiseRMSNormPass(),
     DeadCodeElimination(),
@@ -46,8 +47,6 @@ STEPS: tuple[ModulePass, ...] = (
     # Once more: norms of heads that have been rotated.
     GroupHeadNormsPass(),
     RaiseAttentionPass(),
-    # After the passes that read masks and positions.
-    RaiseElementwisePass(),
     RaiseLibraryCallsPass(),
     SkipZeroRowsPass(),
     DeadCodeElimination(),

@@ -13,11 +13,11 @@ from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
+from coda_ir.passes.support.index_values import Affine, IndexValues, Mask
 from coda_ir.passes.support.matching import FAR, defined_by, number_of, unconverted
 from coda_ir.symbolic_shapes import Dim
 
-WHERE, EXPAND = "aten.where.self", "aten.expand.default"
+EXPAND = "aten.expand.default"
 
 HIDDEN = -65504.0
 """What is added to a score, or this or less in its place, leaves nothing of it in the softmax."""
@@ -72,7 +72,7 @@ class AttentionMask:
         """Replace scores by `hidden` where `truth` is not true, or is; then multiply them by
         `factor`, which is positive.
         """
-        number = scalar_of(hidden)
+        number = number_of(hidden)
         if number is None or number * factor > HIDDEN:
             return unknown_mask("the number that replaces scores does not mask them")
         if number == -float("inf"):
@@ -170,16 +170,13 @@ class _Resolution:
         """Return where keys are visible, for a term that is 0 there and hides the others by
         position.
         """
-        where = _choice(unexpanded(unconverted(term)))
-        if where is None:
+        where = defined_by(unexpanded(unconverted(term)), coda.WhereOp)
+        number = None if where is None else number_of(where.rhs)
+        if where is None or number_of(where.lhs) != 0 or number is None:
             return None
-        truth, seen, hidden = where.inputs
-        number = scalar_of(hidden)
-        if scalar_of(seen) != 0 or number is None or number * factor > HIDDEN:
-            return None
-        is_known = self._is_certain and self._is_known(Part(truth))
-        hides = number == -float("inf") or is_known
-        return truth if hides else None
+        is_known = self._is_certain and self._is_known(Part(where.condition))
+        hides = number * factor <= HIDDEN and (number == -float("inf") or is_known)
+        return where.condition if hides else None
 
     def _by_position(self, leaf: Part) -> Mask | None:
         mask = self._known.spread(leaf.value, max(4, len(shape_of(leaf.value))))
@@ -236,48 +233,30 @@ def _difference(a: Dim, b: Dim) -> int | None:
 
 def unexpanded(value: SSAValue) -> SSAValue:
     """Return `value` before it was broadcast."""
-    while (call := defined_by(value, CallOp)) and call.callee.data == EXPAND:
-        value = call.inputs[0]
+    while isinstance(op := value.owner, Operation) and is_expansion(op):
+        value = op.operands[0]
     return value
 
 
-def scalar_of(value: SSAValue) -> float | None:
-    """Return the number that `value` is, None if it is something else."""
-    call = defined_by(value, CallOp)
-    if call is None or shape_of(value):
-        return number_of(value)
-    position = {"aten.scalar_tensor.default": 0, "aten.full.default": 1}.get(call.callee.data)
-    number = None if position is None else literal(call.template.call.args[position])
-    return None if number is None else float(number)
+def is_expansion(op: Operation) -> bool:
+    """Return whether `op` repeats its first operand along dimensions."""
+    is_call = isinstance(op, CallOp) and op.callee.data == EXPAND
+    return is_call or isinstance(op, coda.BroadcastOp)
 
 
 def _number_in(part: Part) -> float:
     """Return the number that replaces scores."""
-    number = None if part.hidden is None else scalar_of(part.hidden)
+    number = None if part.hidden is None else number_of(part.hidden)
     return 0.0 if number is None else number * part.factor
-
-
-def _choice(value: SSAValue) -> CallOp | None:
-    """Return the call that selects `value` from two tensors or scalar tensors."""
-    call = defined_by(value, CallOp)
-    is_choice = call is not None and call.callee.data == WHERE and len(call.inputs) == 3
-    return call if is_choice else None
-
-
-def _called(value: SSAValue, *names: str) -> CallOp | None:
-    call = defined_by(value, CallOp)
-    return call if call is not None and call.callee.data.split(".")[1] in names else None
 
 
 def _conjuncts(part: Part) -> Iterator[Part]:
     """Yield the truth values whose conjunction (or that of their negations) `part` states."""
     value, is_negated = unexpanded(part.value), part.is_negated
-    if call := _called(value, "bitwise_not", "logical_not"):
-        yield from _conjuncts(replace(part, value=call.inputs[0], is_negated=not is_negated))
-        return
-    joined = ("bitwise_or", "logical_or") if is_negated else ("bitwise_and", "logical_and")
-    if (call := _called(value, *joined)) and len(call.inputs) == 2:
-        for operand in call.inputs:
+    if negation := defined_by(value, coda.LogicalNotOp):
+        yield from _conjuncts(replace(part, value=negation.operand, is_negated=not is_negated))
+    elif joined := defined_by(value, coda.LogicalOrOp if is_negated else coda.LogicalAndOp):
+        for operand in joined.operands:
             yield from _conjuncts(replace(part, value=operand))
     elif (truth := _where_hidden(value)) is not None:
         yield from _conjuncts(replace(part, value=truth, is_negated=not is_negated))
@@ -287,14 +266,12 @@ def _conjuncts(part: Part) -> Iterator[Part]:
 
 def _where_hidden(value: SSAValue) -> SSAValue | None:
     """Return the truth values of an additive mask, where `value` is nonzero."""
-    copied = _called(value, "_to_copy")
-    if copied is None or element_type_of(value) != i1:
+    cast = defined_by(value, coda.CastOp)
+    if cast is None or element_type_of(value) != i1:
         return None
-    where = _choice(unexpanded(copied.inputs[0]))
-    if where is None:
-        return None
-    truth, seen, hidden = where.inputs
-    return truth if scalar_of(seen) == 0 and scalar_of(hidden) else None
+    where = defined_by(unexpanded(cast.operand), coda.WhereOp)
+    hides = where is not None and number_of(where.lhs) == 0 and number_of(where.rhs)
+    return where.condition if where is not None and hides else None
 
 
 def _terms(value: SSAValue) -> list[SSAValue]:
@@ -310,12 +287,13 @@ def _may_hide(bias: SSAValue) -> bool:
         if value in seen:
             continue
         seen.add(value)
-        number = scalar_of(value)
+        number = number_of(value)
         if number is not None and not abs(number) < -HIDDEN:
             return True
         if isinstance(value, BlockArgument):
             if not is_weight(value):
                 return True
-        elif isinstance(value.owner, Operation):
-            pending += value.owner.operands
+        elif isinstance(value.owner, Operation) and not coda.is_of_extents(value):
+            operands = value.owner.operands
+            pending += operands[:1] if is_expansion(value.owner) else operands
     return False

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from math import inf
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -15,7 +16,6 @@ from coda_ir.passes.support.matching import as_narrow_as, defined_by
 from coda_ir.shape_rules import broadcast_dims
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 
-NOT = ("aten.bitwise_not.default", "aten.logical_not.default")
 UNKNOWN_CONDITION = "the mask is known, or has the shape of the scores"
 
 
@@ -120,11 +120,11 @@ class _Builder:
         return self._insert(coda.ReshapeOp(part.value, _shape(dims)), dims)
 
     def truth(self, part: Part) -> SSAValue:
-        inner = defined_by(part.value, CallOp)
-        if part.is_negated and inner is not None and inner.callee.data in NOT:
-            return self.laid_out(replace(part, value=inner.inputs[0]))
+        inner = defined_by(part.value, coda.LogicalNotOp)
+        if part.is_negated and inner is not None:
+            return self.laid_out(replace(part, value=inner.operand))
         value = self.laid_out(part)
-        return self._call(NOT[0], [value], "{0}") if part.is_negated else value
+        return self._pointwise(coda.LogicalNotOp(value)) if part.is_negated else value
 
     def bias(self, part: Part) -> SSAValue:
         return self.times(self.laid_out(part), part.factor)
@@ -135,14 +135,13 @@ class _Builder:
         """
         if not filled or (hidden := filled[0].hidden) is None:
             return []
-        zero = self.insert.insert(coda.ConstantOp(0.0, element_type_of(hidden)))
+        zero = self._number(0.0, like=hidden)
         if len(filled) == 1:
             truth, is_negated = self.laid_out(filled[0]), filled[0].is_negated
         else:
             truth, is_negated = reduce(self.both, map(self.truth, filled)), False
         choice = [hidden, zero] if is_negated else [zero, hidden]
-        chosen = self._call("aten.where.self", [truth, *choice], "{0}, {1}, {2}", hidden)
-        return [self.times(chosen, filled[0].factor)]
+        return [self.times(self._pointwise(coda.WhereOp(truth, *choice)), filled[0].factor)]
 
     def any_key(self, truth: SSAValue) -> SSAValue:
         """Return for each query (B x T x heads x 1) whether `truth` is true for some key."""
@@ -157,27 +156,22 @@ class _Builder:
     def times(self, value: SSAValue, factor: float) -> SSAValue:
         if factor == 1:
             return value
-        number = self.insert.insert(coda.ConstantOp(factor, element_type_of(value)))
-        return self._insert(coda.MulOp(value, number), self.shapes.dims(value))
+        return self._pointwise(coda.MulOp(value, self._number(factor, like=value)))
 
     def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self._call("aten.bitwise_and.Tensor", [a, b], "{0}, {1}")
+        return self._pointwise(coda.LogicalAndOp(a, b))
 
     def sum(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self._insert(coda.AddOp(a, b), broadcast_dims(map(self.shapes.dims, (a, b))))
+        return self._pointwise(coda.AddOp(a, b))
 
     def hide(self, truth: SSAValue, bias: SSAValue) -> SSAValue:
-        return self._call("aten.where.ScalarOther", [truth, bias], "{0}, {1}, -inf", bias)
+        return self._pointwise(coda.WhereOp(truth, bias, self._number(-inf, like=bias)))
 
-    def _call(
-        self, callee: str, operands: Sequence[SSAValue], text: str, like: SSAValue | None = None
-    ) -> SSAValue:
-        """Insert a call whose result has the element type of `like`, by default the first
-        operand's.
-        """
-        dims = broadcast_dims(map(self.shapes.dims, operands))
-        type = TensorType(element_type_of(operands[0] if like is None else like), _shape(dims))
-        return self._insert(CallOp(callee, operands, text, [type]), dims)
+    def _number(self, number: float, *, like: SSAValue) -> SSAValue:
+        return self.insert.insert(coda.ConstantOp(number, element_type_of(like)))
+
+    def _pointwise(self, op: coda.ElementwiseOp) -> SSAValue:
+        return self._insert(op, broadcast_dims(map(self.shapes.dims, op.operands)))
 
     def _insert(self, op: Operation, dims: Dims) -> SSAValue:
         op.attributes["coda.dims"] = self.shapes.stated(dims)

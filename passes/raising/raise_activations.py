@@ -9,14 +9,12 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import ErfOp
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
-from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import defined_by, number_of, offset_of, operand_pairs
 
 _TANH_GELU = {1: math.sqrt(2 / math.pi), 3: math.sqrt(2 / math.pi) * 0.044715}
-ERF = "aten.erf.default"
-
 _ERF_GELU = {1: math.sqrt(0.5)}
 
 
@@ -107,9 +105,7 @@ def _curve(gate: SSAValue) -> Operation | None:
     """Return tanh or erf of something if `gate` is that plus 1."""
     curve, one = offset_of(gate) or (gate, 0.0)
     match curve.owner:
-        case coda.TanhOp() as op if one == 1:
-            return op
-        case CallOp() as op if one == 1 and op.callee.data == ERF:
+        case coda.TanhOp() | ErfOp() as op if one == 1:
             return op
         case _:
             return None

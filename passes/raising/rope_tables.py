@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import CosOp, SinOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.rotations import HALF_SPLIT
 from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.passes.support.heads import Heads
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.symbolic_shapes import dims_attribute
-
-POINTWISE_CALLS = ("aten.cos.default", "aten.sin.default")
-"""Calls of PyTorch that tables of angles go through, element by element."""
 
 EXPAND = "aten.expand.default"
 
@@ -63,9 +60,9 @@ def _one_of_each_pair(
         case coda.MulOp() if not shape_of(op.rhs):
             half = _one_of_each_pair(insert, op.lhs, layout, axis)
             return None if half is None else insert.mul(half, op.rhs)
-        case CallOp() if op.callee.data in POINTWISE_CALLS:
-            half = _one_of_each_pair(insert, op.inputs[0], layout, axis)
-            return None if half is None else _call(insert, op, half)
+        case CosOp() | SinOp():
+            half = _one_of_each_pair(insert, op.operand, layout, axis)
+            return None if half is None else insert.again(op, [half], shape_of(half))
         case coda.TransposeOp():
             half = _one_of_each_pair(insert, op.x, layout, op.permutation[axis])
             order = op.permutation
@@ -105,10 +102,6 @@ def _long(shape: Sequence[int]) -> list[int]:
     return [extent for extent in shape if extent != 1]
 
 
-def _call(insert: OpInserter, op: CallOp, half: SSAValue) -> SSAValue:
-    return call_on_rows(insert, op.callee.data, half, op.arguments.data, shape_of(half)[-1])
-
-
 def joined_table(
     insert: OpInserter, parts: Sequence[tuple[int, SSAValue]], pairs: int, rest: float
 ) -> SSAValue:
@@ -130,15 +123,3 @@ def _padded(insert: OpInserter, table: SSAValue, before: int, after: int, rest: 
     if not before and not after:
         return table
     return insert.insert(coda.PadOp.around(table, len(shape_of(table)) - 1, before, after, rest))
-
-
-def call_on_rows(
-    insert: OpInserter, callee: str, x: SSAValue, arguments: str, columns: int
-) -> SSAValue:
-    """Insert a call of PyTorch on `x` whose result has the same rows and `columns` columns."""
-    type = TensorType(element_type_of(x), (*shape_of(x)[:-1], columns))
-    call = CallOp(callee, [x], arguments, [type])
-    dims = (*insert.rewriter.shapes.dims(x)[:-1], columns)
-    if insert.rewriter.shapes.are_declared(dims):
-        call.attributes["coda.dims"] = dims_attribute(dims)
-    return insert.insert(call)

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import PRODUCTS, CallOp
-from coda_ir.passes.raising.attention_masks import EXPAND, WHERE, AttentionMask, scalar_of
+from coda_ir.passes.raising.attention_masks import AttentionMask, is_expansion
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import (
@@ -148,13 +148,13 @@ class AttentionFinder:
             case coda.SoftcapOp() as op if found.scale == 1 and found.softcap is None:
                 found.softcap = op.cap.value.data
                 return op.operand
-            case coda.MaximumOp() as op if (scalar_of(op.rhs) or 0.0) <= FAR and found.scale > 0:
-                found.floor = scalar_of(op.rhs)
+            case coda.MaximumOp() as op if (number_of(op.rhs) or 0.0) <= FAR and found.scale > 0:
+                found.floor = number_of(op.rhs)
                 return op.lhs
             case coda.AddOp() as op if found.scale > 0 and found.softcap is None:
                 return self._added(op, found, is_flat=is_flat)
-            case CallOp() as op if found.softcap is None:
-                return self._called(op, found, is_flat=is_flat)
+            case coda.WhereOp() as op if found.scale > 0 and found.softcap is None:
+                return self._chosen(op, found, is_flat=is_flat)
             case _:
                 return _refused(f"its scores go through {_name(value)}")
 
@@ -164,23 +164,22 @@ class AttentionFinder:
         for scores, bias in operand_pairs(op):
             is_whole = self.shapes.dims(scores) == self.shapes.dims(op.result)
             if is_whole and any(map(_is_product, _inner(scores))):
-                number = scalar_of(bias)
+                number = number_of(bias)
                 # The same number for all keys changes no softmax.
                 if number is None or not isfinite(number):
                     found.mask.add(bias, is_flat=is_flat, factor=found.scale)
                 return scores
         return _refused("it adds a tensor to its scores that does not broadcast to them")
 
-    def _called(self, op: CallOp, found: SpelledAttention, *, is_flat: bool) -> SSAValue | Refusal:
-        if op.callee.data == WHERE and len(op.inputs) == 3 and found.scale > 0:
-            truth, *choice = op.inputs
-            is_negated = scalar_of(choice[0]) is not None
-            hidden, scores = choice if is_negated else choice[::-1]
-            refusal = found.mask.fill(
-                truth, hidden, is_negated=is_negated, is_flat=is_flat, factor=found.scale
-            )
-            return refusal or scores
-        return _refused(f"its scores go through {op.callee.data}")
+    def _chosen(
+        self, op: coda.WhereOp, found: SpelledAttention, *, is_flat: bool
+    ) -> SSAValue | Refusal:
+        is_negated = number_of(op.lhs) is not None
+        hidden, scores = (op.lhs, op.rhs) if is_negated else (op.rhs, op.lhs)
+        refusal = found.mask.fill(
+            op.condition, hidden, is_negated=is_negated, is_flat=is_flat, factor=found.scale
+        )
+        return refusal or scores
 
     def _unscaled(self, value: SSAValue, found: SpelledAttention) -> SSAValue:
         """Return a factor of the scores before it was multiplied by a number, which `found`
@@ -219,9 +218,9 @@ class AttentionFinder:
             return False
         scores, column = joined.parts
         dims = self.shapes.dims
-        while (call := defined_by(unconverted(column), CallOp)) and call.callee.data == EXPAND:
-            column = call.inputs[0]
         column = unconverted(column)
+        while isinstance(op := column.owner, Operation) and is_expansion(op):
+            column = unconverted(op.operands[0])
         if len(dims(scores)) != 4 or dims(weights) != dims(scores):
             return False
         if dims(column) not in ((dims(scores)[1], 1, 1), (1, dims(scores)[1], 1, 1)):
@@ -302,7 +301,7 @@ _POINTWISE = (
 
 
 def _is_pointwise(op: CallOp) -> bool:
-    return op.callee.data in (WHERE, EXPAND, SLICE)
+    return is_expansion(op) or op.callee.data == SLICE
 
 
 def _is_product(value: SSAValue) -> bool:
@@ -316,6 +315,8 @@ def _is_softmax_of_product(value: SSAValue) -> bool:
 
 
 def _name(value: SSAValue) -> str:
+    if isinstance(value.owner, CallOp):
+        return value.owner.callee.data
     return value.owner.name if isinstance(value.owner, Operation) else "an argument"
 
 

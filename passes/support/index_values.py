@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i1, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
@@ -82,8 +82,6 @@ Known: TypeAlias = Affine | Magnitude | Mask
 _TYPES = (i1, i32, i64)
 """Types of masks, and of integers that positions do not exceed."""
 
-_FULL = "aten.full.default"
-
 _EXACT = 2**8
 """Whole numbers up to here are exact in every float type."""
 
@@ -125,38 +123,33 @@ class IndexValues:
                 return _cut(self.of(op.x), dim, start, shape_of(op.result))
             case coda.ConstantOp() as op:
                 return _constant(op)
+            case coda.BroadcastOp() as op:
+                return _spread(self.of(op.x), len(shape_of(value)))
+            case coda.CastOp() as op:
+                return _converted(self.of(op.operand), element_type, len(shape_of(value)))
             case coda.PositionsOp() as op:
                 start, step = op.first_and_step
                 return Affine(start, (step,))
             case coda.ElementwiseOp() as op:
                 name = op.relation.data if isinstance(op, coda.CompareOp) else op.name[5:]
-                return self._computed(name, op.operands, shape_of(value))
+                rank = len(shape_of(value))
+                operands = [self.spread(x, rank) for x in op.operands]
+                return _computed(name, operands, shape_of(value))
             case CallOp() as op if op.callee.data in _CALLS:
                 operands = [self.of(operand) for operand in op.inputs]
                 return _CALLS[op.callee.data](op, operands)
-            case CallOp() as op:
-                return self._computed(*_elementwise_call(op), shape_of(value))
             case _:
                 return None
 
     def _number(self, value: SSAValue) -> Known | None:
         """Return a small whole number that is written as a float."""
+        rank = len(shape_of(value))
+        while isinstance(value.owner, coda.BroadcastOp):
+            value = value.owner.x
         op = value.owner
-        known = _full(op, ()) if isinstance(op, CallOp) and op.callee.data == _FULL else None
-        small = isinstance(known, Affine) and abs(known.constant) <= _EXACT
-        return known if small else None
-
-    def _computed(
-        self, name: str, arguments: Sequence[Argument | None], shape: Sequence[int]
-    ) -> Known | None:
-        """Evaluate an elementwise operator, by its name in PyTorch."""
-        known: list[Known | None] = []
-        for argument in arguments if name in _ELEMENTWISE else ():
-            content: Known | None = Affine(argument, ()) if isinstance(argument, int) else None
-            if isinstance(argument, SSAValue):
-                content = self.of(argument)
-            known.append(_spread(content, len(shape)))
-        return _computed(name, known, shape)
+        number = float(op.number) if isinstance(op, coda.ConstantOp) else None
+        is_small = number is not None and number.is_integer() and abs(number) <= _EXACT
+        return Affine(int(number), (0,) * rank) if number is not None and is_small else None
 
     def _reshaped(self, op: coda.ReshapeOp) -> Known | None:
         """Evaluate a reshape that adds or drops dimensions of extent 1."""
@@ -198,18 +191,8 @@ def _constant(op: coda.ConstantOp) -> Known | None:
     return Affine(int(op.number), ())
 
 
-_ELEMENTWISE = frozenset(
-    (
-        *("add", "sub", "abs", "logical_not", "bitwise_not", "logical_and", "bitwise_and"),
-        *coda.CompareOp.RELATIONS,
-    )
-)
-
-
 def _computed(name: str, operands: Sequence[Known | None], shape: Sequence[int]) -> Known | None:
-    """Evaluate an elementwise operator, by its name in PyTorch, on operands of the rank of the
-    result.
-    """
+    """Evaluate an elementwise operator, by its name, on operands of the rank of the result."""
     match name, operands:
         case "add", [Affine() as a, Affine() as b]:
             return a.plus(b)
@@ -217,9 +200,9 @@ def _computed(name: str, operands: Sequence[Known | None], shape: Sequence[int])
             return a.minus(b)
         case "abs", [Affine() as a]:
             return Magnitude(a)
-        case "logical_not" | "bitwise_not", [Mask() as mask]:
+        case "logical_not", [Mask() as mask]:
             return mask.negated()
-        case "logical_and" | "bitwise_and", [Mask() as a, Mask() as b]:
+        case "logical_and", [Mask() as a, Mask() as b]:
             return a.both(b)
         case "eq" | "ne", [Affine() as a, Affine() as b] if not any(a.minus(b).coefficients):
             return Mask(frozenset(), never=(a.constant == b.constant) != (name == "eq"))
@@ -285,14 +268,6 @@ def _spread(known: Known | None, rank: int) -> Known | None:
 _Operands: TypeAlias = Sequence[Known | None]
 
 
-def _elementwise_call(op: CallOp) -> tuple[str, list[Argument | None]]:
-    """Return the name and the arguments of a call, if it may be elementwise."""
-    name, overload = op.callee.data.split(".")[1:]
-    if overload not in ("Tensor", "Scalar", "default") or op.template.call.keywords:
-        return name, []
-    return name, [argument_of(node, op) for node in op.template.call.args]
-
-
 def literal(node: ast.expr) -> int | float | bool | None:
     """Return the number that an argument is, None if it is something else."""
     if isinstance(node, ast.UnaryOp):
@@ -322,21 +297,21 @@ def _arange(op: CallOp, operands: _Operands) -> Known | None:
     return Affine(start, (step,)) if isinstance(start, int) and isinstance(step, int) else None
 
 
-def _full(op: CallOp, operands: _Operands) -> Known | None:
-    value, rank = literal(op.template.call.args[1]), len(shape_of(op.outputs[0]))
-    if isinstance(value, bool) and element_type_of(op.outputs[0]) == i1:
-        return Mask(frozenset(), never=not value)
-    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return Affine(int(value), (0,) * rank) if value is not None and is_whole else None
-
-
-def _to_copy(op: CallOp, operands: _Operands) -> Known | None:
-    known = operands[0]
-    if element_type_of(op.outputs[0]) != i1:
-        return known if isinstance(known, Affine) else None
-    if isinstance(known, Affine) and not any(known.coefficients):
-        return Mask(frozenset(), never=known.constant == 0)
-    return known if isinstance(known, Mask) else None
+def _converted(known: Known | None, type: Attribute, rank: int) -> Known | None:
+    """Evaluate a conversion of a tensor of `rank`; of truth values, to integers, if all are
+    equal.
+    """
+    match known:
+        case Affine() if type != i1:
+            return known
+        case Affine() if not any(known.coefficients):
+            return Mask(frozenset(), never=known.constant == 0)
+        case Mask() if type == i1:
+            return known
+        case Mask() if known.never or not known.conditions:
+            return Affine(int(not known.never), (0,) * rank)
+        case _:
+            return None
 
 
 def _expand(op: CallOp, operands: _Operands) -> Known | None:
@@ -366,8 +341,8 @@ def _cut(known: Known | None, axis: int, start: int, shape: Sequence[int]) -> Kn
 
 
 def _cumsum(op: CallOp, operands: _Operands) -> Known | None:
-    nothing = isinstance(operands[0], Mask) and operands[0].never
-    return Affine(0, (0,) * len(shape_of(op.outputs[0]))) if nothing else None
+    zeros = Affine(0, (0,) * len(shape_of(op.outputs[0])))
+    return zeros if operands[0] == zeros else None
 
 
 def _index(op: CallOp, operands: _Operands) -> Known | None:
@@ -382,8 +357,6 @@ def _index(op: CallOp, operands: _Operands) -> Known | None:
 
 _CALLS: dict[str, Callable[[CallOp, _Operands], Known | None]] = {
     "aten.arange.start_step": _arange,
-    _FULL: _full,
-    "aten._to_copy.default": _to_copy,
     "aten.expand.default": _expand,
     "aten.slice.Tensor": _slice,
     "aten.cumsum.default": _cumsum,

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p raise-activations,dce | filecheck %s
+// RUN: coda-opt %s -p raise-elementwise,raise-activations,dce | filecheck %s
 
 // GPT-2: half of x first, the cube by itself.
 

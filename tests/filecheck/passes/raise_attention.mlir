@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p raise-attention,canonicalize,drop-no-ops,dce --split-input-file | filecheck %s
+// RUN: coda-opt %s -p raise-elementwise,raise-attention,canonicalize,drop-no-ops,dce --split-input-file | filecheck %s
 
 // A causal mask of positions, heads repeated for the queries that share them, and a scale.
 

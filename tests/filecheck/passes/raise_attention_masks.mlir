@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p raise-attention,canonicalize,drop-no-ops,dce --split-input-file | filecheck %s
+// RUN: coda-opt %s -p raise-elementwise,raise-attention,canonicalize,drop-no-ops,dce --split-input-file | filecheck %s
 
 // A window of two positions.
 
@@ -98,9 +98,9 @@ func.func @strict(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 }
 
 // CHECK-LABEL: func.func @strict(
-// CHECK-NEXT:    %p = torch.call "aten.arange.start_step"() {arguments = "0, 5, device=device"} : () -> tensor<5xi64>
+// CHECK-NEXT:    %p = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<5xi64>
 // CHECK-NEXT:    %pq = coda.reshape %p : (tensor<5xi64>) -> tensor<1x1x5x1xi64>
-// CHECK-NEXT:    %lt = torch.call "aten.lt.Tensor"(%p, %pq) {arguments = "{0}, {1}"} : (tensor<5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
+// CHECK-NEXT:    %lt = coda.compare %p, %pq {relation = "lt"} : (tensor<5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
 // CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%lt : tensor<1x1x5x5xi1>) {head_dim = 4 : i64, causal = false} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
@@ -161,12 +161,12 @@ func.func @by_number(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x
 }
 
 // CHECK-LABEL: func.func @by_number(
-// CHECK-NEXT:    %p = torch.call "aten.arange.start_step"() {arguments = "0, 5, device=device"} : () -> tensor<5xi64>
+// CHECK-NEXT:    %p = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<5xi64>
 // CHECK-NEXT:    %pq = coda.reshape %p : (tensor<5xi64>) -> tensor<1x1x5x1xi64>
-// CHECK-NEXT:    %le = torch.call "aten.le.Tensor"(%p, %pq) {arguments = "{0}, {1}"} : (tensor<5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
+// CHECK-NEXT:    %le = coda.compare %p, %pq {relation = "le"} : (tensor<5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
 // CHECK-NEXT:    %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
-// CHECK-NEXT:    %least = torch.call "aten.scalar_tensor.default"() {arguments = "-3.4028234663852886e+38, dtype=torch.float32"} : () -> tensor<f32>
-// CHECK-NEXT:    %hidden = torch.call "aten.where.self"(%le, %zero, %least) {arguments = "{0}, {1}, {2}"} : (tensor<1x1x5x5xi1>, tensor<f32>, tensor<f32>) -> tensor<1x1x5x5xf32>
+// CHECK-NEXT:    %least = coda.constant {value = -3.4028234663852886e+38 : f64} : tensor<f32>
+// CHECK-NEXT:    %hidden = coda.where %le, %zero, %least : (tensor<1x1x5x5xi1>, tensor<f32>, tensor<f32>) -> tensor<1x1x5x5xf32>
 // CHECK-NEXT:    %mask = coda.add %bias, %hidden {coda.dims = [2 : i64, 1 : i64, 5 : i64, 5 : i64]} : (tensor<2x1x1x5xf32>, tensor<1x1x5x5xf32>) -> tensor<2x1x5x5xf32>
 // CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
@@ -194,7 +194,7 @@ func.func @filled(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 }
 
 // CHECK-LABEL: func.func @filled(
-// CHECK-NEXT:    %least = torch.call "aten.scalar_tensor.default"() {arguments = "-3.4028234663852886e+38, dtype=torch.float32"} : () -> tensor<f32>
+// CHECK-NEXT:    %least = coda.constant {value = -3.4028234663852886e+38 : f64} : tensor<f32>
 // CHECK-NEXT:    %mask_1 = torch.call "aten.any.dim"(%mask) {coda.dims = [2 : i64, 1 : i64, 1 : i64, 1 : i64], arguments = "{0}, -1, True"} : (tensor<2x1x1x5xi1>) -> tensor<2x1x1x1xi1>
 // CHECK-NEXT:    %mask_2 = coda.reshape %mask_1 {coda.dims = [2 : i64, 1 : i64, 1 : i64, 1 : i64]} : (tensor<2x1x1x1xi1>) -> tensor<2x1x1x1xi1>
 // CHECK-NEXT:    %0 = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
@@ -202,7 +202,7 @@ func.func @filled(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 // CHECK-NEXT:    %2 = coda.where %mask_2, %0, %1 : (tensor<2x1x1x1xi1>, tensor<2x5x2x4xf32>, tensor<f32>) -> tensor<2x5x2x4xf32>
 // CHECK-NEXT:    %q_1 = coda.reshape %2 : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    %3 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
-// CHECK-NEXT:    %mask_3 = torch.call "aten.where.self"(%mask, %3, %least) {coda.dims = [2 : i64, 1 : i64, 1 : i64, 5 : i64], arguments = "{0}, {1}, {2}"} : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
+// CHECK-NEXT:    %mask_3 = coda.where %mask, %3, %least {coda.dims = [2 : i64, 1 : i64, 1 : i64, 5 : i64]} : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
 // CHECK-NEXT:    %a = coda.attention %q_1, %k, %v mask(%mask_3 : tensor<2x1x1x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
@@ -458,8 +458,8 @@ func.func @floor(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8x
 
 // CHECK-LABEL: func.func @floor(
 // CHECK-NEXT:    %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
-// CHECK-NEXT:    %least = torch.call "aten.scalar_tensor.default"() {arguments = "-3.4028234663852886e+38, dtype=torch.float32"} : () -> tensor<f32>
-// CHECK-NEXT:    %hidden = torch.call "aten.where.self"(%mask, %zero, %least) {arguments = "{0}, {1}, {2}"} : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
+// CHECK-NEXT:    %least = coda.constant {value = -3.4028234663852886e+38 : f64} : tensor<f32>
+// CHECK-NEXT:    %hidden = coda.where %mask, %zero, %least : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
 // CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%hidden : tensor<2x1x1x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 

@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p raise-attention,canonicalize,drop-no-ops,dce --split-input-file | filecheck %s
-// RUN: coda-opt %s -p raise-attention --split-input-file --remarks 2>&1 >/dev/null | filecheck %s --check-prefix REMARK
+// RUN: coda-opt %s -p raise-elementwise,raise-attention,canonicalize,drop-no-ops,dce --split-input-file | filecheck %s
+// RUN: coda-opt %s -p raise-elementwise,raise-attention --split-input-file --remarks 2>&1 >/dev/null | filecheck %s --check-prefix REMARK
 
 // The column of the sinks stays, and that of a key goes.
 

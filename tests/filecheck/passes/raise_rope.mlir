@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p raise-rope,dce | filecheck %s
+// RUN: coda-opt %s -p raise-elementwise,raise-rope,dce | filecheck %s
 
 // Heads of the columns of %q; both halves of the tables come from the same angles.
 
@@ -21,10 +21,10 @@ func.func @heads(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: 
 }
 
 // CHECK-LABEL: func.func @heads(
-// CHECK-NEXT:   %0 = torch.call "aten.cos.default"(%f) {coda.dims = ["T", 4 : i64], arguments = "{0}"} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   [[C0:%.*]] = coda.cos %f : (tensor<?x4xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   [[COS:%.*]] = coda.reshape
 // CHECK-NEXT:   [[C:%.*]] = coda.reshape [[COS]]
-// CHECK-NEXT:   [[S0:%.*]] = torch.call "aten.sin.default"(%f)
+// CHECK-NEXT:   [[S0:%.*]] = coda.sin %f
 // CHECK-NEXT:   [[SIN:%.*]] = coda.reshape [[S0]]
 // CHECK-NEXT:   [[S:%.*]] = coda.reshape [[SIN]]
 // CHECK-NEXT:   %y = coda.rope %q, [[C]], [[S]] {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x?x32xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x32xf32>
@@ -91,7 +91,7 @@ func.func @transposed_angles(%q: tensor<2x?x32xbf16> {coda.dims = [2 : i64, "T",
 
 // CHECK-LABEL: func.func @transposed_angles(
 // CHECK:         [[T:%.*]] = coda.transpose %f {perm = [1 : i64, 0 : i64]} : (tensor<2x?xf32>) -> tensor<?x2xf32>
-// CHECK-NEXT:    [[COS:%.*]] = torch.call "aten.cos.default"([[T]])
+// CHECK-NEXT:    [[COS:%.*]] = coda.cos [[T]]
 // CHECK:         [[R:%.*]] = coda.rope %q, {{.*}} {head_dim = 4 : i64, layout = "half_split", table_heads = 2 : i64}
 
 // Queries, keys and values of a head side by side: queries and keys are rotated at once, and the
@@ -261,8 +261,8 @@ func.func @reversed(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %
 }
 
 // CHECK-LABEL: func.func @reversed(
-// CHECK:         %6 = coda.neg %5 : (tensor<?x4xf32>) -> tensor<?x4xf32>
-// CHECK:         %y = coda.rope %q, %2, %6 {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x?x32xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x32xf32>
+// CHECK:         [[N:%.*]] = coda.neg {{.*}} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK:         %y = coda.rope %q, {{.*}}, [[N]] {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x?x32xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x32xf32>
 
 // -----
 
@@ -287,8 +287,8 @@ func.func @angles(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f:
 }
 
 // CHECK-LABEL: func.func @angles(
-// CHECK:         %[[COS:.*]] = torch.call "aten.cos.default"
-// CHECK:         %[[SIN:.*]] = torch.call "aten.sin.default"
+// CHECK:         %[[COS:.*]] = coda.cos
+// CHECK:         %[[SIN:.*]] = coda.sin
 // CHECK-NOT:     coda.neg
 // CHECK:         coda.rope %q, {{.*}} {head_dim = 8 : i64, layout = "half_split", per_column} : (tensor<?x?x32xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x?x32xf32>
 // CHECK-NOT:     coda.add

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p raise-rope,dce --split-input-file | filecheck %s
+// RUN: coda-opt %s -p raise-elementwise,raise-rope,dce --split-input-file | filecheck %s
 
 // Different angles in the two halves of the columns that are rotated, which are not all of a head.
 
