@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -80,14 +79,65 @@ def _small(config: Any) -> Mapping[str, int]:
     return chosen
 
 
-def transformer(
-    kind: str, automatic: str, settings: Mapping[str, Any], setting: Setting
-) -> torch.nn.Module:
-    transformers: Any = import_module("transformers")
-    config = _config(kind, setting, settings)
-    with torch.device(setting.device):
-        model = getattr(transformers, automatic).from_config(config, dtype=setting.dtype)
-    return model.eval()
+# Inputs
+
+Count = Callable[[Setting], int]
+"""The number of samples."""
+Tensor = Callable[[Setting, int], Any]
+"""What makes an input of a number of samples."""
+
+
+def each(times: int = 1) -> Count:
+    """Return a count of so many samples for each of the batch of a setting."""
+    return lambda setting: times * setting.batch
+
+
+_ONE = each()
+
+
+def few(count: int, small: int = 1) -> Count:
+    """Return a count that is the same for all settings, but for tiny models."""
+    return lambda setting: small if setting.small else count
+
+
+def given(count: Count = _ONE, more: Inputs | None = None, **values: Any) -> Inputs:
+    """Return inputs by name: tensors of `count` samples, and what stays as it is."""
+
+    def inputs(model: Any, setting: Setting) -> Mapping[str, Any]:
+        samples = count(setting)
+        made = {n: v(setting, samples) if callable(v) else v for n, v in values.items()}
+        return made if more is None else {**made, **more(model, setting)}
+
+    return inputs
+
+
+def normal(*shape: int) -> Tensor:
+    """Return random numbers; a sample has the extents `shape`."""
+    return lambda setting, count: torch.randn(
+        (count, *shape), device=setting.device, dtype=setting.dtype
+    )
+
+
+def filled(
+    number: float, *shape: int, count: int | None = None, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Return a number for all elements, by default of its own type, and as many samples as there
+    are.
+    """
+    own = {"bool": torch.bool, "int": torch.long}.get(type(number).__name__)
+
+    def make(setting: Setting, samples: int) -> torch.Tensor:
+        size = (samples if count is None else count, *shape)
+        return torch.full(size, number, device=setting.device, dtype=dtype or own or setting.dtype)
+
+    return make
+
+
+def words(number: int, small: int = 16) -> Tensor:
+    """Return the ids of so many words, 16 for tiny models."""
+    return lambda setting, count: torch.randint(
+        0, 96, (count, small if setting.small else number), device=setting.device
+    )
 
 
 def _tokens(model: Any, setting: Setting) -> Mapping[str, Any]:
@@ -101,33 +151,75 @@ def few_tokens(model: Any, setting: Setting) -> Mapping[str, Any]:
     return _tokens(model, replace(setting, tokens=min(setting.tokens, 256)))
 
 
-def _images(size: int, count: int, model: Any, setting: Setting) -> Mapping[str, Any]:
-    shape = (1 if setting.small else count, 3, size, size)
-    return {"pixel_values": torch.randn(shape, device=setting.device, dtype=setting.dtype)}
-
-
-def patches(model: Any, setting: Setting) -> Mapping[str, Any]:
-    """Return 16 x 16 patches of images, each with its number of rows and columns of patches."""
-    batch = 1 if setting.small else 32
-    return {
-        "pixel_values": _random(setting, batch, 256, 768),
-        "pixel_attention_mask": torch.ones(batch, 256, device=setting.device, dtype=torch.long),
-        "spatial_shapes": torch.full((batch, 2), 16, device=setting.device),
-    }
-
-
-def videos(model: Any, setting: Setting) -> Mapping[str, Any]:
-    """Return videos of 16 images."""
-    batch = 1 if setting.small else 8
-    return {"pixel_values": _random(setting, batch, 16, 3, 224, 224)}
-
-
 def packed_patches(model: Any, setting: Setting) -> Mapping[str, Any]:
     """Return patches of images, one after the other, and their number of rows and columns."""
     images, side = (1, 8) if setting.small else (4, 32)
     grid = torch.tensor([[1, side, side]] * images, device=setting.device)
     patch = 3 * model.config.temporal_patch_size * model.config.patch_size**2
-    return {"hidden_states": _random(setting, images * side * side, patch), "grid_thw": grid}
+    return {"hidden_states": normal(patch)(setting, images * side * side), "grid_thw": grid}
+
+
+def latents(
+    sizes: Sequence[int],
+    text: Sequence[int] = (),
+    *,
+    count: Count = _ONE,
+    noise: float = 500,
+    pooled: int = 0,
+    name: str = "hidden_states",
+    more: Inputs | None = None,
+) -> Inputs:
+    """Return latents of `sizes`, words by channels of `text`, and the step of the `noise`: a number
+    of the stated type, unless it counts.
+    """
+    states: dict[str, Any] = {name: normal(*sizes), "timestep": filled(noise)}
+    if text:
+        states["encoder_hidden_states"] = normal(*text)
+    if pooled:
+        states["pooled_projections"] = normal(pooled)
+    return given(count, more, **states, return_dict=False)
+
+
+# Models
+
+
+def transformer(family: str, name: str, inputs: Inputs, **settings: Any) -> Member:
+    """Return a model of transformers; decoders predict the next token."""
+    automatic = "AutoModelForCausalLM" if family == "decoder" else "AutoModel"
+
+    def build(setting: Setting) -> torch.nn.Module:
+        transformers: Any = import_module("transformers")
+        config = _config(name, setting, settings)
+        with torch.device(setting.device):
+            model = getattr(transformers, automatic).from_config(config, dtype=setting.dtype)
+        return model.eval()
+
+    return Member(name, family, build, inputs)
+
+
+def decoder(name: str, inputs: Inputs = _tokens, **settings: Any) -> Member:
+    return transformer("decoder", name, inputs, **settings)
+
+
+def encoder(name: str, **settings: Any) -> Member:
+    return transformer("encoder", name, given(each(8), input_ids=words(512, small=512)), **settings)
+
+
+def vision(name: str, size: int, count: int, **settings: Any) -> Member:
+    return transformer(
+        "vision", name, given(few(count), pixel_values=normal(3, size, size)), **settings
+    )
+
+
+def pairs_of_texts(name: str, **settings: Any) -> Member:
+    """A model with an encoder and a decoder."""
+    texts = words(512)
+    inputs = given(each(4), input_ids=texts, decoder_input_ids=texts, use_cache=False)
+    return transformer("seq2seq", name, inputs, **settings)
+
+
+def speech(name: str, inputs: Inputs, **settings: Any) -> Member:
+    return transformer("speech", name, inputs, **settings)
 
 
 def qwen2_5_vl_vision(setting: Setting) -> torch.nn.Module:
@@ -140,72 +232,6 @@ def qwen2_5_vl_vision(setting: Setting) -> torch.nn.Module:
     with torch.device(setting.device):
         model = modeling.Qwen2_5_VisionTransformerPretrainedModel(config)
     return model.to(setting.dtype).eval()
-
-
-def decoder(name: str, **settings: Any) -> Member:
-    build = partial(transformer, name, "AutoModelForCausalLM", settings)
-    return Member(name, "decoder", build, _tokens)
-
-
-def encoder(name: str, **settings: Any) -> Member:
-    def inputs(model: Any, setting: Setting) -> Mapping[str, Any]:
-        shape = (8 * setting.batch, 512)
-        return {"input_ids": torch.randint(0, 96, shape, device=setting.device)}
-
-    return Member(name, "encoder", partial(transformer, name, "AutoModel", settings), inputs)
-
-
-def vision(name: str, size: int, count: int, **settings: Any) -> Member:
-    build = partial(transformer, name, "AutoModel", settings)
-    return Member(name, "vision", build, partial(_images, size, count))
-
-
-def pairs_of_texts(name: str, **settings: Any) -> Member:
-    """A model with an encoder and a decoder."""
-
-    def inputs(model: Any, setting: Setting) -> Mapping[str, Any]:
-        shape = (4 * setting.batch, 16 if setting.small else 512)
-        ids = torch.randint(0, 96, shape, device=setting.device)
-        return {"input_ids": ids, "decoder_input_ids": ids.clone(), "use_cache": False}
-
-    return Member(name, "seq2seq", partial(transformer, name, "AutoModel", settings), inputs)
-
-
-def whisper(model: Any, setting: Setting) -> Mapping[str, Any]:
-    batch = 4 * setting.batch
-    ids = torch.randint(0, 96, (batch, 16 if setting.small else 448), device=setting.device)
-    mel = _random(setting, batch, 80, 3000)
-    return {"input_features": mel, "decoder_input_ids": ids, "use_cache": False}
-
-
-def mel(model: Any, setting: Setting) -> Mapping[str, Any]:
-    """Return 8 s of frames of 80 channels; some models choose at random which layers to skip."""
-    return {"input_features": _random(setting, 4 * setting.batch, 800, 80)}
-
-
-def features(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {"input_features": _random(setting, 4 * setting.batch, 500, 160)}
-
-
-def spectrograms(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {"input_values": _random(setting, 2 if setting.small else 16, 1024, 128)}
-
-
-def waves(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {"input_values": _random(setting, 4 * setting.batch, 80000)}
-
-
-def waves_and_tokens(model: Any, setting: Setting) -> Mapping[str, Any]:
-    ids = torch.randint(0, 96, (4 * setting.batch, 16 if setting.small else 194))
-    return {
-        **waves(model, setting),
-        "decoder_input_ids": ids.to(setting.device),
-        "use_cache": False,
-    }
-
-
-def speech(name: str, inputs: Inputs, **settings: Any) -> Member:
-    return Member(name, "speech", partial(transformer, name, "AutoModel", settings), inputs)
 
 
 SMALL_DIFFUSION: Mapping[str, Mapping[str, Any]] = {
@@ -226,151 +252,21 @@ SMALL_DIFFUSION: Mapping[str, Mapping[str, Any]] = {
 """Settings of tiny models, in addition to their two heads."""
 
 
-def diffusion(
-    name: str, kind: str, inputs: Inputs, layers: Mapping[str, int], **settings: Any
-) -> Member:
+def diffusion(name: str, kind: str, inputs: Inputs, **settings: Any) -> Member:
+    """Return a model of diffusers; tiny ones have one of each kind of layers."""
+
     def build(setting: Setting) -> torch.nn.Module:
         diffusers: Any = import_module("diffusers")
-        chosen = {**settings, **layers}
+        chosen = dict(settings)
         if setting.small:
+            layers = {each: 1 for each in settings if each.endswith("layers")}
             heads = {} if name == "unet" else {"num_attention_heads": 2}
-            chosen |= {**dict.fromkeys(layers, 1), **heads, **SMALL_DIFFUSION.get(name, {})}
+            chosen |= {**layers, **heads, **SMALL_DIFFUSION.get(name, {})}
         with torch.device(setting.device):
             model = getattr(diffusers, kind)(**chosen)
         return model.to(setting.dtype).eval()
 
     return Member(name, "diffusion", build, inputs)
-
-
-def _random(setting: Setting, *shape: int) -> torch.Tensor:
-    return torch.randn(shape, device=setting.device, dtype=setting.dtype)
-
-
-def _steps(setting: Setting, count: int, noise: float = 500) -> torch.Tensor:
-    dtype = setting.dtype if isinstance(noise, float) else torch.long
-    return torch.full((count,), noise, device=setting.device, dtype=dtype)
-
-
-def latents(
-    sizes: Sequence[int],
-    text: Sequence[int] = (),
-    *,
-    batch: int = 1,
-    noise: float = 500,
-    pooled: int = 0,
-    name: str = "hidden_states",
-    more: Inputs = lambda model, setting: {},
-) -> Inputs:
-    """Latents of `sizes`, words by channels of `text`, and the step of the `noise`: a number of
-    the stated type, unless it counts. There are `batch` times as many as the setting has.
-    """
-
-    def inputs(model: Any, setting: Setting) -> Mapping[str, Any]:
-        count = batch * setting.batch
-        return {
-            name: _random(setting, count, *sizes),
-            **({"encoder_hidden_states": _random(setting, count, *text)} if text else {}),
-            **({"pooled_projections": _random(setting, count, pooled)} if pooled else {}),
-            "timestep": _steps(setting, count, noise),
-            **more(model, setting),
-            "return_dict": False,
-        }
-
-    return inputs
-
-
-def positions(model: Any, setting: Setting) -> Mapping[str, Any]:
-    """The positions of the parts of an image and of words in Flux."""
-    counts = {"img_ids": 1024, "txt_ids": 512}
-    return {name: torch.zeros(n, 3, device=setting.device) for name, n in counts.items()}
-
-
-def chroma_positions(model: Any, setting: Setting) -> Mapping[str, Any]:
-    ones = torch.ones(setting.batch, 1536, device=setting.device, dtype=torch.bool)
-    return {**positions(model, setting), "attention_mask": ones}
-
-
-def flux2_positions(model: Any, setting: Setting) -> Mapping[str, Any]:
-    counts = {"img_ids": 1024, "txt_ids": 512}
-    found = {name: torch.zeros(n, 4, device=setting.device) for name, n in counts.items()}
-    return {**found, "guidance": _steps(setting, setting.batch, 4.0)}
-
-
-def image_shapes(model: Any, setting: Setting) -> Mapping[str, Any]:
-    """The sizes of the images of Qwen-Image in patches, and the mask of words."""
-    ones = torch.ones(setting.batch, 128, device=setting.device, dtype=torch.bool)
-    return {"img_shapes": [[(1, 32, 32)]] * setting.batch, "encoder_hidden_states_mask": ones}
-
-
-def text_mask(model: Any, setting: Setting) -> Mapping[str, Any]:
-    ones = torch.ones(setting.batch, 128, device=setting.device, dtype=torch.bool)
-    return {"encoder_attention_mask": ones}
-
-
-def coordinates(model: Any, setting: Setting) -> Mapping[str, Any]:
-    size = torch.full((setting.batch, 2), 512.0, device=setting.device, dtype=setting.dtype)
-    return {"original_size": size, "target_size": size, "crop_coords": 0 * size}
-
-
-def hunyuan_video(model: Any, setting: Setting) -> Mapping[str, Any]:
-    """Latents of 17 images, words of which all count, and the guidance."""
-    batch = 1
-    return {
-        "hidden_states": _random(setting, batch, 16, 5, 40, 64),
-        "encoder_hidden_states": _random(setting, batch, 128, 4096),
-        "encoder_attention_mask": torch.ones(batch, 128, device=setting.device, dtype=torch.bool),
-        "pooled_projections": _random(setting, batch, 768),
-        "timestep": _steps(setting, batch),
-        "guidance": _steps(setting, batch, 6000.0),
-        "return_dict": False,
-    }
-
-
-def resolutions(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {"added_cond_kwargs": {"resolution": None, "aspect_ratio": None}}
-
-
-def labels(model: Any, setting: Setting) -> Mapping[str, Any]:
-    labels = torch.zeros(4 * setting.batch, device=setting.device, dtype=torch.long)
-    return {"class_labels": labels}
-
-
-def video(sizes: Sequence[int], words: int, model: Any, setting: Setting) -> Mapping[str, Any]:
-    return latents(sizes, (words, 4096))(model, replace(setting, batch=1))
-
-
-def ltx(model: Any, setting: Setting) -> Mapping[str, Any]:
-    batch, words = setting.batch, 128
-    return {
-        "hidden_states": _random(setting, batch, 2048, 128),
-        "encoder_hidden_states": _random(setting, batch, words, 4096),
-        "encoder_attention_mask": torch.ones(batch, words, device=setting.device),
-        "timestep": _steps(setting, batch),
-        "num_frames": 8,
-        "height": 16,
-        "width": 16,
-        "return_dict": False,
-    }
-
-
-def hunyuan_dit(model: Any, setting: Setting) -> Mapping[str, Any]:
-    batch, width = setting.batch, model.config.attention_head_dim
-
-    def ones(tokens: int) -> torch.Tensor:
-        return torch.ones(batch, tokens, device=setting.device, dtype=torch.long)
-
-    return {
-        "hidden_states": _random(setting, batch, 4, 64, 64),
-        "encoder_hidden_states": _random(setting, batch, 77, 1024),
-        "text_embedding_mask": ones(77),
-        "encoder_hidden_states_t5": _random(setting, batch, 256, 2048),
-        "text_embedding_mask_t5": ones(256),
-        "image_meta_size": 1024 * ones(6).to(setting.dtype),
-        "style": torch.zeros(batch, device=setting.device, dtype=torch.long),
-        "image_rotary_emb": tuple(torch.randn(2, 1024, width, device=setting.device)),
-        "timestep": _steps(setting, batch).to(setting.dtype),  # the type of embeddings
-        "return_dict": False,
-    }
 
 
 SD3: Mapping[str, int] = {
@@ -385,5 +281,5 @@ def sd3(layers: int) -> Member:
     """The transformer of Stable Diffusion 3 for 512 x 512 pixels; the medium model has 24
     layers.
     """
-    inputs = latents((16, 64, 64), (333, 4096), batch=2, pooled=2048)
-    return diffusion("sd3", "SD3Transformer2DModel", inputs, {"num_layers": layers}, **SD3)
+    inputs = latents((16, 64, 64), (333, 4096), count=each(2), pooled=2048)
+    return diffusion("sd3", "SD3Transformer2DModel", inputs, num_layers=layers, **SD3)
