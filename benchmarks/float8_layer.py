@@ -89,9 +89,7 @@ class _Scaled(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, scales = quantized(x.flatten(0, -2), x.shape[-1])
         product = _ATEN._scaled_mm(
-            *(q, self.weight.t(), scales, self.scales),
-            out_dtype=x.dtype,
-            use_fast_accum=self.fast,
+            *(q, self.weight.t(), scales, self.scales), out_dtype=x.dtype, use_fast_accum=self.fast
         )
         return product.unflatten(0, x.shape[:-1])
 

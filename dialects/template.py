@@ -107,10 +107,7 @@ class ArgumentTemplate:
         return frozenset(names)
 
     def evaluate(
-        self,
-        operands: Sequence[Any],
-        symbols: Mapping[str, int],
-        namespace: Mapping[str, Any],
+        self, operands: Sequence[Any], symbols: Mapping[str, int], namespace: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional arguments and those by name.
 

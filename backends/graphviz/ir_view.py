@@ -103,11 +103,7 @@ class FunctionDrawing:
 
     def _fused(self, op: gemm.FusedOp) -> None:
         box = self.box.box(
-            label=title(
-                "gemm.fused",
-                self.values.gemm_size(op),
-                schedule_text(op),
-            ),
+            label=title("gemm.fused", self.values.gemm_size(op), schedule_text(op)),
             tooltip=tooltip(op),
             **theme.GEMM_BOX,
         )

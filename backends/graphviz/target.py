@@ -66,10 +66,7 @@ def render_svg(dot_text: str) -> str:
             "install graphviz (such as apt install graphviz), or emit dot and draw it elsewhere",
         )
     done = subprocess.run(
-        [program, "-Tsvg"],
-        input=dot_text.encode(),
-        capture_output=True,
-        check=False,
+        [program, "-Tsvg"], input=dot_text.encode(), capture_output=True, check=False
     )
     if done.returncode:
         raise CodaError(f"dot: {done.stderr.decode(errors='replace').strip()}")

@@ -46,9 +46,7 @@ HANDLERS: Handlers = {
 
 
 def run_function(
-    func_op: FuncOp,
-    args: Tensors,
-    precision: Precision = "float64",
+    func_op: FuncOp, args: Tensors, precision: Precision = "float64"
 ) -> tuple[torch.Tensor, ...]:
     """Run a function of one or several levels, and return its results.
 
@@ -115,10 +113,7 @@ def trace_function(
 
 
 def run_module(
-    module: ModuleOp,
-    args: Tensors,
-    entry: str | None = None,
-    precision: Precision = "float64",
+    module: ModuleOp, args: Tensors, entry: str | None = None, precision: Precision = "float64"
 ) -> tuple[torch.Tensor, ...]:
     """Run the function `entry` of `module`, or its only function; see `run_function`.
 

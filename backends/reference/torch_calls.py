@@ -99,12 +99,7 @@ def _results(
 
 
 def check_results(
-    op: CallOp,
-    results: Tensors,
-    dims: Sequence[Dims],
-    symbols: Mapping[str, int],
-    *,
-    exact: bool,
+    op: CallOp, results: Tensors, dims: Sequence[Dims], symbols: Mapping[str, int], *, exact: bool
 ) -> None:
     """Raise CodaError unless the results of a call have the types that the program states.
 

@@ -170,9 +170,7 @@ def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
     gives -inf.
     """
     text.reduce("largest", "max", [x], "x")
-    text.lines.append(
-        'shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)',
-    )
+    text.lines.append('shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)')
     text.reduce("total", "sum", [x], "tl.exp(x - shift)")
     if not has_rest:
         text.lines.append("result = shift + tl.log(total)")

@@ -281,8 +281,7 @@ def _levels(block: Block) -> dict[Operation, int]:
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
         levels[op] = max(
-            (levels[owner] + _is_called(owner) for owner in before if owner in levels),
-            default=0,
+            (levels[owner] + _is_called(owner) for owner in before if owner in levels), default=0
         )
     return levels
 

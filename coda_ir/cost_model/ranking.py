@@ -35,11 +35,7 @@ class Ranked:
 
 
 def rank(
-    op: FusedOp,
-    space: Space,
-    device: Device,
-    rows: int | None = None,
-    nominal: int = NOMINAL_ROWS,
+    op: FusedOp, space: Space, device: Device, rows: int | None = None, nominal: int = NOMINAL_ROWS
 ) -> list[Ranked]:
     """Return all configurations of `space` that fit `device`, by predicted time.
 

@@ -193,10 +193,7 @@ def sensitivity(
 
 
 def _rounded(
-    value: SSAValue,
-    values: Mapping[SSAValue, torch.Tensor],
-    random: torch.Generator,
-    amount: float,
+    value: SSAValue, values: Mapping[SSAValue, torch.Tensor], random: torch.Generator, amount: float
 ) -> torch.Tensor:
     """Return `value` with a relative error of `amount`. A LayerNorm also has that of its input.
 

@@ -93,11 +93,7 @@ class Shrinker:
 
 
 def shrink(
-    before: FuncOp,
-    after: FuncOp,
-    sample: Sample,
-    mismatch: Mismatch,
-    fixed: Mapping[str, int],
+    before: FuncOp, after: FuncOp, sample: Sample, mismatch: Mismatch, fixed: Mapping[str, int]
 ) -> Failure:
     """Return a small failure like that of `sample`."""
     failure = Failure(sample.sizes, sample.arguments, mismatch)

@@ -37,10 +37,7 @@ def definition(check: Check, line: int, column: int) -> Location | None:
 
 
 def references(
-    check: Check,
-    symbol: Symbol,
-    files: Iterable[str],
-    check_of: Callable[[str], Check | None],
+    check: Check, symbol: Symbol, files: Iterable[str], check_of: Callable[[str], Check | None]
 ) -> Iterator[Location]:
     """Yield every place where `symbol` occurs: in the file of `check`, and in `files` if other
     files can see it.

@@ -32,9 +32,7 @@ class CodaLanguageServer(LanguageServer):
     @staticmethod
     def make() -> CodaLanguageServer:
         return CodaLanguageServer(
-            NAME,
-            coda_ir.__version__,
-            text_document_sync_kind=types.TextDocumentSyncKind.Full,
+            NAME, coda_ir.__version__, text_document_sync_kind=types.TextDocumentSyncKind.Full
         )
 
     @cached_property

@@ -33,11 +33,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="coda-fmt", description=__doc__)
     parser.add_argument(
-        "files",
-        nargs="+",
-        action=FileAction,
-        metavar="FILE",
-        help="a .coda file, or - for stdin",
+        "files", nargs="+", action=FileAction, metavar="FILE", help="a .coda file, or - for stdin"
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")

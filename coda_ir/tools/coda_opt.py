@@ -16,10 +16,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if args is None else list(args)
     return exit_code_of(
-        "coda-opt",
-        partial(run, arguments),
-        debug="--debug" in arguments,
-        form=form_of(arguments),
+        "coda-opt", partial(run, arguments), debug="--debug" in arguments, form=form_of(arguments)
     )
 
 

@@ -161,10 +161,7 @@ def _wide(request: Request) -> Space:
         return space
     loops = [name for name, loop in MAIN_LOOPS.items() if loop.runs_on(request.device)]
     return replace(
-        space,
-        main_loops=tuple(loops),
-        rows_of_tiles=(256, *space.rows_of_tiles),
-        all_warps=True,
+        space, main_loops=tuple(loops), rows_of_tiles=(256, *space.rows_of_tiles), all_warps=True
     )
 
 

@@ -236,12 +236,7 @@ def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims =
 
 
 def _combined(
-    call: Invocation,
-    operator: str,
-    make: Maker,
-    left: Value,
-    right: Value,
-    dims: Dims = (),
+    call: Invocation, operator: str, make: Maker, left: Value, right: Value, dims: Dims = ()
 ) -> TensorValue:
     """`make(left, right)` broadcast with `dims`; a number takes the element type of the other."""
     pattern = left if isinstance(left, TensorValue) else right

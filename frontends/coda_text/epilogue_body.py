@@ -168,11 +168,7 @@ class EpilogueBody(BodyEvaluator):
             if name in COMBINED and given:
                 otherwise = f"assign {given[0].text} to a result of kind {COMBINED[name]}"
             remedy = function_remedy(
-                name,
-                () if known else SIGNATURES,
-                given,
-                counterparts=ELEMENTS,
-                otherwise=otherwise,
+                name, () if known else SIGNATURES, given, counterparts=ELEMENTS, otherwise=otherwise
             )
             return self.error(node.callee.span, message or f"unknown function '{name}'", remedy)
         bound = self.bound_arguments(SIGNATURES[name], node)

@@ -341,8 +341,5 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
         return simplified(size)
     quotient = divided(left, right)
     if quotient is None:
-        raise Mistake(
-            f"{left} // {right} is not exact for all sizes",
-            product_remedy(left, right),
-        )
+        raise Mistake(f"{left} // {right} is not exact for all sizes", product_remedy(left, right))
     return quotient

@@ -275,12 +275,7 @@ class Invocation:
             )
 
     def expect_dims(
-        self,
-        name: str,
-        tensor: TensorValue,
-        expected: Dims,
-        why: str,
-        remedy: str | None = None,
+        self, name: str, tensor: TensorValue, expected: Dims, why: str, remedy: str | None = None
     ) -> None:
         if tensor.dims != expected:
             raise self.wrong(name, f"expected the shape {format_dims(expected)}, {why}", remedy)

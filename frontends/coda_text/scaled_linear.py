@@ -111,9 +111,7 @@ def low_bit_linear(call: Invocation) -> TensorValue:
         raise call.wrong("packing", 'expected the axis and the positions of elements: "k01234567"')
     try:
         scheme = coda.QuantizedAttr.get(
-            call.integer("depth", 128),
-            offset=call.integer("offset", 0),
-            packing=packing,
+            call.integer("depth", 128), offset=call.integer("offset", 0), packing=packing
         )
         _expect_shapes(call, scheme, x.dims[-1], scales.dims[is_kn], is_kn)
     except VerifyException as error:

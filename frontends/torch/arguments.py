@@ -17,9 +17,7 @@ class ArgumentWriter:
     """Collects the tensor operands of a node while its arguments are written."""
 
     def __init__(
-        self,
-        tensor: Callable[[object], SSAValue],
-        extents: Mapping[str, tuple[SSAValue, int]],
+        self, tensor: Callable[[object], SSAValue], extents: Mapping[str, tuple[SSAValue, int]]
     ):
         """Set up the writer: `tensor` returns the value of a node, `extents` the computed value
         that has a symbol as an extent; other symbols are extents of arguments.

@@ -356,10 +356,7 @@ def _std_mean(x: torch.Tensor, *args: Any, **options: Any) -> tuple[torch.Tensor
 
 
 def _as_strided(
-    x: torch.Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int | None = None,
+    x: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
     """Decompose a view by strides into elements of a tensor that has its memory alone, by their
     numbers in memory.

@@ -42,9 +42,7 @@ def _is_update(node: Node, positions: dict[Node, int]) -> bool:
 
 
 def store_updates(
-    inputs: Sequence[torch.Tensor],
-    values: Sequence[torch.Tensor],
-    returned: Sequence[Any],
+    inputs: Sequence[torch.Tensor], values: Sequence[torch.Tensor], returned: Sequence[Any]
 ) -> list[Any]:
     """Store each value in the memory of its input, unless it is there already.
 

@@ -114,11 +114,7 @@ class ScaledLinear(nn.Module):
     """
 
     def __init__(
-        self,
-        weight: torch.Tensor,
-        scales: torch.Tensor,
-        bias: torch.Tensor | None,
-        scheme: Scheme,
+        self, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, scheme: Scheme
     ):
         super().__init__()
         self.out_features, self.in_features = weight.shape

@@ -28,10 +28,7 @@ _SYMBOL = re.compile(r"(?P<quoted>'[^']*'|\"[^\"]*\")|(?<![\w.])(?P<name>[A-Za-z
 
 
 def chosen_names(
-    model: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    dynamic_shapes: Any,
+    model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> dict[tuple[int, int], str]:
     """Return the user's names, by the identity of an example tensor and the axis."""
     values: Any = dict(_bound(model, args, kwargs))

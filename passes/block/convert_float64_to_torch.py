@@ -49,11 +49,7 @@ class _Calls:
     op: Operation
 
     def call(
-        self,
-        callee: str,
-        *arguments: SSAValue | str,
-        like: SSAValue,
-        type: Attribute | None = None,
+        self, callee: str, *arguments: SSAValue | str, like: SSAValue, type: Attribute | None = None
     ) -> SSAValue:
         """Insert a call of `callee` with a result of the shape of `like`, and by default
         its type.

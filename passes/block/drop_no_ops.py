@@ -294,10 +294,7 @@ def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAVal
         return None
     insert = rewriter.before(op)
     loss = coda.CrossEntropyOp(
-        logits.x,
-        target.x,
-        ignore_index=op.ignore_index.value.data,
-        reduction=op.reduction.data,
+        logits.x, target.x, ignore_index=op.ignore_index.value.data, reduction=op.reduction.data
     )
     value = insert.insert(loss, op.result.name_hint)
     if value.type == op.result.type:

@@ -260,11 +260,7 @@ def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
 
 
 def add_partials(
-    op: Operation,
-    value: SSAValue,
-    site: Site,
-    reduction: Reduction,
-    rewriter: FunctionRewriter,
+    op: Operation, value: SSAValue, site: Site, reduction: Reduction, rewriter: FunctionRewriter
 ) -> list[tuple[Combiner, SSAValue]]:
     """Make the epilogue at `site` yield the contributions of `value` to `op`; return the
     partials.

@@ -337,11 +337,7 @@ class _Outliner:
         return self.names[text]
 
     def _copy(
-        self,
-        plan: _Plan,
-        inputs: Sequence[SSAValue],
-        entries: Sequence[DictionaryAttr],
-        name: str,
+        self, plan: _Plan, inputs: Sequence[SSAValue], entries: Sequence[DictionaryAttr], name: str
     ) -> FuncOp:
         block = Block(arg_types=[value.type for value in inputs])
         values: dict[SSAValue, SSAValue] = {}

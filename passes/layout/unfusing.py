@@ -305,11 +305,7 @@ def _over(segment: Segment, products: Sequence[Port]) -> Segment:
         pairing = PairingAttr.halves(segment.group_size)
     moved = [Result(_moved(port, len(products)), type) for port, type in results]
     return Segment(
-        weights=[],
-        ports=[*products, *ports],
-        results=moved,
-        body=segment.body,
-        pairing=pairing,
+        weights=[], ports=[*products, *ports], results=moved, body=segment.body, pairing=pairing
     )
 
 

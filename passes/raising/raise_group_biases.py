@@ -33,10 +33,7 @@ class RaiseGroupBiasesPass(FunctionPass):
 
 
 def _why_not(
-    op: coda.AddOp,
-    product: coda.GroupedLinearMap,
-    rows: coda.IndexOp,
-    rewriter: FunctionRewriter,
+    op: coda.AddOp, product: coda.GroupedLinearMap, rows: coda.IndexOp, rewriter: FunctionRewriter
 ) -> Refusal | None:
     biases, name = rows.x, name_of(rows.x)
     groups, columns = shape_of(product.offsets)[0], shape_of(product.result)[-1]

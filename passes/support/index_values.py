@@ -258,8 +258,7 @@ def _moved(known: Known | None, sources: Sequence[int]) -> Known | None:
 def _spread(known: Known | None, rank: int) -> Known | None:
     """Add missing leading dimensions to `known`."""
     return _map(
-        known,
-        lambda a: Affine(a.constant, (0,) * (rank - len(a.coefficients)) + a.coefficients),
+        known, lambda a: Affine(a.constant, (0,) * (rank - len(a.coefficients)) + a.coefficients)
     )
 
 

@@ -99,10 +99,7 @@ class _Writer:
     """Emits the function of one direct launch."""
 
     def __init__(
-        self,
-        kernel: EmittedKernel,
-        given: Mapping[Place, str | View],
-        extent: Callable[[Dim], str],
+        self, kernel: EmittedKernel, given: Mapping[Place, str | View], extent: Callable[[Dim], str]
     ):
         self._kernel, self._given, self._extent = kernel, given, extent
         names = LocalNames()

@@ -113,10 +113,7 @@ def _finalize(host: HostProgram, op: FinalizeOp) -> None:
     elements = None if size.symbols else int(size)
     _check_indices(host, op)
     kernel = kernel_of(
-        host,
-        op,
-        lambda names: emit_finalize(op, names, tiles, elements),
-        (tuple(tiles), elements),
+        host, op, lambda names: emit_finalize(op, names, tiles, elements), (tuple(tiles), elements)
     )
     launch(host, op, kernel, host.extents.size(kept), operands_of(host, op))
 

@@ -244,11 +244,7 @@ class _Emitter(GemmEmitter):
             before.append(f"steps = tl.cdiv(end_k - first_k, {bk})")
         return [
             *self._before_tiles(),
-            *self._tile_loop(
-                self.branches(bodies),
-                before,
-                alternate=self.schedule.alternates,
-            ),
+            *self._tile_loop(self.branches(bodies), before, alternate=self.schedule.alternates),
         ]
 
     @property
@@ -383,10 +379,7 @@ class _Emitter(GemmEmitter):
             *self.launch.wait(self.helpers),
             "tl.warp_specialize(",
             "    [",
-            *indented(
-                [line for partition in partitions for line in _partition(*partition)],
-                2,
-            ),
+            *indented([line for partition in partitions for line in _partition(*partition)], 2),
             "    ],",
             f"    {warps},",
             f"    {registers},",

@@ -391,12 +391,7 @@ class GroupSegmentEmitter(SegmentEmitter):
             self.lines += self.tile_moves.hand_over()
 
     def _store_rows(
-        self,
-        pointer: str,
-        columns: ColumnIndex,
-        value: str,
-        shape: SlotShape,
-        port: ResultPortAttr,
+        self, pointer: str, columns: ColumnIndex, value: str, shape: SlotShape, port: ResultPortAttr
     ) -> None:
         """Store a part of a result whose rows are not aligned, or not those of a box."""
         self.helpers.add("store_rows")

@@ -29,10 +29,7 @@ def form_of(arguments: Sequence[str]) -> Form:
 
 
 def print_diagnostics(
-    diagnostics: Sequence[Diagnostic],
-    sources: Mapping[str, str],
-    form: str,
-    tool: str = "coda-opt",
+    diagnostics: Sequence[Diagnostic], sources: Mapping[str, str], form: str, tool: str = "coda-opt"
 ) -> None:
     """Print diagnostics to stderr; in text, one without a place begins with the name of the
     tool.

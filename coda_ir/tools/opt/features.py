@@ -33,18 +33,13 @@ FEATURES: tuple[Feature, ...] = (
     Feature(execution.register_arguments, action=execution.prepare, write=execution.write),
     Feature(emit.register_arguments, action=emit.prepare, write=emit.write),
     Feature(
-        verify_diagnostics.register_arguments,
-        around_chunk=verify_diagnostics.checked_diagnostics,
+        verify_diagnostics.register_arguments, around_chunk=verify_diagnostics.checked_diagnostics
     ),
     Feature(round_trip.register_arguments, instrumentations=round_trip.instrumentations),
     Feature(
-        check_equivalence.register_arguments,
-        instrumentations=check_equivalence.instrumentations,
+        check_equivalence.register_arguments, instrumentations=check_equivalence.instrumentations
     ),
-    Feature(
-        remarks_output.register_arguments,
-        around_chunk=remarks_output.reported_remarks,
-    ),
+    Feature(remarks_output.register_arguments, around_chunk=remarks_output.reported_remarks),
     Feature(print_ir.register_arguments, instrumentations=print_ir.instrumentations),
     Feature(
         reproducer.register_arguments,

@@ -51,9 +51,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "remark (default: text, yaml for --remarks-output)",
     )
     group.add_argument(
-        "--remarks-output",
-        metavar="FILE",
-        help="write the remarks to FILE instead of stderr",
+        "--remarks-output", metavar="FILE", help="write the remarks to FILE instead of stderr"
     )
     group.add_argument(
         "--remarks-summary",

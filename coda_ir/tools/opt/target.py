@@ -31,9 +31,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output-file", action=FileAction, metavar="FILE", help="by default, stdout"
     )
     group.add_argument(
-        "-t",
-        "--target",
-        help="what to print: mlir (default), triton, or another target of xDSL",
+        "-t", "--target", help="what to print: mlir (default), triton, or another target of xDSL"
     )
     group.add_argument(
         "--print-op-generic", action="store_true", help="print operators in the generic form"

@@ -89,10 +89,7 @@ def _attention(op: coda.AttentionOp, adjoint: Adjoint) -> None:
     d_out = adjoint.d_results[0]
     assert d_out is not None
     gradient = coda.AttentionGradOp(
-        op,
-        d_out,
-        has_sinks=adjoint.wants(op.sinks),
-        has_mask=adjoint.wants(op.mask),
+        op, d_out, has_sinks=adjoint.wants(op.sinks), has_mask=adjoint.wants(op.mask)
     )
     adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in _qkv(op)))
     operands = (op.q, op.k, op.v, op.sinks, op.mask)
