@@ -14,10 +14,15 @@ Most of the time of a small kernel goes into a few things, whose results are the
   they are even where they are one type;
 * reductions and scans with a function of their own, such as those of sorts, call it for each pair
   of elements;
-* functions of the device are rewritten for each module that has a copy of them.
+* functions of the device are rewritten for each module that has a copy of them, after their texts
+  were split into tokens to find where they end;
+* arrays are filled and given another shape by functions of NumPy in Python, which take longer than
+  the work on a small tile.
 """
 
+import ast
 import inspect
+import linecache
 import os
 from dataclasses import replace
 from importlib import import_module
@@ -34,7 +39,9 @@ REPLACED_NAMES = {
         *("GridExecutor.__call__", "InterpretedFunction.rewrite", "InterpreterError"),
         *("_patch_lang", "_patch_builtin", "_get_np_dtype", "_convert_float", "TritonSemantic"),
         *("FunctionRewriter.rewrite_ast", "FunctionRewriter._find_def"),
-        *("FunctionRewriter._prepare_source", "FunctionRewriter._transform_ast"),
+        *("FunctionRewriter._prepare_source", "FunctionRewriter.ast_transformer"),
+        *("InterpreterBuilder.create_splat", "InterpreterBuilder.create_broadcast"),
+        *("InterpreterBuilder.create_expand_dims", "TensorHandle"),
         *("ReduceOps.generic_reduce", "ReduceOps.unravel", "ReduceOps.to_tensor"),
         *("ScanOps.generic_scan", "interpreter_builder.options.sanitize_overflow"),
     ],
@@ -64,6 +71,7 @@ def speed_up() -> None:
             _make_shapes_once(core)
             _check_overflows_to_debug(interpreter)
             _combine_slices(interpreter, core)
+            _fill_arrays_in_numpy(interpreter)
             semantic: Any = import_module("triton.language.semantic").TritonSemantic
             _broadcast_shapes_once(core, semantic)
             _remember_constants(semantic)
@@ -134,17 +142,17 @@ def _rewrite_texts_once(interpreter: Any) -> None:
     known: dict[str, Any] = interpreter.__dict__
 
     def rewrite(self: Any) -> Any:
-        try:
-            lines, first_line = inspect.getsourcelines(self.fn)
-        except OSError:
+        lines = _source_lines(self.fn)
+        if not lines:
             return self.fn
         self.filename = self.fn.__code__.co_filename
         self.def_lineno = self._find_def(lines)
         text = self._prepare_source(lines)
         if text not in codes:
-            self.def_file_lineno = 1
-            codes[text] = compile(self._transform_ast(text), "", "exec")
-        code = _moved(codes[text], self.filename, first_line + self.def_lineno - 2)
+            tree = ast.fix_missing_locations(self.ast_transformer.visit(ast.parse(text)))
+            codes[text] = compile(tree, "", "exec")
+        line = self.fn.__code__.co_firstlineno + self.def_lineno - 2
+        code = _moved(codes[text], self.filename, line)
         names: dict[str, Any] = {**self.kwargs}
         scope: dict[str, Any] = self.fn.__globals__
         for name in known.keys() - scope.keys():
@@ -153,6 +161,31 @@ def _rewrite_texts_once(interpreter: Any) -> None:
         return names[self.fn.__name__]
 
     rewriter.rewrite_ast = rewrite
+
+
+def _source_lines(function: Any) -> list[str]:
+    """Return the lines of a function, its decorators first; none where there is no source.
+
+    It ends before the first line with text that is not indented further, behind all instructions.
+    """
+    code: CodeType = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    first, last = code.co_firstlineno - 1, _last_line(code)
+    indent = _indent(lines[first]) if first < len(lines) else 0
+    while last < len(lines) and (lines[last].isspace() or _indent(lines[last]) > indent):
+        last += 1
+    return lines[first:last]
+
+
+def _last_line(code: CodeType) -> int:
+    ends = [end or 0 for _, end, _, _ in code.co_positions()]
+    inner = (_last_line(each) for each in code.co_consts if isinstance(each, CodeType))
+    return max(*ends, *inner)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _moved(code: CodeType, filename: str, lines: int) -> CodeType:
@@ -295,6 +328,28 @@ def _combine_slices(interpreter: Any, core: Any) -> None:
 
     interpreter.ReduceOps.generic_reduce = reduce
     interpreter.ScanOps.generic_scan = scan
+
+
+def _fill_arrays_in_numpy(interpreter: Any) -> None:
+    builder: Any = interpreter.InterpreterBuilder
+    handle: Any = interpreter.TensorHandle
+
+    def splat(self: Any, ret_ty: Any, arg: Any) -> Any:
+        data = np.empty(ret_ty.shape, interpreter._get_np_dtype(arg.dtype))
+        data[...] = arg.data
+        return handle(data, arg.dtype.scalar)
+
+    def broadcast(self: Any, arg: Any, shape: Any) -> Any:
+        data = np.empty(shape, arg.data.dtype)
+        data[...] = arg.data
+        return handle(data, arg.dtype.scalar)
+
+    def expand_dims(self: Any, arg: Any, axis: int) -> Any:
+        shape = arg.data.shape
+        return handle(arg.data.reshape(*shape[:axis], 1, *shape[axis:]), arg.dtype.scalar)
+
+    builder.create_splat, builder.create_broadcast = splat, broadcast
+    builder.create_expand_dims = expand_dims
 
 
 def _broadcast_shapes_once(core: Any, semantic: Any) -> None:
