@@ -33,6 +33,15 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], Any]] = {
     ast.Mod: operator.mod,
 }
 
+_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
 SIZE = "size"
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min, "int": int}
@@ -161,6 +170,8 @@ def _check(node: ast.expr) -> None:
             children = [node.operand]
         case ast.BinOp() if type(node.op) in _OPERATORS:
             children = [node.left, node.right]
+        case ast.Compare(ops=[comparison]) if type(comparison) in _COMPARISONS:
+            children = [node.left, *node.comparators]
         case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and not node.keywords:
             children = node.args
         case ast.Attribute(value=ast.Name(id=name)) if name == TORCH:
@@ -196,6 +207,9 @@ class _Scope:
                 return -self.value(node.operand)
             case ast.BinOp():
                 return _OPERATORS[type(node.op)](self.value(node.left), self.value(node.right))
+            case ast.Compare():
+                left, right = map(self.value, (node.left, *node.comparators))
+                return _COMPARISONS[type(node.ops[0])](left, right)
             case ast.Call(func=ast.Name(id="size")):
                 return self.value(node.args[0]).shape[self.value(node.args[1])]
             case ast.Call(func=ast.Name(id=name)):

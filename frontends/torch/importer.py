@@ -29,7 +29,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, shapes_agree
 from coda_ir.dialects.coda.weights import WEIGHT
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import COPY, CallOp
 from coda_ir.frontends.torch.arguments import ArgumentWriter
 from coda_ir.frontends.torch.complex_numbers import without_complex_numbers
 from coda_ir.frontends.torch.types import (
@@ -293,7 +293,7 @@ class GraphImporter:
         is_tensor = isinstance(node.meta["val"], torch.Tensor)
         is_all = is_tensor or len(expected) == len(node.meta["val"])
         results = list(expected.values())
-        writer = ArgumentWriter(self.tensor, self._extents)
+        writer = ArgumentWriter(self._operand, self._extents)
         text = writer.call(node)
         call = self.insert(
             CallOp(
@@ -318,6 +318,18 @@ class GraphImporter:
             return call.outputs[0]
         outputs = dict(zip(expected, call.outputs, strict=True))
         return [outputs.get(position) for position in range(len(node.meta["val"]))]
+
+    def _operand(self, given: Any) -> SSAValue:
+        """Return an operand of a call; operators of derivatives get the copies that the graph has.
+
+        Some of them read memory as if it were dense, such as `native_layer_norm_backward`.
+        """
+        value = self.tensor(given)
+        assert self._node is not None
+        if str(given.target) != COPY or "_backward." not in str(self._node.target):
+            return value
+        text = f"{{0}}, memory_format={torch.contiguous_format}"
+        return self.insert(CallOp(COPY, [value], text, [value.type])).outputs[0]
 
     # What handlers use
 

@@ -148,6 +148,12 @@ _SPELLINGS = {
     "TruncToInt": "int({})",
     "FloorToInt": "int({} // 1)",
     "CeilToInt": "(-int(-{} // 1))",
+    "Equality": "({} == {})",
+    "Unequality": "({} != {})",
+    "StrictLessThan": "({} < {})",
+    "LessThan": "({} <= {})",
+    "StrictGreaterThan": "({} > {})",
+    "GreaterThan": "({} >= {})",
 }
 """Functions of sympy as the arguments of `torch.call` have them."""
 

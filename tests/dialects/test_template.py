@@ -22,13 +22,15 @@ def evaluate(
         ("[1, [2, -1]]", [[1, [2, -1]]]),
         ("M, 2 * M - 1, (M + 1) // 2, M % 4", [7, 13, 4, 3]),
         ("max(M, 9), min(M, 9)", [9, 7]),
+        ("M == 7, M != 7, M - 1 < 6, M <= 7", [True, False, False, True]),
+        ("M > 7, M + 1 >= N", [False, True]),
         ("M / 2, int(1.5 * M), (-int(-M / 2 // 1))", [3.5, 10, 4]),
         ("-inf", [float("-inf")]),
         ("torch.float32, device", [torch.float32, torch.device("cpu")]),
     ],
 )
 def test_values(text: str, expected: list[object]):
-    assert evaluate(text, M=7) == (expected, {})
+    assert evaluate(text, M=7, N=8) == (expected, {})
 
 
 def test_operands_and_names():

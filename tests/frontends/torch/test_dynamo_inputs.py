@@ -261,6 +261,25 @@ def test_integers_of_the_caller_of_any_sign(caplog: pytest.LogCaptureFixture):
     assert "a number that changes and is negative now" in caplog.text
 
 
+@pytest.mark.slow
+def test_conditions_on_sizes(caplog: pytest.LogCaptureFixture):
+    """A graph returns whether the attention after a graph break is causal."""
+    layer = linear()
+
+    def model(x: torch.Tensor, start: int) -> torch.Tensor:
+        h, keys = layer(x), torch.zeros(2, 8, 8)
+        keys[:, start : start + x.shape[1]] = h
+        keys = keys[:, : start + x.shape[1]]
+        is_causal = x.shape[1] > 1 and start == 0
+        return F.scaled_dot_product_attention(h, keys, keys, is_causal=is_causal)
+
+    fast, start = compiled(model), 0
+    for rows in (3, 1, 1, 2):
+        check(fast, model, torch.randn(2, rows, 8), start)
+        start += rows
+    assert "cannot be computed" not in caplog.text
+
+
 def test_sizes_are_passed_as_tensors_with_data(monkeypatch: pytest.MonkeyPatch):
     """Kernels are launched with the addresses of all arguments, also of those that tell a size."""
     layer, passed = linear(), list[torch.Tensor]()

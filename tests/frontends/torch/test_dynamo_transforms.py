@@ -21,6 +21,10 @@ def gated(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.silu(x @ WEIGHT.to(x.dtype).T)
 
 
+def normalized(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x @ WEIGHT.to(x.dtype).T, (8,))
+
+
 def total(x: torch.Tensor) -> torch.Tensor:
     return gated(x).sum()
 
@@ -37,6 +41,7 @@ TRANSFORMS: dict[str, Function] = {
     "grad": func.grad(total),
     "vmap": func.vmap(gated),
     "vmap of grad": func.vmap(func.grad(total)),
+    "vmap of jacrev": func.vmap(func.jacrev(normalized)),
     "jvp": lambda x: func.jvp(gated, (x,), (x,)),
 }
 
