@@ -11,13 +11,11 @@ from math import prod
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
-from coda_ir.cost_model.copies import copy_us, is_copied, is_copied_by_others
+from coda_ir.cost_model.copies import copy_us, is_copied, is_copied_by_others, is_read_in_place
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.operator_times import (
     GRADIENT_PRODUCTS,
-    KERNEL_US,
     LIBRARY,
-    MEMORY_EFFICIENCY,
     SCORE_BYTES,
     OperatorTimes,
     before_kernel,
@@ -25,6 +23,7 @@ from coda_ir.cost_model.operator_times import (
     is_left,
     is_product,
     is_waited_for,
+    moving_us,
 )
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike
@@ -236,8 +235,7 @@ def spelled_attention_us(
     in float32.
     """
     computing = 2 * products * scores * head_dim / (1e6 * device.vector_tflops)
-    moving = SCORE_BYTES * scores / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
-    return computing + moving
+    return computing + moving_us(SCORE_BYTES * scores, device)
 
 
 def _wide_scores_us(op: Operation, times: OperatorTimes) -> float:
@@ -248,11 +246,6 @@ def _wide_scores_us(op: Operation, times: OperatorTimes) -> float:
     head_dim = op.head_dim.value.data
     us = spelled_attention_us(times.scores(op), head_dim, times.device, products=1)
     return GRADIENT_PRODUCTS * us if isinstance(op, coda.AttentionGradOp) else us
-
-
-def copying_us(bytes: int) -> float:
-    """Return the microseconds of a kernel that moves this number of bytes."""
-    return KERNEL_US + bytes / (1e3 * MEMORY_EFFICIENCY * DEVICES["sm_90"].memory_gb_per_s)
 
 
 def _masked_us(op: Operation, times: OperatorTimes) -> float:
@@ -300,7 +293,7 @@ def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operati
         owners = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
         is_joined = any(owner in ops and levels[owner] == levels[op] for owner in owners)
         is_between = isinstance(op, coda.ReshapeOp | coda.TransposeOp | coda.SliceOp) and is_joined
-        if is_between or (is_left(op) and not _is_called(op)):
+        if (is_between and not is_read_in_place(op)) or (is_left(op) and not _is_called(op)):
             ops[op] = None
     return connected(list(ops), lambda a, b: levels[a] == levels[b])
 

@@ -97,6 +97,11 @@ def _turns_matrices(op: Operation) -> bool:
     return (*batch, before, last) == tuple(range(len(op.permutation)))
 
 
+def is_read_in_place(op: Operation) -> bool:
+    """Return whether an operator transposes matrices for products of PyTorch alone."""
+    return _turns_matrices(op) and all(map(is_product, _readers(op.results[0])))
+
+
 def _is_compiled(op: Operation) -> bool:
     """Return whether a compiler has a kernel of its own for an operator."""
     return is_left(op) and not isinstance(op, coda.ConvolutionOp)

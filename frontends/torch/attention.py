@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from coda_ir.cost_model.comparison import copying_us, spelled_attention_us
-from coda_ir.cost_model.operator_times import EXTENT, GRADIENT_PRODUCTS
+from coda_ir.cost_model.comparison import spelled_attention_us
+from coda_ir.cost_model.devices import DEVICES
+from coda_ir.cost_model.operator_times import EXTENT, GRADIENT_PRODUCTS, kernel_us
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import dims_of, parameter_names, tensor_type, used_results
@@ -108,7 +109,7 @@ def copied_us(graph: GraphModule) -> float:
         for operand in node.args[:3]
     ]
     copies = {copy for operand in operands if (copy := _copy_of_product(operand)) is not None}
-    return sum(copying_us(2 * _bytes(copy)) for copy in copies)
+    return sum(kernel_us(2 * _bytes(copy), DEVICES["sm_90"]) for copy in copies)
 
 
 _VIEWS = frozenset(
