@@ -5,7 +5,7 @@ from xdsl.ir import Operation
 
 from coda_ir.dialects.coda import ConstantOp, ExtentOp, PositionsOp, ReshapeOp, ShiftOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
-from coda_ir.storage import is_looked_up_where_read, is_view
+from coda_ir.storage import is_looked_up_where_read, is_shifted_where_read, is_view
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 NOT_EXECUTED = (
@@ -18,9 +18,11 @@ computed once per weight."""
 
 def is_executed(op: Operation) -> bool:
     """Return whether `op` moves data in a call: not a view, in PyTorch either, nor rows that a
-    kernel looks up itself.
+    kernel shifts or looks up itself.
     """
-    is_copy = isinstance(op, ShiftOp) or not (is_view(op) or is_looked_up_where_read(op))
+    if isinstance(op, ShiftOp):
+        return not is_shifted_where_read(op)
+    is_copy = not (is_view(op) or is_looked_up_where_read(op))
     return is_copy and not isinstance(op, NOT_EXECUTED)
 
 

@@ -20,7 +20,7 @@ from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
-from coda_ir.storage import is_placed, is_stored_by_kernel
+from coda_ir.storage import is_placed, is_shifted_where_read, is_stored_by_kernel
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
 
@@ -410,13 +410,21 @@ def traffic(
 ) -> int:
     """Return the bytes that one kernel of the operators reads and writes."""
     members = set(group)
-    operands = {value for op in members for value in shapes.read_whole(op)}
+    operands = {_loaded(value) for op in members for value in shapes.read_whole(op)}
     read = {value for value in operands if value.owner not in members}
     results = [result for op in members for result in op.results]
     written = {r for r in results if any(use.operation not in members for use in r.uses)}
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)
     return sum(shapes.bytes(value).evaluate(known) for value in read | written) + by_number
+
+
+def _loaded(value: SSAValue) -> SSAValue:
+    """Return the tensor that a kernel loads to read `value`: rows that it shifts are those of one
+    tensor.
+    """
+    op = value.owner
+    return op.x if isinstance(op, coda.ShiftOp) and is_shifted_where_read(op) else value
 
 
 def is_attention(op: Operation) -> bool:

@@ -451,6 +451,13 @@ fn f(x: bf16[512, 512, 512], h: bf16[8, 64], weight w: bf16[64, 64]) {{
     assert turned.apart == plain.apart
 
 
+def test_rows_that_kernels_shift_are_read_once():
+    shifted, plain = (
+        comparison_of(BESIDE_GEMM.format(call=f"relu({x}) + x")) for x in ("shift(x, 1)", "x")
+    )
+    assert shifted == plain
+
+
 CHANNELS = """
 fn f(x: bf16[512, 512, 512], h: bf16[8, 64], weight w: bf16[64, 64]) {{
     y = relu(x)
