@@ -125,5 +125,5 @@ def symbols_of(source: str) -> Iterator[str]:
     tables: list[SymbolTable] = [symtable(source, "<emitted>", "exec")]
     while tables:
         table = tables.pop()
-        yield from (symbol.get_name() for symbol in table.get_symbols())
+        yield from table.get_identifiers()
         tables += table.get_children()

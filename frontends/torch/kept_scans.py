@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib import import_module
 from inspect import signature
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import torch
 import torch.nn.functional as F
@@ -64,8 +64,7 @@ def keep_scans_of(model: torch.nn.Module) -> bool:
         return False
     names = {type(module).__module__ for module in model.modules()}
     files = [sys.modules[name] for name in names if name in sys.modules]
-    models = [id(module) for module in _imported_models()]
-    named = [value for file in files for value in vars(file).values() if id(value) in models]
+    named = [value for file in files for value in vars(file).values() if _is_file_of_models(value)]
     functions = [
         (getattr(file, name, None), substitute)
         for file in (*files, *named)
@@ -77,9 +76,14 @@ def keep_scans_of(model: torch.nn.Module) -> bool:
 
 
 def _imported_models() -> Iterator[ModuleType]:
-    for name, module in list(sys.modules.items()):
-        if name.startswith(MODELS_OF_TRANSFORMERS) and ".modeling_" in name:
-            yield module
+    return filter(_is_file_of_models, list(sys.modules.values()))
+
+
+def _is_file_of_models(value: object) -> TypeGuard[ModuleType]:
+    if not issubclass(type(value), ModuleType):  # what stands for another object may load it
+        return False
+    name: str = getattr(value, "__name__", "")
+    return name.startswith(MODELS_OF_TRANSFORMERS) and ".modeling_" in name
 
 
 def _has_parameters_of(function: Any, substitute: Callable[..., Any]) -> bool:
