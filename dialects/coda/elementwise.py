@@ -1,7 +1,7 @@
 """Elementwise operators with NumPy broadcasting.
 
 A new operator is a class here; its derivative is in `passes/gradient/derivatives/elementwise.py`.
-The first argument of `elementwise` names the operator of PyTorch that computes it: the exporter,
+The first argument of `elementwise` names the operator of PyTorch that computes it: raising,
 the reference backend and float64 follow. The second is the operator of `arith` or `math` that
 computes an element: fusion and Triton follow. What needs several of them has scalar code in
 `dialects/gemm/scalar_code.py`.
@@ -482,4 +482,4 @@ BY_OVERLOAD: dict[str, type[ElementwiseOp]] = {
     for overload in (op.ATEN, *op.ALIASES)
     if overload is not None
 }
-"""By the overload of ATen: what the exporter and the pass `raise-elementwise` look up."""
+"""By the overload of ATen: what the pass `raise-elementwise` looks up."""

@@ -13,6 +13,22 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.types import expression_of, parameter_names, symbolic_text
 
 
+def result_dtype(node: Node) -> torch.dtype:
+    value = node.meta["val"]
+    assert isinstance(value, torch.Tensor)
+    return value.dtype
+
+
+def arguments(node: Node) -> tuple[Any, ...]:
+    """The positional arguments."""
+    return node.args
+
+
+def argument(node: Node, index: int, name: str, default: Any = None) -> Any:
+    """An argument by position or by name."""
+    return node.args[index] if len(node.args) > index else node.kwargs.get(name, default)
+
+
 class ArgumentWriter:
     """Collects the tensor operands of a node while its arguments are written."""
 

@@ -14,23 +14,8 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, stores_floats
+from coda_ir.frontends.torch.arguments import argument, arguments, result_dtype
 from coda_ir.frontends.torch.attention import KERNELS, attention
-from coda_ir.frontends.torch.elementwise import (
-    argument,
-    arguments,
-    binary,
-    clamp,
-    extremum,
-    gelu,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    power,
-    reciprocal,
-    result_dtype,
-    unary,
-)
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
@@ -381,44 +366,7 @@ def getitem(graph: GraphImporter, node: Node) -> Value | None:
     return values[index]
 
 
-_READ_BY_PATTERNS = (
-    *(coda.AddOp, coda.SubOp, coda.MulOp, coda.DivOp, coda.MaximumOp, coda.MinimumOp),
-    *(coda.NegOp, coda.AbsOp, coda.ExpOp, coda.LogOp, coda.SqrtOp, coda.RsqrtOp),
-    *(coda.TanhOp, coda.SigmoidOp, coda.SiluOp, coda.ReluOp),
-)
-"""The elementwise operators with handlers. The pass `raise-elementwise` takes the calls of the
-others."""
-
-
-def elementwise(operator: type[coda.ElementwiseOp]) -> Handler:
-    """Return the handler of an overload in `BY_OVERLOAD`."""
-    if issubclass(operator, coda.MaximumOp | coda.MinimumOp):
-        return extremum(operator)
-    if issubclass(operator, coda.BinaryOp):
-        return binary(operator)
-    assert issubclass(operator, coda.UnaryOp)
-    return unary(operator)
-
-
 HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
-    **{
-        f"aten.{overload}": elementwise(operator)
-        for overload, operator in coda.BY_OVERLOAD.items()
-        if operator in _READ_BY_PATTERNS
-    },
-    "aten.pow.Tensor_Scalar": power,
-    "aten.reciprocal.default": reciprocal,
-    "aten.clamp.default": clamp,
-    "aten.clamp.Tensor": clamp,
-    "aten.clamp_min.default": clamp,
-    "aten.clamp_min.Tensor": clamp,
-    "aten.clamp_max.default": clamp,
-    "aten.clamp_max.Tensor": clamp,
-    "aten.hardtanh.default": hardtanh,
-    "aten.leaky_relu.default": leaky_relu,
-    "aten.hardswish.default": hardswish,
-    "aten.hardsigmoid.default": hardsigmoid,
-    "aten.gelu.default": gelu,
     "aten._to_copy.default": cast,
     "prims.convert_element_type.default": cast,
     "aten.clone.default": same,

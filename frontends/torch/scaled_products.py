@@ -18,7 +18,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import is_power_of_two
-from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
+from coda_ir.frontends.torch.arguments import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.low_bit_layers import LOW_BIT_LINEAR
 from coda_ir.frontends.torch.scaled_layers import QUANTIZED_LINEAR, SCALED_LINEAR

@@ -26,6 +26,8 @@ from coda_ir.passes.raising.raise_rope import RaiseRopePass
 from coda_ir.passes.support.function_pass import NamedPass
 
 STEPS: tuple[ModulePass, ...] = (
+    # Patterns match operators of `coda`.
+    RaiseElementwisePass(),
     # First: depthwise convolutions see the rows that are products of single positions, and the
     # code that moves to rows with them.
     RaiseBatchNormPass(),
@@ -38,7 +40,6 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropNoOpsPass(),
-    RaiseElementwisePass(),
     RaiseActivationsPass(),
     RaiseRMSNormPass(),
     DeadCodeElimination(),

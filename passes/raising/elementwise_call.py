@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import IntegerType, f32, i1
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -30,8 +30,9 @@ _FACTORY_OPTIONS = {
 class ElementwiseCall:
     """The arguments of a call; `operands` converts them to values of one element type."""
 
-    arguments: Sequence[Argument]
-    options: Mapping[str, str]
+    arguments: Sequence[Argument | None]
+    options: Mapping[str, Argument | str | None]
+    """The arguments by name: what is no tensor or number, as text."""
     element_type: Attribute
     """The element type of the result."""
     before: list[Operation] = field(default_factory=list[Operation])
@@ -41,31 +42,53 @@ class ElementwiseCall:
     def of(op: CallOp, arguments: Sequence[ast.expr] | None = None) -> ElementwiseCall | None:
         """Read a call with some of its positional `arguments`, by default all of them.
 
-        None where one is neither a tensor nor a number, or of a type without kernels.
+        None where one is neither a tensor nor a number nor `None`, or of a type without kernels.
+        What computes in float64 becomes calls again (`convert-float64-to-torch`).
         """
         (result,) = op.outputs
-        if not all(is_scalar(element_type_of(value)) for value in (*op.inputs, result)):
+        types = map(element_type_of, (*op.inputs, result))
+        if not all(is_scalar(type) or type == f64 for type in types):
             return None
         template = op.template.call
-        found: list[Argument] = []
-        for node in template.args if arguments is None else arguments:
-            value = argument_of(node, op)
-            if value is None:
-                return None
-            found.append(value)
-        options = {str(k.arg): ast.unparse(k.value) for k in template.keywords}
+        nodes = template.args if arguments is None else arguments
+        found = [argument_of(node, op) for node in nodes]
+        if any(v is None and ast.unparse(n) != "None" for v, n in zip(found, nodes, strict=True)):
+            return None
+        options = {str(k.arg): _option(k.value, op) for k in template.keywords}
         return ElementwiseCall(found, options, element_type_of(result))
 
-    def with_arguments(self, arguments: Sequence[Argument]) -> ElementwiseCall:
+    def with_arguments(self, arguments: Sequence[Argument | None]) -> ElementwiseCall:
         """Return a call with other arguments, whose constants are inserted at the same place."""
         return ElementwiseCall(arguments, self.options, self.element_type, self.before)
+
+    def argument(
+        self, place: int, name: str, default: Argument | None = None
+    ) -> Argument | str | None:
+        """Return an argument by its place or its name."""
+        if place < len(self.arguments):
+            return self.arguments[place]
+        return self.options.get(name, default)
+
+    @property
+    def computing_type(self) -> Attribute:
+        """The type that PyTorch's kernels compute in: float32 for narrow floats."""
+        return f32 if computes_in_float32(self.element_type) else self.element_type
+
+    @property
+    def has_wide_number(self) -> bool:
+        """True if a tensor without dimensions is a float with more digits than the result."""
+        tensors = [value for value in self.arguments if isinstance(value, SSAValue)]
+        return any(
+            not shape_of(x) and _float_width(element_type_of(x)) > _float_width(self.element_type)
+            for x in tensors
+        )
 
     @property
     def makes_tensor(self) -> bool:
         """True if the options state nothing but the element type of the result."""
         name = f"torch.{BY_ATTRIBUTE[self.element_type].torch}"
         known = {**_FACTORY_OPTIONS, "dtype": name}
-        return all(value in ("None", known.get(key)) for key, value in self.options.items())
+        return all(str(value) in ("None", known.get(key)) for key, value in self.options.items())
 
     @property
     def common_type(self) -> Attribute | None:
@@ -83,35 +106,66 @@ class ElementwiseCall:
             )
         return types[-1] if types else None
 
-    def operands(self, element: Attribute, *, count: int) -> list[SSAValue] | None:
+    def operands(
+        self, element: Attribute, *, count: int, rounds_numbers: bool = False
+    ) -> list[SSAValue] | None:
         """Return the arguments as `count` values of type `element`; None if that is not exact."""
-        found = [self._operand(value, element) for value in self.arguments]
+        found = [self.operand(x, element, rounds_numbers=rounds_numbers) for x in self.arguments]
         values = [value for value in found if value is not None]
         is_tensor = any(isinstance(value, SSAValue) for value in self.arguments)
         return values if is_tensor and len(values) == len(found) == count else None
 
-    def _operand(self, value: Argument, element: Attribute) -> SSAValue | None:
+    def operand(
+        self, value: Argument | str | None, element: Attribute, *, rounds_numbers: bool = False
+    ) -> SSAValue | None:
+        """Return an argument as a value of type `element`; None if that is not exact. Floats
+        without dimensions are rounded with `rounds_numbers`.
+        """
         if isinstance(value, SSAValue):
-            return self._converted(value, element)
+            return self._converted(value, element, rounds_numbers=rounds_numbers)
+        if isinstance(value, str | None):
+            return None
         if not is_float(element) and not _is_element(value, element):
             return None
         number = float(value) if is_float(element) else int(value)
         return self.insert(coda.ConstantOp(number, element))
 
-    def _converted(self, value: SSAValue, element: Attribute) -> SSAValue | None:
+    def _converted(
+        self, value: SSAValue, element: Attribute, *, rounds_numbers: bool
+    ) -> SSAValue | None:
         """Return a tensor unchanged, or converted to a type that holds its elements."""
         own = element_type_of(value)
         if own == element:
             return value
-        is_wider = element == f32 if is_float(own) else _width(own) < _width(element)
-        if not is_wider and (is_float(own) or not is_float(element)):
-            return None
-        return self.insert(coda.CastOp(value, element))
+        if is_float(own):
+            is_number = rounds_numbers and is_float(element) and not shape_of(value)
+            is_exact = is_number or (
+                element in (f32, f64) and _float_width(own) < _float_width(element)
+            )
+        else:
+            is_exact = is_float(element) or _width(own) < _width(element)
+        return self.insert(coda.CastOp(value, element)) if is_exact else None
 
     def insert(self, op: Operation) -> SSAValue:
         """Insert `op` before the operator that replaces the call; return its result."""
         self.before.append(op)
         return op.results[0]
+
+
+def _option(node: ast.expr, op: CallOp) -> Argument | str | None:
+    """Return a tensor, a number or `None`; the text of anything else, that of a string unquoted."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.Constant(value=None):
+            return None
+        case _:
+            value = argument_of(node, op)
+            return ast.unparse(node) if value is None else value
+
+
+def _float_width(type: Attribute) -> int:
+    return type.bitwidth if isinstance(type, AnyFloat) else 0
 
 
 def _is_element(value: float, type: Attribute) -> bool:

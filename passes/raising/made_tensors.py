@@ -129,7 +129,7 @@ def _number(op: CallOp) -> coda.ConstantOp | None:
     if call is None or not call.makes_tensor:
         return None
     (number,) = call.arguments
-    if isinstance(number, SSAValue):
+    if not isinstance(number, int | float):
         return None
     type = call.element_type
     return coda.ConstantOp(float(number) if is_float(type) else int(number), type)

@@ -1,19 +1,16 @@
 """Pass `raise-elementwise`: calls of PyTorch's elementwise operators become those of `coda`."""
 
 import re
-from collections.abc import Callable
-from math import isfinite
-from typing import TypeAlias
 
-from xdsl.dialects.builtin import IntegerType, UnitAttr, f32, i1
+from xdsl.dialects.builtin import IntegerType, UnitAttr, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
-from coda_ir.dialects.gemm.scalar_code import is_scalar
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.elementwise_call import ElementwiseCall
+from coda_ir.passes.raising.elementwise_functions import FUNCTIONS, Maker
 from coda_ir.passes.raising.made_tensors import (
     ARANGE,
     FULL,
@@ -100,24 +97,35 @@ def _made(op: CallOp) -> list[Operation] | None:
     return None
 
 
-Maker: TypeAlias = Callable[[ElementwiseCall], "Operation | None"]
+_OF_NUMBERS = (*(coda.AddOp, coda.SubOp, coda.MulOp, coda.DivOp, coda.MaximumOp, coda.MinimumOp),)
+"""Operators that PyTorch computes in float32 with a single rounding at the end, if an operand is a
+wider float without dimensions, or is multiplied by `alpha`."""
 
 
 def _of(operator: type[coda.ElementwiseOp]) -> Maker:
     """Make an operator on elements of the type of the result."""
     count = 1 if issubclass(operator, coda.UnaryOp) else 2
-    stated = {name: repr(value) for name, value in operator.ATEN_OPTIONS.items()}
 
     def make(call: ElementwiseCall) -> Operation | None:
-        if call.options not in ({}, stated) or _wraps_early(call.element_type):
+        element, options = call.element_type, dict(call.options)
+        alpha = options.pop("alpha", 1)
+        if options not in ({}, operator.ATEN_OPTIONS) or _wraps_early(element):
             return None
-        operands = call.operands(call.element_type, count=count)
-        chosen = _of_truth_values(operator) if call.element_type == i1 else operator
-        fits = operands and chosen.ELEMENTS.includes(call.element_type)
-        made = chosen(*operands) if operands and fits else None  # pyright: ignore
+        rounds = operator in _OF_NUMBERS
+        wide = call.computing_type if alpha != 1 or (rounds and call.has_wide_number) else element
+        operands = call.operands(wide, count=count, rounds_numbers=rounds)
+        chosen = _of_truth_values(operator) if element == i1 else operator
+        if not operands or not chosen.ELEMENTS.includes(element):
+            return None
+        if alpha != 1:
+            factor = call.operand(alpha, wide) if is_float(element) else None
+            if factor is None:
+                return None
+            operands[1] = call.insert(coda.MulOp(operands[1], factor))
+        made = chosen(*operands)  # pyright: ignore
         if isinstance(made, coda.MaximumOp | coda.MinimumOp):
             made.attributes[elementwise.SHARED_TIES] = UnitAttr()
-        return made
+        return made if wide == element else coda.CastOp(call.insert(made), element)
 
     return make
 
@@ -176,7 +184,7 @@ def _logical(operator: type[coda.ElementwiseOp]) -> Maker:
     return make
 
 
-def _truth(call: ElementwiseCall, value: Argument) -> SSAValue | None:
+def _truth(call: ElementwiseCall, value: Argument | None) -> SSAValue | None:
     if not isinstance(value, SSAValue):
         return None
     if element_type_of(value) == i1:
@@ -199,99 +207,15 @@ def _masked_fill(call: ElementwiseCall) -> Operation | None:
     return _chosen(call.with_arguments([number, x]), mask)
 
 
-def _chosen(call: ElementwiseCall, condition: Argument) -> Operation | None:
+def _chosen(call: ElementwiseCall, condition: Argument | None) -> Operation | None:
     if not isinstance(condition, SSAValue) or element_type_of(condition) != i1:
         return None
-    values = None if call.options else call.operands(call.element_type, count=2)
-    if values is None:
-        return None
-    return coda.WhereOp(condition, *values)
-
-
-def _softplus(call: ElementwiseCall) -> Operation | None:
-    """Raise softplus(beta · x) / beta, which is x where beta · x is above PyTorch's threshold of
-    20.
-    """
-    x, *numbers = call.arguments
-    beta, threshold = (*numbers, *(1, 20)[len(numbers) :])
-    if not isinstance(x, SSAValue) or isinstance(beta, SSAValue) or not beta or threshold != 20:
-        return None
-    if beta == 1:
-        return _of(elementwise.SoftplusOp)(call.with_arguments([x]))
-    return None if call.options else _scaled(call, x, beta, elementwise.SoftplusOp, 1 / beta)
-
-
-def _elu(call: ElementwiseCall) -> Operation | None:
-    """Raise scale · elu(x), as in SELU, whose exponential is that of x times a positive number."""
-    x, *numbers = call.arguments
-    alpha, scale, within = (*numbers, *(1, 1, 1)[len(numbers) :])
-    if not isinstance(x, SSAValue) or isinstance(alpha, SSAValue) or isinstance(scale, SSAValue):
-        return None
-    if isinstance(within, SSAValue) or within <= 0 or call.options:
-        return None
-    if scale == 1 == within:
-        return coda.EluOp(x, float(alpha))
-    share = float(alpha * within)
-    return _scaled(call, x, within, lambda wide: coda.EluOp(wide, share), scale / within)
-
-
-def _celu(call: ElementwiseCall) -> Operation | None:
-    """Raise celu(x, alpha), the continuous ELU: alpha · elu(x / alpha), or x where x is above 0
-    and the quotient may overflow.
-    """
-    x, *numbers = call.arguments
-    (alpha,) = numbers or (1.0,)
-    if isinstance(alpha, SSAValue) or alpha <= 0:
-        return None
-    scaled = _elu(call.with_arguments([x, alpha, 1, 1 / alpha]))
-    if scaled is None or alpha >= 1:
-        return scaled
-    assert isinstance(x, SSAValue)
-    zero = call.insert(coda.ConstantOp(0.0, element_type_of(x)))
-    is_above = call.insert(coda.CompareOp(x, zero, "gt"))
-    return coda.WhereOp(is_above, x, call.insert(scaled))
-
-
-def _scaled(
-    call: ElementwiseCall,
-    x: SSAValue,
-    before: float,
-    make: Callable[[SSAValue], Operation],
-    after: float,
-) -> Operation | None:
-    """Return `make`(before · x) · after with one rounding at the end, like PyTorch's kernels."""
-    narrow = element_type_of(x)
-    if not is_float(narrow):
-        return None
-    wide = f32 if computes_in_float32(narrow) else narrow
-
-    insert = call.insert
-
-    def times(value: SSAValue, factor: float) -> Operation:
-        return coda.MulOp(value, insert(coda.ConstantOp(float(factor), wide)))
-
-    value = x if wide == narrow else insert(coda.CastOp(x, wide))
-    if before != 1:
-        value = insert(times(value, before))
-    last = times(insert(make(value)), after)
-    return last if wide == narrow else coda.CastOp(insert(last), narrow)
-
-
-def _pow(call: ElementwiseCall) -> Operation | None:
-    """Raise a constant, finite power of x other than 0."""
-    x, *exponents = call.arguments
-    if len(exponents) != 1 or call.options or not isinstance(x, SSAValue):
-        return None
-    (exponent,) = exponents
-    if isinstance(exponent, SSAValue) or not exponent or not isfinite(exponent):
-        return None
-    return coda.PowOp(x, float(exponent)) if is_float(element_type_of(x)) else None
+    values = call.operands(call.element_type, count=2, rounds_numbers=True)
+    return None if call.options or values is None else coda.WhereOp(condition, *values)
 
 
 def _cast(call: ElementwiseCall) -> Operation | None:
-    """Raise a conversion of truth values or integers; conversions of floats are `coda.cast`
-    already.
-    """
+    """Raise a conversion of truth values or integers; those of floats are `coda.cast` already."""
     (x,) = call.arguments
     if not isinstance(x, SSAValue) or not call.makes_tensor:
         return None
@@ -300,7 +224,7 @@ def _cast(call: ElementwiseCall) -> Operation | None:
 
 def _constant(call: ElementwiseCall) -> Operation | None:
     (number,) = call.arguments
-    if isinstance(number, SSAValue) or not call.makes_tensor:
+    if not isinstance(number, int | float) or not call.makes_tensor:
         return None
     type = call.element_type
     return coda.ConstantOp(float(number) if is_float(type) else int(number), type)
@@ -340,10 +264,7 @@ _MAKERS: dict[str, Maker] = {
         if issubclass(operator, coda.Predicate)
     },
     "scalar_tensor.default": _constant,
-    "softplus.default": _softplus,
-    "elu.default": _elu,
-    "celu.default": _celu,
-    "pow.Tensor_Scalar": _pow,
+    **FUNCTIONS,
     "_to_copy.default": _cast,
     **dict.fromkeys(_PRODUCTS, _outer_product),
     **dict.fromkeys(("where.self", *coda.WhereOp.ALIASES), _where),
@@ -356,13 +277,9 @@ _REPORTED = {*ARANGE, *(f"aten.{name}" for name in _MAKERS if name not in _PRODU
 
 def _why_not(op: CallOp) -> Refusal:
     """Return the reason why a call with a counterpart stays."""
-    values = (*op.inputs, *op.outputs)
     types = list(map(str, map(element_type_of, op.inputs)))
     arguments = re.sub(r"\{(\d+)\}", lambda number: types[int(number[1])], op.arguments.data)
-    strange = [type for type in map(element_type_of, values) if not is_scalar(type)]
-    if strange:
-        condition, found = "kernels compute with its element types", f"it computes in {strange[0]}"
-    elif op.callee.data in ARANGE:
+    if op.callee.data in ARANGE:
         condition = "its numbers are integers, as many as a dimension of an argument has elements"
         found = f"its arguments are {arguments}"
     else:
