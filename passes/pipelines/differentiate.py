@@ -63,9 +63,6 @@ class DifferentiatePass(NamedPass):
             CommonSubexpressionElimination(),
             DeadCodeElimination(),
             MoveNormGradientSumsPass(self.pack_weights),
-            CanonicalizePass(),
-            CommonSubexpressionElimination(),
-            DeadCodeElimination(),
             *self._streaming(),
             ExpandQuantizedLinearPass(),
             CanonicalizePass(),
@@ -80,9 +77,10 @@ class DifferentiatePass(NamedPass):
         if self.stream_logits is None:
             return ()
         return (
-            StreamLogitsPass(self.stream_logits),
             CanonicalizePass(),
             CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+            StreamLogitsPass(self.stream_logits),
         )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
