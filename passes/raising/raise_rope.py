@@ -17,7 +17,7 @@ from coda_ir.passes.raising.rotations import (
     with_columns_beside,
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
-from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view
+from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view, whole_rows
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,9 @@ class RaiseRopePass(FunctionPass):
     columns of a head are rotated, the tables have 1 and 0 for the others; queries and keys in the
     columns of one projection are rotated together.
 
+    Rows that are rotated before they are split are one head: with angles of their own for each
+    head, these are in tables of the whole row.
+
     Legal where the heads are columns of one tensor, and where both columns of a pair are known to
     have the same angle. Where they are not, as in tables that are arguments, and whole heads are
     rotated, the tables keep an entry for each column (`per_column`). Columns that are not rotated
@@ -91,11 +94,11 @@ class RaiseRopePass(FunctionPass):
 
 def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal:
     shapes = rewriter.shapes
-    heads = heads_of_view(rotation.result, shapes)
+    heads = heads_of_view(rotation.result, shapes) or whole_rows(rotation.result, shapes)
     if heads is None:
         return Refusal(
-            "the operand of the rotation is the columns of a tensor, split into heads",
-            "the rotation is not fused: its operand is not a split of columns into heads",
+            "the operand of the rotation is the columns of a tensor, whole or split into heads",
+            "the rotation is not fused: its operand is neither whole rows nor heads of them",
         )
     inner = rotation.view.axes[-1]
     first, width = heads.offset + rotation.view.offset - rotation.result.offset, inner.extent

@@ -26,11 +26,14 @@ def pair_table(
     None where it differs by head, or where both columns of a pair are not known to have the same
     entry.
     """
-    rank = len(heads.rows) + 2
+    rank = len(heads.rows) + 1 + heads.is_split
     shape = (1,) * (rank - len(shape_of(table))) + shape_of(table)
-    rows = [extent for axis, extent in enumerate(shape[:-1]) if axis - rank != heads.axis]
-    expected = heads.row_shape
-    if len(shape) != rank or shape[heads.axis] != 1 or rows[-1] != expected[-1]:
+    if len(shape) != rank:
+        return None
+    rows, expected = list(shape[:-1]), heads.row_shape
+    if heads.is_split and rows.pop(rank + heads.axis) != 1:
+        return None
+    if rows[-1] != expected[-1]:
         return None
     varies = next((axis for axis, extent in enumerate(rows) if extent != 1), len(rows) - 1)
     if any(rows[axis] != expected[axis] for axis in range(varies, len(rows))):
@@ -54,6 +57,11 @@ def _one_of_each_pair(
         case coda.ConcatOp() if layout == HALF_SPLIT:
             twice = len(op.parts) == 2 and op.parts[0] is op.parts[1]
             return op.parts[0] if twice and op.dim.value.data == axis else None
+        case coda.ConcatOp() if axis == last and op.dim.value.data == last:
+            parts = [_one_of_each_pair(insert, part, layout) for part in op.parts]
+            halves = [half for half in parts if half is not None]
+            is_all = len(halves) == len(parts)
+            return insert.insert(coda.ConcatOp(halves, last)) if is_all else None
         case coda.CastOp():
             half = _one_of_each_pair(insert, op.operand, layout, axis)
             return None if half is None else insert.cast(half, element_type_of(table))
@@ -63,6 +71,8 @@ def _one_of_each_pair(
         case CosOp() | SinOp():
             half = _one_of_each_pair(insert, op.operand, layout, axis)
             return None if half is None else insert.again(op, [half], shape_of(half))
+        case coda.BroadcastOp() if axis == last and not shape_of(op.x):
+            return _half_filled(insert, op)
         case coda.TransposeOp():
             half = _one_of_each_pair(insert, op.x, layout, op.permutation[axis])
             order = op.permutation
@@ -75,6 +85,19 @@ def _one_of_each_pair(
             return _repeated(insert, op)
         case _:
             return None
+
+
+def _half_filled(insert: OpInserter, op: coda.BroadcastOp) -> SSAValue | None:
+    """Return half of the columns of a tensor of one number."""
+    *rows, columns = shape_of(op.result)
+    like = op.like
+    if columns % 2 or columns == DYNAMIC_INDEX:
+        return None
+    if like is not None:
+        if shape_of(like) != shape_of(op.result):
+            return None
+        like = insert.insert(coda.SliceOp(like, len(rows), 0, columns // 2))
+    return insert.insert(coda.BroadcastOp(op.x, (*rows, columns // 2), like))
 
 
 def _repeated(insert: OpInserter, op: coda.ReshapeOp) -> SSAValue | None:

@@ -14,11 +14,14 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes, numerics_mode
-from coda_ir.passes.support.column_views import ColumnAxis, ColumnView
+from coda_ir.passes.support.column_views import ONE, ColumnAxis, ColumnView
 from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, widens
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 HALF_SPLIT, INTERLEAVED = coda.ROPE_LAYOUTS
+
+MAX_STACKED = 4
+"""Dimensions of rows (B x T x pairs) with one more."""
 
 
 @dataclass(frozen=True)
@@ -180,19 +183,24 @@ def _join(value: SSAValue, *, is_result: bool = False) -> _Join | None:
     if layout == HALF_SPLIT:
         return _Join(layout, first, second)
     # stack(a, b) in a new last dimension, which is then joined with the one before.
-    parts = [defined_by(part, coda.ReshapeOp) for part in joined.parts]
     shape = shape_of(first)
-    if not all(part and (*shape_of(part.x), 1) == shape for part in parts) or len(shape) < 2:
+    if len(shape) < 2 or shape[-1] != 1:
         return None
     has_rows = is_result or len(shape_of(value)) == len(shape) - 1
     is_flat = shape_of(value)[-1:] == (2 * shape[-2],) and has_rows
-    a, b = (part.x for part in parts if part)
-    return _Join(layout, a, b) if is_flat else None
+    return _Join(layout, _unstacked(first), _unstacked(second)) if is_flat else None
+
+
+def _unstacked(part: SSAValue) -> SSAValue:
+    """Return `part` before it got a last dimension of 1, if it had none."""
+    reshape = defined_by(part, coda.ReshapeOp)
+    is_new = reshape is not None and (*shape_of(reshape.x), 1) == shape_of(part)
+    return reshape.x if reshape is not None and is_new else part
 
 
 def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
     """Return the view whose pairs have the first columns `a` and the second columns `b`."""
-    first, second = (ColumnView.of(value, shapes, widened=True) for value in (a, b))
+    first, second = (_without_last_one(ColumnView.of(x, shapes, widened=True)) for x in (a, b))
     if first.base is not second.base or first.axes != second.axes or not first.axes:
         return None
     last = first.axes[-1]
@@ -202,6 +210,15 @@ def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> Col
     if (last.stride, second.offset - first.offset) != (stride, distance):
         return None
     return replace(first, axes=(*first.axes[:-1], ColumnAxis(1, 2 * last.extent)))
+
+
+def _without_last_one(view: ColumnView) -> ColumnView:
+    """Return the view without a last dimension of 1, in which columns of whole rows are stacked.
+
+    Heads with one stay spelled out: no model with them was timed with the rotation in its GEMM.
+    """
+    is_stacked = view.axes[-1:] == (ONE,) and len(view.axes) <= MAX_STACKED
+    return replace(view, axes=view.axes[:-1]) if is_stacked else view
 
 
 def _typed(

@@ -24,7 +24,7 @@ class Heads:
     """Heads of columns of `x`: columns `first` to `first + count · period` of (rows x N) are split
     to (rows x count x period), of which each head is `width` columns from `offset` on, and possibly
     moved before the last dimension of the rows, (B x count x T x width). The rows are those of x,
-    but for extents of 1.
+    but for extents of 1. Whole rows that are not split are a single head without a dimension.
     """
 
     x: SSAValue
@@ -35,6 +35,7 @@ class Heads:
     offset: int
     width: int
     is_before_rows: bool
+    is_split: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -83,6 +84,8 @@ class Heads:
 
     def of(self, columns: SSAValue, insert: OpInserter) -> SSAValue:
         """Split `columns`, which has the shape of `self.columns`, into heads in the same way."""
+        if not self.is_split:
+            return columns
         rows, rank = shape_of(columns)[:-1], len(self.rows) + 2
         value = insert.insert(coda.ReshapeOp(columns, (*rows, self.count, self.period)))
         if not self.is_whole:
@@ -113,6 +116,19 @@ def heads_of_view(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
         if rows and isinstance(heads, ColumnAxis) and isinstance(last, ColumnAxis):
             return _heads(view, rows, heads, last, is_before_rows=position == -2)
     return None
+
+
+def whole_rows(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
+    """Return the only head that a view of whole rows is, given its axes (rows, columns): those of
+    (B x T x N) or (T x N), since more dimensions are heads that are no columns.
+    """
+    columns = shape_of(view.base)[-1]
+    if len(view.axes) > 3 or view.axes[-1:] != (ColumnAxis(1, columns),):
+        return None
+    rows = _rows(list(view.axes[:-1]), shapes.dims(view.base)[:-1])
+    if not rows:
+        return None
+    return Heads(view.base, rows, 0, 1, columns, 0, columns, False, is_split=False)
 
 
 def _rows(axes: list[Axis], rows: tuple[Dim, ...]) -> tuple[Dim, ...] | None:

@@ -148,3 +148,24 @@ func.func @groups(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %cos: tensor<?x4xf3
 // CHECK-NEXT:   %q = coda.rope %n, %cos, %sin {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x24xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x24xf32>
 // CHECK-NEXT:   func.return %q : tensor<?x24xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Angles of whole rows: the tables have as many columns as the tile.
+
+func.func @rows(%x: tensor<?x8xf32>, %w: tensor<512x8xf32>, %cos: tensor<?x256xf32>, %sin: tensor<?x256xf32>) -> tensor<?x512xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<512x8xf32>)
+      -> (tile : tensor<?x512xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %q = coda.rope %z, %cos, %sin {head_dim = 512 : i64, layout = "interleaved"} : (tensor<?x512xf32>, tensor<?x256xf32>, tensor<?x256xf32>) -> tensor<?x512xf32>
+  func.return %q : tensor<?x512xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.rope: the angles of all 512 columns
+// CHECK:      func.func @rows(
+// CHECK:        coda.rope
+// CHECK-NEXT:   func.return %q : tensor<?x512xf32>
+// CHECK-NEXT: }

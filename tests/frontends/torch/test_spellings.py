@@ -194,6 +194,16 @@ def tables_of_neighbours(x: Tensor, w: Tensor) -> Tensor:
     return h * cos + rotate_neighbours(h) * sin
 
 
+def rows_of_neighbours(x: Tensor, w: Tensor) -> Tensor:
+    """Before the split into heads, each of which has its own angles."""
+    positions, frequencies = torch.arange(x.shape[1], dtype=torch.float32), torch.arange(D // 2)
+    table = torch.outer(positions, 0.9**frequencies).repeat_interleave(2, -1)
+    x = x * w
+    real, imaginary = x.reshape(*x.shape[:-1], D // 2, 2).unbind(-1)
+    turned = torch.stack((-imaginary, real), -1).flatten(-2)
+    return heads((x.float() * table.cos() + turned.float() * table.sin()).to(x.dtype))
+
+
 def partial(x: Tensor, w: Tensor) -> Tensor:
     return rotated_in_part(x * w, torch.cat((angles(x)[:, ::2], angles(x)[:, ::2]), -1))
 
@@ -223,6 +233,7 @@ ROTATIONS: Mapping[str, Spelling] = {
         interleaved_apart,
         tables_of_columns,
         tables_of_neighbours,
+        rows_of_neighbours,
         partial,
         partial_of_products,
     )
