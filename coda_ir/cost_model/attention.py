@@ -87,16 +87,19 @@ of 192 in 0.19 and 0.39 (0.20 and 0.54 with those of 256)."""
 
 _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
 """Where heads of queries share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of keys, and
-2.1 instead of 2.25 for 8 x 2048 tokens. Where a mask is read: 1.82 instead of 2.39 (64 x 64 with 8
-warps) for 2 x 2048 tokens on an H100, though registers are spilled."""
+2.1 instead of 2.25 for 8 x 2048 tokens. Where there is a mask of keys, causal: 183 us instead of
+193 for 2 x 2048 tokens, 16 heads of 128, on an H100."""
 
-_HOPPER_ADDED = {
-    ("o", 256): _Tile(128, 64, 8, 2),
-    ("o", 128): _Tile(128, 128, 8, 2),
-    ("o", 64): _Tile(128, 64, 8, 2),
+_HOPPER_MASKED = {
+    **_HOPPER_SHARED,
+    ("o", 128): _Tile(128, 64, 8, 3),
+    ("dkv", 64): _Tile(64, 64, 4, 3),
 }
-"""Attention with a mask that is read: 0.24 instead of 0.29 (128 x 64) for 2 x 2048 tokens, 32 heads
-of 128 and a number for each key and head, on an H100."""
+"""Where a mask has an element for each score. Truth values, 2 x 2048 tokens, 16 heads of 128 on an
+H100, in us: 324 (128 x 128 with 8 warps 425, 64 x 64 432), dQ 334 (64 x 64 448), dK and dV 453 (128
+x 64 545). 32 x 512 tokens, 12 heads of 64: 193 (128 x 64 286), dK and dV 287 (64 x 128 340). With
+one for each key, the tiles of attention without a mask: 184 (128 x 64 187, 128 x 128 252), causal
+92 (113); 32 heads, causal, with a number for each key and head, 201 (229 in both others)."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
@@ -161,12 +164,13 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
         return [tile for tile in tiles if tile.rows * lanes <= _MOST_ELEMENTS]
     kind = _KINDS[type(op)]
     tiles = _HOPPER_SHARED if op.shared_heads > 1 or op.mask is not None else _HOPPER
-    if op.mask is not None and isinstance(op, FusedAttentionOp):
-        tiles = _HOPPER_ADDED
+    _, _, of_queries, _ = op.mask_dims
+    if op.mask is not None and of_queries:
+        tiles = _HOPPER_MASKED
     widths = [width for of, width in tiles if of == kind and width >= lanes]
     if not widths:
         return []
     fastest = tiles[kind, min(widths)]
-    steps = (fastest.step,) if tiles is not _HOPPER_ADDED else (fastest.step, fastest.step // 2)
+    steps = (fastest.step,) if tiles is not _HOPPER_MASKED else (fastest.step, fastest.step // 2)
     stages = range(fastest.stages, 0, -1)
     return [replace(fastest, step=step, stages=count) for count in stages for step in steps]

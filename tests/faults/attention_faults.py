@@ -25,8 +25,13 @@ ATTENTION_FAULTS = (
     ),
     KernelFault(
         "attention: a mask is added to scores in powers of 2",
-        f"{TILES}[masked_scores]",
+        f"{TILES}[o_of_tile]",
         Text("scores * FACTOR", "scores"),
+    ),
+    KernelFault(
+        "attention: hidden keys have gradients",
+        f"{TILES}[seen_parts]",
+        Text("return (tl.where(bias == 0.0, parts[0], 0.0),)", "return (parts[0],)"),
     ),
     KernelFault(
         "attention: a logsumexp in powers of 2",

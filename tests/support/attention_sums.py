@@ -5,19 +5,22 @@ and of keys, the last ones cut, and heads that share those of keys.
 QUERIES, KEYS, COLUMNS, SHARED = 45, 70, 64, 32
 
 
-def backward_of_attention(options: str, keys: int = KEYS, shared: int = SHARED) -> str:
+def backward_of_attention(
+    options: str, keys: int = KEYS, shared: int = SHARED, mask: str = ""
+) -> str:
     """Both kernels, with epilogues of all kinds; `options` as of attention. There are so many keys
-    with so many columns.
+    with so many columns; `mask` is the type of one.
     """
+    argument, operand = (f", %m: {mask}", f" mask(%m : {mask})") if mask else ("", "")
     q, k = f"tensor<2x{QUERIES}x{COLUMNS}xf32>", f"tensor<2x{keys}x{shared}xf32>"
     lse, table = f"tensor<2x4x{QUERIES}xf32>", f"tensor<{QUERIES}x8xf32>"
     row_sum, column_sum = f"tensor<2x{QUERIES}x1xf32>", f"tensor<{shared}xf32>"
     inputs = f"%lse : {lse}, %q : {q}, %k : {k}, %v : {k}"
     properties = f"{{head_dim = 16 : i64, {options}}}"
     return f"""
-func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %cos: {table}, %z: {q})
-    -> ({q}, {row_sum}, {k}, {k}, {column_sum}) {{
-  %moment, %dz, %p = gemm.attention_dq (%dy : {q}, %y : {q}, {inputs}) {properties}
+func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %cos: {table}, %z: {q}
+    {argument}) -> ({q}, {row_sum}, {k}, {k}, {column_sum}) {{
+  %moment, %dz, %p = gemm.attention_dq (%dy : {q}, %y : {q}, {inputs}){operand} {properties}
       pair<halves, 16> half_table(%cos : {table}) tile(%z : {q})
       -> (tile : {q}, partial_row<add> : tensor<2x{QUERIES}x?xf32>) {{
   ^epilogue(%a : f32, %b : f32, %c : f32, %za : f32, %zb : f32):
@@ -32,7 +35,7 @@ func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %cos: {t
   ^finalize(%t : f32):
     gemm.yield %t : f32
   }}
-  %dk, %dv, %pk = gemm.attention_dkv (%dy : {q}, %moment : {lse}, {inputs}) {properties}
+  %dk, %dv, %pk = gemm.attention_dkv (%dy : {q}, %moment : {lse}, {inputs}){operand} {properties}
       -> (tile : {k}, tile : {k}, partial_col<add> : tensor<?x{shared}xf32>) {{
   ^epilogue(%a : f32, %b : f32):
     %g = gemm.group_reduce add %b over 16 : f32

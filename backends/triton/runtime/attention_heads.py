@@ -77,6 +77,15 @@ def scaled_parts(parts, factor, HEAD: tl.constexpr):
 
 
 @triton.jit
+def seen_parts(parts, bias, HEAD: tl.constexpr):
+    """The parts of rows, with zeros where the bias hides the row."""
+    if HEAD[2] > 0:
+        return tl.where(bias == 0.0, parts[0], 0.0), tl.where(bias == 0.0, parts[1], 0.0)
+    else:
+        return (tl.where(bias == 0.0, parts[0], 0.0),)
+
+
+@triton.jit
 def dot_parts(a, b, zeros, HEAD: tl.constexpr):
     """The products of rows of heads: a · bᵀ."""
     product = dot(a[0], tl.trans(b[0]), zeros)

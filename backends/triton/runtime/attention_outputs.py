@@ -18,43 +18,12 @@ from coda_ir.backends.triton.runtime.attention_tiles import (
     is_seen,
     is_seen_in,
     keys_of_queries,
-    mask_tile,
+    mask_bias,
     narrowed,
     part_of,
     scores_of,
 )
 from coda_ir.backends.triton.runtime.device import bound
-
-
-@triton.jit
-def masked_scores(
-    scores,
-    mask,
-    batch,
-    head,
-    start,
-    at,
-    queries,
-    keys,
-    HEADS: tl.constexpr,
-    DIMS: tl.constexpr,
-    ADDED: tl.constexpr,
-    FACTOR: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
-    """Scores of BLOCK_M queries and BLOCK_N keys with the mask: -inf where it is false, or with
-    what it adds, in natural units, in which the lowest number of a type stays finite: scores are
-    multiplied by FACTOR to be in these.
-    """
-    # What is the same for all queries, or for all keys, is loaded once.
-    rows = tl.arange(0, BLOCK_M if DIMS[2] else 1)[:, None]
-    columns = tl.arange(0, BLOCK_N if DIMS[3] else 1)[None, :]
-    found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
-    if ADDED:
-        return scores * FACTOR + found.to(tl.float32)
-    else:
-        return tl.where(found != 0, scores, float("-inf"))
 
 
 @triton.jit
@@ -90,9 +59,10 @@ def o_of_tile(
     What was summed so far is scaled where a larger score comes. A query that sees no key has sums
     of 0, and a logsumexp of inf. A sink takes its share of the weights at the end.
     """
-    # Scores are in units of the scale or the cap, or where a mask is added in natural units.
-    FACTOR: tl.constexpr = SOFTCAP if SOFTCAP > 0 else SCALE
-    UNIT: tl.constexpr = (1.0 if ADDED else FACTOR) * LOG2_E
+    # Scores are in units of the scale or the cap, and with a mask in powers of 2; where it is added
+    # in natural units, in which the lowest number of a type stays finite.
+    FACTOR: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * (1.0 if ADDED else LOG2_E)
+    UNIT: tl.constexpr = LOG2_E if ADDED else (FACTOR if mask is None else 1.0)
     row = start + tl.arange(0, BLOCK_M)
     q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
@@ -112,24 +82,27 @@ def o_of_tile(
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD)
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, VALUE)
-            scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
+            bias = None
             if mask is not None:
-                scores = masked_scores(
-                    scores,
+                # Before the products, during which it is loaded.
+                bias = mask_bias(
                     mask,
                     batch,
                     head,
                     start,
                     at,
+                    tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
+                    tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
                     queries,
                     keys,
                     HEADS,
                     MASK_DIMS,
                     ADDED,
-                    FACTOR,
-                    BLOCK_M,
-                    BLOCK_N,
+                    part == 1,
                 )
+            scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
+            if mask is not None:
+                scores = scores * FACTOR + bias
             key = (at + column)[None, :]
             if part == 3:
                 if (at < whole) | (at >= edge):

@@ -15,6 +15,7 @@ from coda_ir.backends.triton.runtime.attention_heads import (
     head_products,
     head_rows,
     scaled_parts,
+    seen_parts,
     zero_parts,
 )
 from coda_ir.backends.triton.runtime.device import bound, dot, to_bf16
@@ -116,39 +117,7 @@ def is_seen_in(part: tl.constexpr, query, key, keys, CAUSAL: tl.constexpr, WINDO
 
 
 @triton.jit
-def mask_tile(
-    mask,
-    batch,
-    head,
-    first_query,
-    first_key,
-    query,
-    key,
-    queries,
-    keys,
-    HEADS: tl.constexpr,
-    DIMS: tl.constexpr,
-):
-    """The mask of queries of a head and of keys, of the numbers `query` and `key` after the first
-    ones; 0 past the last ones.
-
-    DIMS has 1 for each dimension of the mask (batches, heads, queries, keys), and 0 where the mask
-    has one element for the whole dimension.
-    """
-    pitch = DIMS[3] * keys + 1 - DIMS[3]
-    place = batch.to(tl.int64) * DIMS[0]
-    place = place * (DIMS[1] * HEADS + 1 - DIMS[1]) + head * DIMS[1]
-    place = place * (DIMS[2] * queries + 1 - DIMS[2]) + first_query * DIMS[2]
-    place = place * pitch + first_key * DIMS[3]
-    there = (first_query + query < queries) & (first_key + key < keys)
-    within = query * (DIMS[2] * pitch) + key * DIMS[3]
-    return tl.load(mask + place + within, mask=there, other=0)
-
-
-@triton.jit
-def weights_of(
-    scores,
-    lse,
+def mask_bias(
     mask,
     batch,
     head,
@@ -161,25 +130,43 @@ def weights_of(
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
     ADDED: tl.constexpr,
-    UNIT: tl.constexpr,
+    WHOLE: tl.constexpr,
 ):
-    """exp(score - lse) of scores in a UNIT of powers of 2, with the mask where there is one: keys
-    are hidden where it is false, or it is added. A sum in natural units is rounded as in the
-    forward.
+    """What the mask adds to the scores of queries of a head and of keys, of the numbers `query` and
+    `key` after the first ones: -inf where it is false. Past the last query, it is that of the last
+    one, and past the last key what follows no score is: all of the keys exist where they are WHOLE.
+
+    DIMS has 1 for each dimension of the mask (batches, heads, queries, keys), and 0 where the mask
+    has one element for the whole dimension.
+    """
+    pitch = DIMS[3] * keys + 1 - DIMS[3]
+    place = batch.to(tl.int64) * DIMS[0]
+    place = place * (DIMS[1] * HEADS + 1 - DIMS[1]) + head * DIMS[1]
+    place = place * (DIMS[2] * queries + 1 - DIMS[2]) + first_query * DIMS[2]
+    place = place * pitch + first_key * DIMS[3]
+    query = tl.minimum(query, queries - 1 - first_query)
+    within = query * (DIMS[2] * pitch) + key * DIMS[3]
+    if WHOLE or DIMS[3] == 0:
+        found = tl.load(mask + place + within)
+    else:
+        found = tl.load(mask + place + within, mask=first_key + key < keys, other=0)
+    if ADDED:
+        return found.to(tl.float32)
+    else:
+        return tl.where(found != 0, 0.0, float("-inf"))
+
+
+@triton.jit
+def weights_of(scores, lse, bias, ADDED: tl.constexpr, UNIT: tl.constexpr):
+    """exp(score - lse) of scores in a UNIT of powers of 2, with a bias that is ADDED, or hides some
+    that are capped. A sum in natural units is rounded as in the forward.
     """
     if ADDED:
-        added = mask_tile(
-            mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
-        )
-        weights = tl.exp2((scores * (UNIT / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
+        return tl.exp2((scores * (UNIT / LOG2_E) + bias - lse) * LOG2_E)
+    elif bias is not None:
+        return tl.exp2(scores * UNIT + bias - lse * LOG2_E)
     else:
-        weights = tl.exp2(scores * UNIT - lse * LOG2_E)
-        if mask is not None:
-            seen = mask_tile(
-                mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
-            )
-            weights = tl.where(seen != 0, weights, 0.0)
-    return weights
+        return tl.exp2(scores * UNIT - lse * LOG2_E)
 
 
 @triton.jit
@@ -305,24 +292,25 @@ def dq_of_tile(
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD)
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, VALUE)
+            bias = None
+            if mask is not None:
+                bias = mask_bias(
+                    mask,
+                    batch,
+                    head,
+                    start,
+                    at,
+                    tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
+                    tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
+                    queries,
+                    keys,
+                    HEADS,
+                    MASK_DIMS,
+                    ADDED,
+                    part == 1,
+                )
             scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
-            weights = weights_of(
-                scores,
-                lse[:, None],
-                mask,
-                batch,
-                head,
-                start,
-                at,
-                tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
-                tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
-                queries,
-                keys,
-                HEADS,
-                MASK_DIMS,
-                ADDED,
-                UNIT,
-            )
+            weights = weights_of(scores, lse[:, None], bias, ADDED, UNIT)
             if part != 1:
                 key = (at + column)[None, :]
                 seen = is_seen_in(part, query, key, keys, CAUSAL, WINDOW)
@@ -412,6 +400,12 @@ def dkv_of_tile(
     a head of keys, from `of_first` on, one after the other.
     """
     UNIT: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * LOG2_E
+    # Keys that are hidden from all queries, whose sums are cleared at the end.
+    ROWS_HIDDEN: tl.constexpr = (
+        mask is not None and not ADDED and MASK_DIMS[2] == 0 and (MASK_DIMS[1] == 0 or SHARED == 1)
+    )
+    # Products are added to the bias, which then is not pipelined: that would take more registers.
+    FROM_BIAS: tl.constexpr = not (mask is None or ADDED or ROWS_HIDDEN) and SOFTCAP == 0
     k = head_rows(k_rows, batch, start, keys, head, PITCHES[2], BLOCK_M, HEAD)
     v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, VALUE)
     key = (start + tl.arange(0, BLOCK_M))[:, None]
@@ -435,24 +429,29 @@ def dkv_of_tile(
             of_head = batch * HEADS + of_queries
             lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf"), 1)
             moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0, 1 + ADDED)
-            scores = scores_of(dot_parts(k, q, zeros, HEAD), SCALE, SOFTCAP, FAST)
-            weights = weights_of(
-                scores,
-                lse[None, :],
-                mask,
-                batch,
-                of_queries,
-                at,
-                start,
-                tl.arange(0, BLOCK_N if MASK_DIMS[2] else 1)[None, :],
-                tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)[:, None],
-                queries,
-                keys,
-                HEADS,
-                MASK_DIMS,
-                ADDED,
-                UNIT,
-            )
+            bias = None
+            if mask is not None and not ROWS_HIDDEN:
+                bias = mask_bias(
+                    mask,
+                    batch,
+                    of_queries,
+                    at,
+                    start,
+                    tl.arange(0, BLOCK_N if MASK_DIMS[2] else 1)[None, :],
+                    tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)[:, None],
+                    queries,
+                    keys,
+                    HEADS,
+                    MASK_DIMS,
+                    ADDED,
+                    False,
+                )
+            first_sum = zeros
+            if FROM_BIAS:
+                first_sum = tl.broadcast_to(bias, zeros.shape)
+                bias = None
+            scores = scores_of(dot_parts(k, q, first_sum, HEAD), SCALE, SOFTCAP, FAST)
+            weights = weights_of(scores, lse[None, :], bias, ADDED, UNIT)
             if part != 1:
                 query = (at + column + keys - queries)[None, :]
                 seen = is_seen(query, key, keys, CAUSAL, WINDOW)
@@ -465,4 +464,22 @@ def dkv_of_tile(
             d_scores = weights * (dot_parts(v, d_out, zeros, VALUE) - moment[None, :])
             dk = add_parts(narrowed(d_scores, q[0]), q, dk, HEAD)
             at, of_queries = next_block(at, of_queries, begin, end, BLOCK_N, SHARED)
+    if ROWS_HIDDEN:
+        rows = tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)
+        bias = mask_bias(
+            mask,
+            batch,
+            of_first,
+            0,
+            start,
+            0,
+            rows[:, None],
+            queries,
+            keys,
+            HEADS,
+            MASK_DIMS,
+            ADDED,
+            False,
+        )
+        dk, dv = seen_parts(dk, bias, HEAD), seen_parts(dv, bias, VALUE)
     return scaled_parts(dk, SCALE, HEAD), dv
