@@ -162,6 +162,8 @@ def _fused(op: gemm.FusedOp, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _rows_of_product(op: gemm.FusedOp | gemm.LibraryOp, of: Mapping[SSAValue, Dims]) -> Dims:
+    if isinstance(op, gemm.FusedOp) and op.numbers_of_row > op.summed_rows and op.groups:
+        return of[op.groups]
     if not op.is_transposed:
         return of[op.x][:-1] if op.gather is None else of[op.gather]
     return (*(() if op.groups is None else of[op.groups]), of[op.x][-1])

@@ -38,7 +38,7 @@ FAMILIES: Mapping[str, str] = {
         save-or-recompute scale-rows-first stream-logits
     """,
     "layout": """
-        absorb-finalize accumulate-in-place leave-plain-gemms outline-programs
+        absorb-finalize accumulate-in-place leave-plain-gemms number-groups outline-programs
         overlap-launches own-results place-parts plan-buffers schedule state-reduction-order
         unfuse-gemms
     """,

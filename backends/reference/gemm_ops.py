@@ -145,7 +145,8 @@ def fused(op: gemm.FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
         multiply = product if op.blocks is None else scaled_product
         accumulator = multiply(op, segment, value_of, op.order, numerics)
         columns = accumulator.shape[-1]
-        ends = None if op.groups is None or op.is_transposed else value_of[op.groups]
+        has_ends = op.groups is not None and not op.is_transposed and not op.is_numbered
+        ends = value_of[op.groups] if op.groups is not None and has_ends else None
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns), ends)
         tiling = tiling_of(op, segment, frame.domain)
         results += epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
@@ -168,6 +169,8 @@ def _row_extents(
 ) -> tuple[int, ...]:
     """Return the extents of the accumulator's rows."""
     extents = tuple(value_of[op.x].shape)
+    if isinstance(op, gemm.FusedOp) and op.is_numbered:
+        return op.row_shape
     if op.is_transposed:
         return (*(() if op.groups is None else value_of[op.groups].shape), extents[-1])
     return extents[:-1] if op.gather is None else tuple(value_of[op.gather].shape)

@@ -22,6 +22,8 @@ def product(
     """Return the accumulator of a segment, M x N; for groups that are summed over, one below the
     other.
     """
+    if isinstance(op, FusedOp) and op.is_numbered:
+        return _numbered_product(op, segment, value_of)
     terms = _terms(op, segment, value_of)
     ends = None if op.groups is None else value_of[op.groups]
     if ends is None or not op.is_transposed:
@@ -30,6 +32,22 @@ def product(
     groups = slices_of_groups(ends)
     parts = [_multiply([(x[:, rows], weights[rows])], order, numerics) for rows in groups]
     return torch.cat(parts)
+
+
+def _numbered_product(
+    op: FusedOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
+) -> torch.Tensor:
+    """Return the products of rows with the weights of the groups that they name, added up for the
+    rows that lie side by side.
+    """
+    assert op.groups is not None
+    weights = _joined(segment.weights, segment, value_of, is_grouped=True)
+    summed, x = op.summed_rows, value_of[op.x]
+    rows = x.reshape(-1, weights.shape[1]).double()
+    rows = rows.repeat_interleave(op.numbers_of_row // summed, 0)
+    of_rows = weights[value_of[op.groups].long()].double()
+    found = (rows[:, None] @ of_rows).reshape(-1, summed, weights.shape[-1])
+    return found.sum(1).to(x.dtype)
 
 
 def scaled_product(

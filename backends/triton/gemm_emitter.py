@@ -33,7 +33,9 @@ class GemmEmitter:
         self.names = LocalNames()
         self.helpers: set[str] = {"grouped_tile"}
         self.launch = Launch.of(op)
-        domain = None if op.is_transposed or op.gather is not None else op.x
+        has_own_rows = not op.is_transposed and op.gather is None
+        has_own_rows &= op.numbers_of_row == op.summed_rows
+        domain = op.x if has_own_rows else None
         self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)
         self.groups = RowGroups.of(op, self.arguments)
         self.ragged = RaggedDepth.of(op, self.arguments)

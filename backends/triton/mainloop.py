@@ -15,7 +15,7 @@ from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import BlocksAttr
-from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     Layout,
@@ -123,7 +123,7 @@ class MainLoop(ABC):
     def _depth(self, index: int) -> str:
         """Return the flattened rows of a transposed input, which are known at launch."""
         if not self.op.is_transposed:
-            return str(self.op.depth(index))
+            return str(self.op.depth(index) // self.op.summed_rows)
         if not index:
             return "K"
         rows = self.arguments.flattened_rows(self.op.inputs[index])
@@ -257,8 +257,11 @@ class PointerMainLoop(MainLoop):
             else:
                 ids = self.arguments.operand(self.op.gather, "ids")
                 lines.append(f"gathered = tl.load({ids} + row).to(tl.int64)")
-        for name, x, depth in zip(self.rows, self.op.inputs, self.depths, strict=True):
-            stride = "" if self.op.is_transposed else f" * {depth}"
+        elif (repeated := self.op.numbers_of_row // self.op.summed_rows) > 1:
+            lines.append(f"repeated = row // {repeated}")
+            row = "repeated"
+        for name, x in zip(self.rows, self.op.inputs, strict=True):
+            stride = "" if self.op.is_transposed else f" * {shape_of(x)[-1]}"
             lines.append(f"{name} = {self.arguments.operand(x, 'x')} + {row}[:, None]{stride}")
         return lines
 
@@ -299,7 +302,7 @@ class PointerMainLoop(MainLoop):
         their group.
         """
         pointer = self.arguments.operand(weight, "w")
-        if self.groups is None:
+        if self.groups is None or self.op.summed_rows > 1:
             return pointer
         return f"{pointer} + row_group.to(tl.int64) * {prod(shape_of(weight)[1:])}"
 
@@ -335,10 +338,28 @@ class PointerMainLoop(MainLoop):
         ]
 
 
+MOST_STEPS = 4
+"""Steps of a row whose weights are loaded at a time."""
+
+
 class OneRowMainLoop(PointerMainLoop):
     """Multiplies one row in float32 without tensor cores, so that no rows of a tile are wasted."""
 
     FUNCTION = "multiply_row"
+
+    def _rows(self) -> list[str]:
+        """Return how many steps are loaded at a time, of weights of 16 bits, and the arguments for
+        rows that lie side by side, whose products are added.
+        """
+        weight, summed = self.op.weights[0], self.op.summed_rows
+        steps = MOST_STEPS if element_bytes(weight.type) == 2 else 1
+        if summed > 1:
+            steps = min(steps, -(-int(self.depths[0]) // self.schedule.block_k.data))
+        arguments = [f"STEPS={steps}"]
+        if summed > 1 and self.groups is not None:
+            arguments += [f"numbers={self.groups.ends} + tile_m * {summed}", f"ROWS={summed}"]
+            arguments.append(f"B_ROW={prod(shape_of(weight)[1:])}")
+        return arguments
 
 
 @dataclass

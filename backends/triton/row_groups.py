@@ -37,6 +37,8 @@ class RowGroups:
         """Return the groups of an operator; None if its rows are not grouped."""
         if op.groups is None or op.is_transposed:
             return None
+        if op.is_numbered:
+            return NumberedRows(arguments.operand(op.groups, "ids"), 1, op.summed_rows)
         return RowGroups(arguments.operand(op.groups, "ends"), group_count(op))
 
     def host_tiles(self, block_m: int) -> HostValue:
@@ -64,6 +66,29 @@ class RowGroups:
             "# Rows past the end repeat the last one, so that loads need no mask.",
             "row = tl.minimum(rows, end_row - 1).to(tl.int64)",
         ]
+
+
+@dataclass(frozen=True)
+class NumberedRows(RowGroups):
+    """Writes how a program finds the group of its only row, which the row names itself.
+
+    rows = tile_m + tl.arange(0, BLOCK_M)
+    row_mask = rows < M
+    row = rows.to(tl.int64)
+    row_group = tl.load(ids_ptr + tile_m)
+    """
+
+    summed: int
+    """The rows side by side in one of x, whose products are added: the main loop loads their
+    numbers."""
+
+    def rows(self, helpers: set[str]) -> list[str]:
+        lines = [
+            "rows = tile_m + tl.arange(0, BLOCK_M)",
+            "row_mask = rows < M",
+            "row = rows.to(tl.int64)",
+        ]
+        return lines if self.summed > 1 else [*lines, f"row_group = tl.load({self.ends} + tile_m)"]
 
 
 @dataclass(frozen=True)

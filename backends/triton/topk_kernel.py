@@ -2,7 +2,8 @@
 
 A program holds its rows in registers. Each element becomes a 64-bit integer, whose upper half is in
 the order of the floats and whose lower half counts columns from the end: no two are equal, and of
-equal elements the one in the lower column is larger. The largest one is taken k times.
+equal elements the one in the lower column is larger. The largest one is taken k times; of few
+elements, each one counts those that are larger, which is its place.
 """
 
 from math import prod
@@ -25,10 +26,15 @@ ELEMENTS = 1024
 """Elements that a program holds, of at least one row."""
 
 
+MOST_COUNTED = 128
+"""Elements of an only row that are compared with one another: of 128, on an H100, in 0.9 us less
+than 8 maxima take. Of 256, that took 37 us more, and for 8 rows of 32, instead of 2 maxima, 1.5."""
+
+
 def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
     """The k largest elements of each row in descending order, and their columns; NaN is largest."""
     type, columns, k = element_type_of(op.x), shape_of(op.x)[-1], op.given["k"]
-    block, places = next_power_of_2(columns), next_power_of_2(k)
+    block = next_power_of_2(columns)
     rows = max(1, ELEMENTS // block)
     if DYNAMIC_INDEX not in shape_of(op.x):
         rows = min(rows, next_power_of_2(prod(shape_of(op.x)[:-1])))
@@ -44,12 +50,7 @@ def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
         # Below the order of every float.
         "nothing = tl.full((), -(2**63), tl.int64)",
         "key = tl.where(inside, key, nothing)",
-        f"place = tl.arange(0, {places})[None, :]",
-        f"taken = tl.zeros(({rows}, {places}), tl.int64)",
-        f"for number in tl.static_range({k}):",
-        "    largest = tl.expand_dims(tl.max(key, 1), 1)",
-        "    taken = tl.where(place == number, largest, taken)",
-        "    key = tl.where(key == largest, nothing, key)",
+        *(_counted() if rows == 1 and block <= MOST_COUNTED else _taken(rows, k)),
         "value = float_at((taken >> 32).to(tl.int32))",
         f"id = {block - 1} - (taken & {block - 1})",
         f"at = row.to(tl.int64) * {k} + place",
@@ -70,3 +71,26 @@ def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
         grid=ROW_COUNT.ceiling(rows),
         helpers=helpers,
     )
+
+
+def _taken(rows: int, k: int) -> list[str]:
+    """Return the statements that take the largest key of a row k times."""
+    places = next_power_of_2(k)
+    return [
+        f"place = tl.arange(0, {places})[None, :]",
+        f"taken = tl.zeros(({rows}, {places}), tl.int64)",
+        f"for number in tl.static_range({k}):",
+        "    largest = tl.expand_dims(tl.max(key, 1), 1)",
+        "    taken = tl.where(place == number, largest, taken)",
+        "    key = tl.where(key == largest, nothing, key)",
+    ]
+
+
+def _counted() -> list[str]:
+    """Return the statements that find the place of each key: as many as are larger in its row."""
+    return [
+        "taken = key",
+        # Across a row and down a column, the keys are in different threads.
+        "larger = tl.expand_dims(key, 2) > tl.expand_dims(key, 1)",
+        "place = tl.sum(larger.to(tl.int32), 1)",
+    ]

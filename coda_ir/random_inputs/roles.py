@@ -160,6 +160,8 @@ def _role_in_gemm(op: Operation, use: Use) -> Role | None:
     """Return the role of an operand at the GEMM level."""
     index, value = use.index, op.operands[use.index]
     match op:
+        case gemm.FusedOp() if value is op.groups and op.is_numbered:
+            return Index(op.weights[0], 0)
         case gemm.FusedOp() if value is op.groups and op.gather is not None:
             return GroupEnds(op.gather)
         case gemm.FusedOp() | gemm.LibraryOp() if value is op.groups:

@@ -10,7 +10,9 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 
 
-class _Gemm(Protocol):
+class Gemm(Protocol):
+    """What the properties of inputs are computed from."""
+
     @property
     def inputs(self) -> Sequence[SSAValue]: ...
 
@@ -31,23 +33,23 @@ class GemmInputs:
     """
 
     @property
-    def x(self: _Gemm) -> SSAValue:
+    def x(self: Gemm) -> SSAValue:
         """The first input."""
         return self.inputs[0]
 
     @property
-    def is_transposed(self: _Gemm) -> bool:
+    def is_transposed(self: Gemm) -> bool:
         """True if the inputs are K x M instead of M x K."""
         return self.transposed is not None
 
     @property
-    def has_one_type(self: _Gemm) -> bool:
+    def has_one_type(self: Gemm) -> bool:
         """True if inputs and weights have one float type, and none has 8 bits."""
         types = {element_type_of(value) for value in (*self.inputs, *self.weights)}
         return len(types) == 1 and is_float(element_type_of(self.inputs[0]))
 
     @property
-    def row_shape(self: _Gemm) -> tuple[int, ...]:
+    def row_shape(self: Gemm) -> tuple[int, ...]:
         """The dimensions of the accumulator's rows, which flatten to M."""
         shape = shape_of(self.inputs[0])
         if self.transposed is None:
@@ -55,11 +57,11 @@ class GemmInputs:
         return (*(() if self.groups is None else shape_of(self.groups)), shape[-1])
 
     @property
-    def has_ragged_depth(self: _Gemm) -> bool:
+    def has_ragged_depth(self: Gemm) -> bool:
         """True if each group of rows is summed over, for an accumulator of its own."""
         return self.transposed is not None and self.groups is not None
 
-    def depth(self: _Gemm, index: int) -> int:
+    def depth(self: Gemm, index: int) -> int:
         """K of an input, or `DYNAMIC_INDEX`."""
         shape = shape_of(self.inputs[index])
         if self.transposed is None:

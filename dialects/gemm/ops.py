@@ -22,7 +22,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
@@ -41,22 +41,16 @@ from coda_ir.dialects.gemm.assembly import (
     print_sum,
     segment_attr,
 )
-from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr, PortKind, PortKindAttr, SegmentAttr
-from coda_ir.dialects.gemm.gemm_inputs import GemmInputs
+from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr, PortKindAttr, SegmentAttr
+from coda_ir.dialects.gemm.fused_rows import OF_ROWS, RowsOfFused
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import HasSegments, Port, Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
-MOST_ROWS = 128
-"""The largest number of rows of a tile: a multiple of it has whole tiles only."""
-
-_OF_ROWS = ("groups", "gather", "gather_weights", "scatter")
-"""The keywords of the operands that say which rows are read, multiplied and stored."""
-
 
 @irdl_op_definition
-class FusedOp(GemmInputs, HasSegments):
+class FusedOp(RowsOfFused, HasSegments):
     """A GEMM x · [W0; W1; ...]ᵀ with an epilogue region per column range (segment).
 
     The leading dimensions of x flatten to M. The region of a segment is applied to every element
@@ -83,6 +77,13 @@ class FusedOp(GemmInputs, HasSegments):
 
         %dw = gemm.fused transposed %dz : tensor<?x16xbf16> groups(%ends : tensor<4xi32>)
             columns(%x : tensor<?x8xbf16>) kn -> (tile : tensor<4x16x8xbf16>) {...}
+
+    With `numbered(%ids)` instead, ids has the numbers of groups of each row of x, k of them. A row
+    of K elements has k products, each a row of its own. One of kK elements is k rows side by side,
+    whose products are added: what the experts of a token compute, without a sort.
+
+        %y = gemm.fused %x : tensor<2x8xbf16> numbered(%ids : tensor<6xi64>)
+            columns(%w : tensor<4x16x8xbf16>) -> (tile : tensor<6x16xbf16>) {...}
 
     With `gather(%ids)`, x is a matrix of R x K, and row m of the product is that of row ids[m] of
     x; no id is negative, or above R - 1. With `scatter(%ids)`, the results of row m are stored in
@@ -123,6 +124,7 @@ class FusedOp(GemmInputs, HasSegments):
     outputs = var_result_def(TensorType)
     segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
     transposed = opt_prop_def(UnitAttr)
+    numbered = opt_prop_def(UnitAttr)
     schedule = opt_prop_def(ScheduleAttr)
     order = opt_prop_def(OrderAttr)
     blocks = opt_prop_def(BlocksAttr | QuantizedAttr)
@@ -139,6 +141,7 @@ class FusedOp(GemmInputs, HasSegments):
         *,
         transposed: bool = False,
         groups: SSAValue | None = None,
+        numbered: bool = False,
         gather: SSAValue | None = None,
         gather_weights: SSAValue | None = None,
         scatter: SSAValue | None = None,
@@ -159,6 +162,7 @@ class FusedOp(GemmInputs, HasSegments):
             properties={
                 "segments": ArrayAttr([segment_attr(segment) for segment in segments]),
                 "transposed": UnitAttr() if transposed else None,
+                "numbered": UnitAttr() if numbered else None,
                 "schedule": schedule,
                 "order": order,
                 "blocks": blocks,
@@ -166,19 +170,6 @@ class FusedOp(GemmInputs, HasSegments):
             regions=[[segment.body for segment in segments]],
             result_types=[[result.type for segment in segments for result in segment.results]],
         )
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """The dimensions of the accumulator's rows, which flatten to M."""
-        if self.gather is None or self.is_transposed:
-            return super().row_shape
-        return shape_of(self.gather)
-
-    def depth(self, index: int) -> int:
-        """K of an input, or `DYNAMIC_INDEX`."""
-        if self.gather is None or not self.is_transposed:
-            return super().depth(index)
-        return shape_of(self.gather)[0]
 
     @property
     def quantized(self) -> QuantizedAttr | None:
@@ -202,6 +193,7 @@ class FusedOp(GemmInputs, HasSegments):
             self.order,
             transposed=self.is_transposed,
             groups=self.groups,
+            numbered=self.is_numbered,
             gather=gather or self.gather,
             gather_weights=gather_weights or self.gather_weights,
             scatter=scatter or self.scatter,
@@ -224,25 +216,10 @@ class FusedOp(GemmInputs, HasSegments):
         )
 
     @property
-    def has_rows_behind(self) -> bool:
-        """True if rows of other groups may follow those of a tile."""
-        return self.groups is not None and not (
-            self.has_ragged_depth and self.row_shape[-1] % MOST_ROWS == 0
-        )
-
-    def rows_of_port(self, kind: PortKind) -> SSAValue | None:
-        """Return the row numbers that select the elements of a port of `kind`; None if the port
-        uses the tile's own rows.
-        """
-        return {
-            PortKind.GATHER_COL: self.gather,
-            PortKind.SCATTER_COL: self.scatter,
-        }.get(kind)
-
-    @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:
-        values = (self.groups, self.gather, self.gather_weights, self.scatter)
-        return tuple(zip(_OF_ROWS, values, strict=True))
+        groups = (None, self.groups) if self.is_numbered else (self.groups, None)
+        values = (*groups, self.gather, self.gather_weights, self.scatter)
+        return tuple(zip(OF_ROWS, values, strict=True))
 
     def verify_(self) -> None:
         verify_order(self.order, ("depth", "columns", "rows"))
@@ -269,7 +246,7 @@ class FusedOp(GemmInputs, HasSegments):
     def parse(cls, parser: Parser) -> "FusedOp":
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
-        of_rows = [parse_operand(parser, keyword) for keyword in _OF_ROWS]
+        groups, numbers, *of_rows = [parse_operand(parser, keyword) for keyword in OF_ROWS]
         blocks, x_scales = parse_clause(parser, "blocks", BlocksAttr), list[SSAValue]()
         if blocks is not None:
             with parser.in_parens():
@@ -282,12 +259,13 @@ class FusedOp(GemmInputs, HasSegments):
             parse_segment(parser, parsed, inputs=len(inputs))
         op = cls.build(
             operands=[
-                *(inputs, parsed.weights, *of_rows, x_scales),
+                *(inputs, parsed.weights, [*groups, *numbers], *of_rows, x_scales),
                 *(parsed.scales, parsed.zeros, parsed.ports),
             ],
             properties={
                 "segments": ArrayAttr(parsed.attrs),
                 "transposed": UnitAttr() if transposed else None,
+                "numbered": UnitAttr() if numbers else None,
                 "schedule": schedule,
                 "order": order,
                 "blocks": blocks or quantized,

@@ -264,6 +264,10 @@ def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
         raise ValueError(
             f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
         )
+    if op.is_numbered and not schedule.has_one_row:
+        raise ValueError(f"the main loop is {schedule.mainloop}, expected one_row by number")
+    if op.summed_rows > 1 and schedule.split_k.data > 1:
+        raise ValueError(f"split_k is {schedule.split_k.data}, expected 1: rows are added up")
     bk, blocks = schedule.block_k.data, op.blocks
     if op.quantized is not None and schedule.has_one_row:
         return

@@ -29,6 +29,7 @@ from coda_ir.dialects.coda.shapes import (
     wrong_type,
 )
 from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
+from coda_ir.dialects.gemm.fused_rows import RowsOfFused
 from coda_ir.dialects.gemm.segment import (
     Segment,
     is_wide_partial,
@@ -44,6 +45,7 @@ from coda_ir.dialects.gemm.verify_rows import (
     rows_of_input,
     verify_gathers,
     verify_moved_column,
+    verify_numbers,
     verify_row_groups,
     verify_scatter,
 )
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
 def verify_fused(op: FusedOp) -> None:
     _verify_counts(op)
     _verify_inputs(op)
-    verify_row_groups(op)
+    (verify_numbers if op.is_numbered else verify_row_groups)(op)
     verify_gathers(op)
     verify_scatter(op)
     verify_scales(op)
@@ -193,6 +195,9 @@ def _verify_weights(
     groups: tuple[int, ...] = ()
     if op.groups is not None and not op.is_transposed:
         groups = shape_of(op.groups)
+    if isinstance(op, RowsOfFused) and op.is_numbered:
+        # The numbers of rows do not say how many groups there are.
+        groups, depth = shape_of(op.weights[0])[:1], (depth[0] // op.summed_rows,)
     term, name = (f"term {number}: ", f"input {number}") if number else ("", "operand x")
     for index, weight in enumerate(weights):
         what, shape = f"{term}weight {index}", shape_of(weight)
@@ -248,7 +253,8 @@ def _verify_pairing(segment: Segment, n: int) -> None:
 
 def _verify_ports(segment: Segment, domain: Sequence[int], op: FusedOp | None = None) -> None:
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
-    groups = None if op is None or op.is_transposed else op.groups
+    has_ends = op is not None and not op.is_transposed and not op.is_numbered
+    groups = op.groups if op is not None and has_ends else None
     for index, (kind, value) in enumerate(segment.ports):
         what = f"port {index} ({kind.value})"
         if kind.is_half and segment.pairing is None:

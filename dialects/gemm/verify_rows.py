@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import NoneAttr, i32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -39,6 +40,26 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
     if op.is_transposed and len(op.inputs) > 1:
         raise VerifyException(
             f"{len(op.inputs)} inputs, expected one, whose rows are summed over in groups"
+        )
+
+
+def verify_numbers(op: FusedOp) -> None:
+    """Check that all rows of x have as many numbers of groups, and nothing else says which they
+    are.
+    """
+    assert op.groups is not None
+    _expect_ids("operand numbered", op.groups)
+    others = (op.transposed, op.gather, op.gather_weights, op.scatter, op.blocks, op.order)
+    if len(op.inputs) > 1 or any(value is not None for value in others):
+        raise VerifyException(
+            "rows are numbered, expected one input whose rows are read and stored in their order"
+        )
+    for index, weight in enumerate(op.weights):
+        expect_rank(f"weight {index}", weight, 3)
+    (ids,), rows = shape_of(op.groups), prod(shape_of(op.x)[:-1])
+    if DYNAMIC_INDEX in (ids, *shape_of(op.x)) or not ids or not rows or ids % rows:
+        raise VerifyException(
+            f"operand numbered has {ids} ids, expected a known multiple of the {rows} rows of x"
         )
 
 

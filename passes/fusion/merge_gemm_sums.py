@@ -99,6 +99,7 @@ def _kind(value: SSAValue) -> Hashable:
         element_type_of(gemm.x),
         gemm.is_transposed,
         gemm.groups,
+        gemm if gemm.is_numbered else None,
         gemm.gather,
         gemm.scatter,
         gemm.schedule,

@@ -44,7 +44,7 @@ def _linear(
 def is_plain(op: FusedOp) -> bool:
     """Return whether the library can compute a GEMM unchanged."""
     segments = op.segments()
-    if op.gather is not None or op.scatter is not None:
+    if op.gather is not None or op.scatter is not None or op.is_numbered:
         return False
     if op.groups is not None and not library_multiplies_groups(op.x, op.outputs[0]):
         return False

@@ -25,6 +25,7 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, ScheduleAttr
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.copy_gathered import COPY_MARGIN, CopiedRows, GatheredRows
+from coda_ir.passes.layout.number_groups import number_groups_of
 from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.passes.layout.unfusing import BY, products_of, unfuse, why_not_unfused
@@ -84,7 +85,7 @@ class SchedulePass(NamedPass):
         rows = RowCounts(parse_sizes(self.sizes))
         choices: dict[Hashable, Ranked] = {}
         keyed = self._add_choices(choices, op, rows)
-        for change in (self._unfuse_padded, self._copy_gathered):
+        for change in (self._number_groups, self._unfuse_padded, self._copy_gathered):
             if change(keyed, choices, rows):
                 keyed = self._add_choices(choices, op, rows)
         self.set_schedules(keyed, choices, rows)
@@ -111,6 +112,14 @@ class SchedulePass(NamedPass):
                     choices[key] = self._choose(gemm, rows)
                 keyed.append((key, gemm))
         return keyed
+
+    def _number_groups(
+        self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
+    ) -> bool:
+        """Let rows that are multiplied one by one name their groups; return whether any do."""
+        return number_groups_of(
+            [op for key, op in gemms if op.groups and choices[key].schedule.has_one_row]
+        )
 
     def _unfuse_padded(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts

@@ -68,7 +68,8 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
     """Return the reason why the epilogues of `op` cannot be separated from its products."""
     if op.order is not None:
         return _ORDER
-    if any(ids is not None for ids in (op.gather, op.gather_weights, op.scatter)):
+    of_rows = (op.numbered, op.gather, op.gather_weights, op.scatter)
+    if any(value is not None for value in of_rows):
         return _ROWS
     if any(segment.columns == DYNAMIC_INDEX for segment in op.segments()):
         return _COLUMNS
@@ -107,7 +108,7 @@ _ORDER = Refusal(
 
 _ROWS = Refusal(
     "the product has the same rows as its operand and its results",
-    "the epilogue stays in the GEMM: it gathers or scatters rows",
+    "the epilogue stays in the GEMM: its rows are gathered, scattered or numbered",
 )
 
 _COLUMNS = Refusal(

@@ -262,6 +262,7 @@ def share_inputs(first: FusedOp, second: FusedOp) -> bool:
         list(first.inputs) == list(second.inputs)
         and first.is_transposed == second.is_transposed
         and first.groups is second.groups
+        and first.is_numbered == second.is_numbered
         and first.x_scales is second.x_scales
         and first.blocks == second.blocks
         and bool(first.weight_zeros) == bool(second.weight_zeros)

@@ -135,6 +135,7 @@ def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> st
     return f'pointer, "{bm}x{bn}x{bk}", warps = {warps}, stages = 3, group_m = {group_m}'
 
 
+ONE_ROW = 'one_row, "1x8x16", warps = 4, stages = 1, group_m = 2'
 SMALL = _schedule(16, 32, 16)
 FLOAT8 = _schedule(16, 32, 32)
 PARTS = _schedule(32, 128, 16, warps=1)
@@ -480,6 +481,9 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "numbers of rows": KernelCase(NUMBERS_OF_ROWS, "", {"?": 7}),
         "moved rows": KernelCase(
             programs.moved_rows("f32", 40, 42, SMALL, rows="gather scatter", groups=3), "", rows
+        ),
+        "numbered rows": KernelCase(
+            programs.numbered_rows("f32", 40, 21, ONE_ROW, summed=True), "", rows
         ),
         "summed rows": KernelCase(
             programs.summed_rows("f32", 21, 42, 3, SMALL, gather="weights"), "", rows

@@ -259,8 +259,18 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "topk: elements are taken again",
-        f"{T}topk_kernel:topk_kernel",
+        f"{T}topk_kernel:_taken",
         Text("key == largest, nothing, key", "key == largest, key, key"),
+    ),
+    KernelFault(
+        "topk: smaller elements are counted",
+        f"{T}topk_kernel:_counted",
+        Text("2) > tl", "2) < tl"),
+    ),
+    KernelFault(
+        "one row: rows side by side are multiplied by the same group",
+        f"{T}prelude:_HELPERS[multiply_row]",
+        Text("tl.load(numbers + row)", "tl.load(numbers)"),
     ),
     KernelFault(
         "topk: columns are counted from the start",

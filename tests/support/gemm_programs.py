@@ -113,6 +113,27 @@ func.func @f(%x : {x}, {columns}, %ends : {ends}) -> {y} {{
 """
 
 
+def numbered_rows(dtype: str, k: int, n: int, schedule: str, *, summed: bool) -> str:
+    """acc·weight of the row: two rows of x times the weights of three groups each, or the sums of
+    three rows side by side.
+    """
+    rows = 2 if summed else 6
+    x, y = f"tensor<2x{3 * k if summed else k}x{dtype}>", f"tensor<{rows}x{n}x{dtype}>"
+    w, s = f"tensor<4x{n}x{k}x{dtype}>", f"tensor<{rows}x1xf32>"
+    return f"""
+func.func @f(%x : {x}, %w : {w}, %ids : tensor<6xi64>, %s : {s}) -> {y} {{
+  %y = gemm.fused %x : {x} numbered(%ids : tensor<6xi64>)
+      {_schedule(schedule)}
+      columns(%w : {w}) col(%s : {s}) -> (tile : {y}) {{
+  ^epilogue(%acc : f32, %scale : f32):
+    %0 = arith.mulf %acc, %scale : f32
+    gemm.yield %0 : f32
+  }}
+  func.return %y : {y}
+}}
+"""
+
+
 def grouped_neighbours(dtype: str, k: int, n: int, groups: int, schedule: str) -> str:
     """(gate + bias)·(up + bias) of neighbouring columns of K x N weights, one for each group."""
     x, y, ends = f"tensor<?x{k}x{dtype}>", f"tensor<?x{n}x{dtype}>", f"tensor<{groups}xi32>"

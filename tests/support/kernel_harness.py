@@ -138,6 +138,7 @@ def run_kernel(
     (op,) = gemms_of_func(func)
     given_of = dict(zip(list[SSAValue](func.args), arguments, strict=True))
     rows = given_of[op.x].shape[:-1] if op.gather is None else given_of[op.gather].shape
+    rows = op.row_shape if op.is_numbered else rows
     kernel = emit_gemm(op, NameAllocator())
     names = {value: f"arg{index}" for index, value in enumerate(func.args)}
     outputs = empty_outputs(op, rows)

@@ -46,7 +46,8 @@ def _fused(host: HostProgram, op: FusedOp) -> None:
     kernel = kernel_of(
         host, op, lambda names: emit_gemm(op, names, pitches), by_operand(op, pitches)
     )
-    launched = host.dims(op.x)[:-1] if op.gather is None else host.dims(op.gather)
+    rows_of = op.groups if op.numbers_of_row > op.summed_rows else op.gather
+    launched = host.dims(op.x)[:-1] if rows_of is None else host.dims(rows_of)
     operands, rows = operands_of(host, op, pitches), host.extents.size(launched)
     assert op.schedule is not None
     block_m = op.schedule.block_m.data

@@ -102,24 +102,30 @@ def multiply_row(
     A_STEP: tl.constexpr,
     B_STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    STEPS: tl.constexpr = 1,
+    numbers=None,
+    ROWS: tl.constexpr = 1,
+    B_ROW: tl.constexpr = 0,
 ):
     """`multiply` for one row of a, without tensor cores: each thread keeps sums of its own.
 
-    The weights of 16 bits of several steps are loaded at a time.
+    The weights of so many STEPS are loaded at a time. Of ROWS rows of a side by side, each is
+    multiplied by the b with one of `numbers`; these are B_ROW elements apart.
     """
-    STEPS: tl.constexpr = 4 if b_columns[0].dtype.element_ty.primitive_bitwidth == 16 else 1
     totals = ()
     for _ in tl.static_range(len(accs)):
         totals = totals + (tl.zeros((BLOCK_K, accs[0].shape[1]), SUM_TYPE),)
-    for k in tl.range(first, last, BLOCK_K, loop_unroll_factor=STEPS):
-        sums = ()
-        for i in tl.static_range(len(accs)):
-            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, True)
-            # a is loaded for each column, as b is, so that both are in the same threads.
-            a_rows = tl.broadcast_to(a_row, (1, accs[0].shape[1]))
-            a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0, True)
-            sums = sums + (totals[i] + wide(a) * wide(b),)
-        totals = sums
+    for row in tl.static_range(ROWS):
+        b_place = 0 if numbers is None else tl.load(numbers + row).to(tl.int64) * B_ROW
+        for k in tl.range(first, last, BLOCK_K, loop_unroll_factor=STEPS):
+            sums = ()
+            for i in tl.static_range(len(accs)):
+                b = load_depth(b_columns[i] + b_place, k, K, B_STEP, BLOCK_K, 0, True)
+                # a is loaded for each column, as b is, so that both are in the same threads.
+                a_rows = tl.broadcast_to(a_row + row * K, (1, accs[0].shape[1]))
+                a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0, True)
+                sums = sums + (totals[i] + wide(a) * wide(b),)
+            totals = sums
     found = ()
     for i in tl.static_range(len(accs)):
         found = found + (accs[i] + tl.sum(totals[i], 0)[None, :],)

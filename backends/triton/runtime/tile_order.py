@@ -20,10 +20,6 @@ def rows_of_tile(ends, tile, M, GROUPS: tl.constexpr, LANES: tl.constexpr, BLOCK
     """The group of a tile of rows, the first row of the tile, and the end of the group; 0 for tiles
     behind the last one. A tile has rows of one group, and groups may be empty."""
     group = tl.arange(0, LANES)
-    if BLOCK_M == 1:
-        end = tl.load(ends + group, mask=group < GROUPS, other=2**31 - 1)
-        here = tl.sum((end <= tile).to(tl.int32))
-        return here, tile, tl.where(here < GROUPS, tile + 1, 0)
     start = tl.load(ends + group - 1, mask=(group > 0) & (group < GROUPS), other=0)
     end = tl.load(ends + group, mask=group < GROUPS, other=0)
     start, end = tl.maximum(start, 0), tl.minimum(end, M)

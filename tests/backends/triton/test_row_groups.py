@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from support import gemm_programs as programs
 from support.compiled_kernels import compiled, scheduled
 from support.kernel_harness import (
     check_against_reference,
+    function_of,
     parse_module,
+    random_arguments,
     run_text,
 )
 from support.row_group_arguments import arguments_of_groups
 
+from coda_ir.api import compile
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
@@ -56,6 +61,24 @@ def test_tiles_of_one_row(ends: list[int], tmp_path: Path) -> None:
     kernel = check(programs.grouped_swiglu("bf16", 40, 24, 4, one_row, packed=True), ends, tmp_path)
     assert str(kernel.grid.count(4)) == "24"
     check(programs.grouped_residual("f16", 33, 21, 4, one_row), ends, tmp_path)
+
+
+@pytest.mark.parametrize("summed", [True, False])
+@pytest.mark.parametrize("depth", [40, 48])
+def test_numbered_rows(depth: int, summed: bool, tmp_path: Path) -> None:
+    """Steps that divide the K of a row or end past it, and columns past the last one."""
+    text = programs.numbered_rows("bf16", depth, 21, schedule("one_row", "1x8x16"), summed=summed)
+    arguments = random_arguments(function_of(parse_module(text)), [2], torch.Generator())
+    arguments[2] = torch.tensor([3, 0, 3, 1, 2, 0])
+    kernel = check_against_reference(text, [2], tmp_path, arguments=arguments)
+    assert "rows_of_tile" not in kernel.source
+    assert ("numbers=" in kernel.source) == summed
+
+
+def test_numbered_rows_need_tiles_of_one_row() -> None:
+    text = programs.numbered_rows("bf16", 40, 21, "", summed=True)
+    with pytest.raises(CodaError, match="the main loop is pointer, expected one_row"):
+        SchedulePass(tile="16x32x16").apply(make_context(), parse_module(text))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
@@ -135,3 +158,20 @@ def test_symbolic_number_of_groups() -> None:
     module = parse_module(programs.grouped_swiglu("bf16", 16, 16, "?", ""))
     with pytest.raises(CodaError, match=r"the number of groups of gemm\.fused is symbolic"):
         SchedulePass().apply(make_context(), module)
+
+
+def test_experts_of_two_tokens() -> None:
+    """Rows that are sorted by group at the GEMM level name their groups in kernels."""
+    text = Path(__file__).parents[2] / "filecheck/passes/number_groups.mlir"
+    func = text.read_text().split("// CHECK")[0].split("\n\n", 2)[2].replace("xf32", "xbf16")
+    function: Any = compile(func, device="cpu", schedule="target=sm_90")
+    assert "group_order" not in function.source and "numbers=" in function.source
+    shapes = [(2, 8), (2, 4), (4, 12, 8), (4, 16, 6), (2, 16), (4,)]
+    given = [torch.randn(shape).to(torch.bfloat16) for shape in shapes]
+    given[1] = torch.randperm(8).reshape(2, 4).to(torch.bfloat16)
+    x, scores, w, v, residual, s = (value.double() for value in given)
+    ids = scores.topk(2).indices.flatten()
+    gate, up = (w[ids] @ x.repeat_interleave(2, 0)[:, :, None]).chunk(2, 1)
+    rows = (gate * up).flatten(1) * s[:, None]
+    sums = (v[ids] @ rows[:, :, None]).reshape(2, 2, 16).sum(1)
+    torch.testing.assert_close(function(*given).double(), sums + residual, rtol=0.02, atol=0.1)

@@ -37,6 +37,17 @@ def test_values(columns: int, k: int, type: str) -> None:
     assert (ids.sort().values.diff() > 0).all()
 
 
+def test_an_only_row_counts_larger_elements() -> None:
+    text = "fn f(x: f32[1, 128]) { v, i = topk(x, 8)\n return v, i }"
+    function = cast(Any, compile(text, device="cpu"))
+    x = torch.randint(-9, 9, (1, 128)).float()
+    values, ids = function(x)
+    assert "larger" in function.source
+    assert torch.equal(values, x.topk(8).values) and torch.equal(
+        ids, x.sort(stable=True, descending=True).indices[:, :8]
+    )
+
+
 def test_equal_elements_are_taken_from_the_left() -> None:
     x = torch.tensor([[1.0, 2, 2, 0, 2], [0, 0, 0, 0, 0]])
     _, ids = largest(x, 3)
