@@ -318,7 +318,7 @@ KEYWORDS: dict[tuple[str, str], str] = {
         "attention rope",
         **dict.fromkeys(
             ("heads", "n_heads", "num_heads", "n_head", "head_size"),
-            "write head_dim=64, the number of columns of one head",
+            "write head_dim=..., the number of columns divided by that of heads",
         ),
     ),
 }

@@ -245,6 +245,8 @@ class Evaluator(ABC):
             operands = {"a": node.left, "b": node.right, "x": node.left, "w": node.right}
             operand = operands.get(mistake.argument or "")
             remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
+            if TupleValue in (type(left), type(right)):
+                remedy = "unpack it: a, b = ..."
             return self.report(mistake, (operand or node).span, remedy, node.right)
 
     def bound_arguments(self, signature: Signature, node: syntax.Call) -> Bound | None:
