@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import product
 from math import ceil, prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType, i1
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -35,6 +35,10 @@ SPLITS = (1, 2, 4, 8)
 EFFICIENCY = 0.73
 """Share of the peak rate. Chosen so that 4096 x 32000 x 4096 take 1.42 ms, and 4096 x 6144 x 1536
 take 106 us, as they did on an H100."""
+
+VECTOR_EFFICIENCY = 0.5
+"""The same of products of float32, for batches of matrices: 192 of 512 x 64 x 512 and 512 x 512 x
+64 took 227 and 168 us on an H100."""
 
 GROUPED_EFFICIENCY = 0.62
 """The same where rows are in groups. Chosen so that 262144 x 1536 x 2048 and 262144 x 2048 x 768
@@ -120,13 +124,29 @@ CONVOLUTION_EFFICIENCY = 0.025
 patches of 16 x 16 or 32 x 32 and 768 channels take 600 us, as they did on an H100 (0.02 to 0.04 of
 that as GEMMs)."""
 
-ATTENTION_EFFICIENCY = 0.45
-"""Share of the peak rate that kernels of attention reach."""
+ATTENTION_EFFICIENCY, ATTENTION_GRADIENT_EFFICIENCY = 0.6, 0.5
+"""Share of the peak rate that PyTorch's kernels of attention reach. On an H100, 2 x 2048 tokens
+with 16 heads of 128 took 109 us, and their gradients 350."""
 
-MASK_OF_KEYS, MASK_OF_SCORES = 1.4, 2.0
-"""How many times longer own kernels of attention take with a mask of truth values. On an H100, the
-kernels of a step of 2 x 2048 tokens with 16 heads of 128 (estimated 540 us, 270 of causal
-attention) took 714 and 402 us with a mask of keys, and 1102 with one of scores, not causal."""
+OWN_ATTENTION_EFFICIENCY = 0.34
+"""The same of own kernels, which took 179 and 318 us for these gradients."""
+
+CAUSAL_SHARE, OWN_CAUSAL_SHARE = 0.75, 0.65
+"""What causal attention takes of the time of all scores, half of which it computes: there, PyTorch
+82 us, 264 for the gradients, and own kernels 323."""
+
+PYTORCH_MASK = 2.0
+"""How many times longer PyTorch's kernels take that read a mask: there 210 us, and 582 for the
+gradients without small kernels of 50."""
+
+MASK_OF_KEYS, MASK_OF_SCORES = 1.0, 1.55
+"""How many times longer own kernels of attention take with a mask of truth values. There, those of
+a step took 714 us with a mask of keys, 402 if they are also causal, and 1102 with one of scores."""
+
+EFFICIENT_BYTES = 8
+"""Bytes for each score that stand for what PyTorch's attention takes longer where it also returns
+the logsumexp of scores with a mask. There, it took 546 us, and 1145 for the gradients of a mask of
+32 heads of 64."""
 
 GRADIENT_PRODUCTS = 2.5
 """Products of the gradients of attention, for each of attention: five for two."""
@@ -237,7 +257,7 @@ class OperatorTimes:
             return self.library_us(op, is_convolution=coda.PATCHES in op.attributes)
         if is_attention(op):
             kernel = self.kernel_us(self.traffic([op]))
-            return max(self.attention_us(op), kernel) + self.moving_us(self.stored_scores(op))
+            return max(self.attention_us(op), kernel) + self.masked_us(op)
         moved_before = self.bytes(before_kernel(op))
         return sum(self.kernel_us(bytes) for bytes in (self.traffic([op]), moved_before) if bytes)
 
@@ -273,9 +293,13 @@ class OperatorTimes:
 
     def attention_us(self, op: Operation) -> float:
         """Return the time of the products of scores, or of their gradients."""
-        products = self._attention_products(op) / (
-            1e6 * ATTENTION_EFFICIENCY * self.device.matrix_tflops
-        )
+        is_own = isinstance(op, gemm.AttentionSumOp)
+        is_gradient = isinstance(op, coda.AttentionGradOp)
+        efficiency = ATTENTION_GRADIENT_EFFICIENCY if is_gradient else ATTENTION_EFFICIENCY
+        efficiency = OWN_ATTENTION_EFFICIENCY if is_own else efficiency
+        products = self._attention_products(op) / (1e6 * efficiency * self.device.matrix_tflops)
+        if isinstance(op, AttentionLike) and op.causal.value.data:
+            products *= 2 * (OWN_CAUSAL_SHARE if is_own else CAUSAL_SHARE)
         if not isinstance(op, gemm.AttentionSumOp) or op.mask is None or op.adds_mask:
             return products
         _, _, of_queries, _ = op.mask_dims
@@ -297,15 +321,25 @@ class OperatorTimes:
         heads = EXTENT if op.heads == DYNAMIC_INDEX else op.heads
         return self._product((*batch, heads, q[-2], k[-2]))
 
-    def stored_scores(self, op: Operation) -> int:
-        """Return the bytes of scores that PyTorch stores and loads, for attention that its fast
-        kernels do not support.
+    def masked_us(self, op: Operation, *, is_compiled: bool = False) -> float:
+        """Return what PyTorch's attention takes longer because of a mask, or stores and loads of
+        scores where its fast kernels lack sinks, a cap or a window.
+
+        A compiler computes gradients by kernels that read masks of truth values, and a program by
+        others, which give the same bits in every run.
         """
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
-            return 0
-        if op.mask is None and op.sinks is None and op.softcap is None and op.window is None:
-            return 0
-        return SCORE_BYTES * self.scores(op)
+            return 0.0
+        if op.sinks is not None or op.softcap is not None or op.window is not None:
+            return self.moving_us(SCORE_BYTES * self.scores(op))
+        if op.mask is None:
+            return 0.0
+        is_gradient = isinstance(op, coda.AttentionGradOp)
+        is_fast = element_type_of(op.mask) == i1 if is_compiled else False
+        if is_fast or not (is_gradient or op.lse is not None):
+            return (PYTORCH_MASK - 1) * self.attention_us(op)
+        us = self.moving_us(EFFICIENT_BYTES * self.scores(op))
+        return GRADIENT_PRODUCTS * us if is_gradient else us
 
     def call_us(self, op: Operation) -> float:
         """Return the time of an operator that is no GEMM, as a kernel of a program or its call of
@@ -320,9 +354,10 @@ class OperatorTimes:
         """Return the time of a product of batches of matrices, by its bytes or its operations."""
         (*_, depth), device = self.extents_of(op.operands[0]), self.device
         is_f32 = isinstance(element_type_of(op.operands[0]), Float32Type)
-        tflops = device.vector_tflops if is_f32 else device.matrix_tflops
+        vector, matrix = VECTOR_EFFICIENCY * device.vector_tflops, EFFICIENCY * device.matrix_tflops
         operations = 2 * depth * prod(self.extents_of(op.results[0]))
-        return max(self.kernel_us(self.traffic([op])), operations / (1e6 * EFFICIENCY * tflops))
+        products = operations / (1e6 * (vector if is_f32 else matrix))
+        return max(self.kernel_us(self.traffic([op])), products)
 
     def fixed_order_us(self, op: Operation) -> float:
         """Return the microseconds that a call of PyTorch takes longer in a program, where it gives
@@ -335,7 +370,7 @@ class OperatorTimes:
             keys = self.shapes.dims(op.k)[-2:-1]
             heads = self.scores(op) // (self._product(keys) * self.extents_of(op.q)[-2])
             idle = max(1.0, self.device.processors / heads)
-            alone = self.attention_us(op) + self.moving_us(self.stored_scores(op))
+            alone = self.attention_us(op) + self.masked_us(op)
             return (idle - 1) * alone + self.moving_us(MASK_PASSES * self.bytes([op.d_mask]))
         if isinstance(op, AnyCall) and determinism_of(op) != Determinism.GIVEN:
             indices = [x for x in op.operands if isinstance(element_type_of(x), IntegerType)]

@@ -15,10 +15,10 @@ from coda_ir.cost_model.comparison import (
 from coda_ir.cost_model.copies import COPY_EFFICIENCY
 from coda_ir.cost_model.operator_times import (
     CALL_PASSES,
-    EFFICIENCY,
     GRADIENT_PRODUCTS,
     KERNEL_US,
     SORTED_US,
+    VECTOR_EFFICIENCY,
     LibraryGemm,
     OperatorTimes,
     kernel_us,
@@ -318,6 +318,36 @@ def test_a_compiler_stores_scores_that_were_spelled_in_float32():
     assert wide.fused == plain.fused
 
 
+@pytest.mark.parametrize(
+    ("options", "measured_us"), [("", 109), ("causal=true,", 82), ("mask=m,", 210)]
+)
+def test_attention_takes_about_what_it_took(options: str, measured_us: float):
+    """cuDNN on one H100, in blocks of 16 heads."""
+    module = coda_ir.parse(f"""
+fn f(x: bf16[2, 2048, 2048], m: bool[2048, 2048]) -> bf16[2, 2048, 2048] {{
+    return attention(x, x, x, {options} head_dim=128)
+}}
+""")
+    (func,) = functions_of(module).values()
+    (op,) = (op for op in func.body.block.ops if isinstance(op, coda.AttentionOp))
+    times = OperatorTimes.of(func, SM_90)
+    assert times.attention_us(op) + times.masked_us(op) == pytest.approx(measured_us, rel=0.12)
+
+
+SUMMED = """
+func.func @f(%x: tensor<4096x8192xbf16>) -> tensor<8192xbf16> {
+  %s = coda.sum_to %x : (tensor<4096x8192xbf16>) -> tensor<8192xbf16>
+  func.return %s : tensor<8192xbf16>
+}
+"""
+
+
+def test_a_compiler_sums_rows_in_two_kernels():
+    """Launches of both take the host 18 us, in a graph of 60."""
+    (func,) = functions_of(coda_ir.parse(SUMMED)).values()
+    assert compare(func, func, {}, SM_90).apart == 60 + 2 * 18
+
+
 def test_batches_of_products_take_as_long_as_their_operations():
     """Without tensor cores for float32; the bytes are those of a kernel of float32 in both."""
     text = """
@@ -329,7 +359,7 @@ fn f(x: TYPE[32, 2048, DEPTH], h: bf16[8, 64], weight w: bf16[64, 64]) {
         comparison_of(text.replace("TYPE", "f32").replace("DEPTH", str(depth)))
         for depth in (512, 1024)
     )
-    added_us = 2 * 32 * 2048**2 * 512 / (1e6 * EFFICIENCY * SM_90.vector_tflops)
+    added_us = 2 * 32 * 2048**2 * 512 / (1e6 * VECTOR_EFFICIENCY * SM_90.vector_tflops)
     assert many.apart - few.apart == pytest.approx(added_us)
     assert many.fused - few.fused == pytest.approx(added_us)
 
