@@ -8,6 +8,7 @@ import pytest
 import torch
 from support import gemm_programs as programs
 from support.compiled_kernels import compiled, scheduled
+from support.device import DEVICE
 from support.kernel_harness import (
     check_against_reference,
     function_of,
@@ -164,7 +165,7 @@ def test_experts_of_two_tokens() -> None:
     """Rows that are sorted by group at the GEMM level name their groups in kernels."""
     text = Path(__file__).parents[2] / "filecheck/passes/number_groups.mlir"
     func = text.read_text().split("// CHECK")[0].split("\n\n", 2)[2].replace("xf32", "xbf16")
-    function: Any = compile(func, device="cpu", schedule="target=sm_90")
+    function: Any = compile(func, device=DEVICE, schedule="target=sm_90")
     assert "group_order" not in function.source and "numbers=" in function.source
     shapes = [(2, 8), (2, 4), (4, 12, 8), (4, 16, 6), (2, 16), (4,)]
     given = [torch.randn(shape).to(torch.bfloat16) for shape in shapes]
@@ -174,4 +175,6 @@ def test_experts_of_two_tokens() -> None:
     gate, up = (w[ids] @ x.repeat_interleave(2, 0)[:, :, None]).chunk(2, 1)
     rows = (gate * up).flatten(1) * s[:, None]
     sums = (v[ids] @ rows[:, :, None]).reshape(2, 2, 16).sum(1)
-    torch.testing.assert_close(function(*given).double(), sums + residual, rtol=0.02, atol=0.1)
+    got = function(*(value.to(DEVICE) for value in given)).cpu().double()
+    # Elements may cancel out, but not what their rows are rounded to.
+    assert (got - sums - residual).norm() < 0.01 * (sums + residual).norm()
