@@ -23,6 +23,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.attention import (
     copied_us,
     masked_attention_us,
+    slower_gradients_us,
 )
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.graph_inputs import (
@@ -270,6 +271,8 @@ class GraphCompiler:
             # What both leave to PyTorch takes as long in both.
             apart += max(0.0, masked_attention_us(graph, is_trained=is_trained) - masked)
             apart += copied_us(graph)
+            if is_trained:
+                fused += min(masked, slower_gradients_us(graph))
             if fused > DOUBT * apart:
                 raise LeftToInductor(
                     f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "
