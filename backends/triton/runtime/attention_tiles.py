@@ -164,7 +164,7 @@ def weights_of(scores, lse, bias, ADDED: tl.constexpr, UNIT: tl.constexpr):
     if ADDED:
         return tl.exp2((scores * (UNIT / LOG2_E) + bias - lse) * LOG2_E)
     elif bias is not None:
-        return tl.exp2(scores * UNIT + bias - lse * LOG2_E)
+        return tl.where(bias == 0.0, tl.exp2(scores * UNIT - lse * LOG2_E), 0.0)
     else:
         return tl.exp2(scores * UNIT - lse * LOG2_E)
 
@@ -404,8 +404,6 @@ def dkv_of_tile(
     ROWS_HIDDEN: tl.constexpr = (
         mask is not None and not ADDED and MASK_DIMS[2] == 0 and (MASK_DIMS[1] == 0 or SHARED == 1)
     )
-    # Products are added to the bias, which then is not pipelined: that would take more registers.
-    FROM_BIAS: tl.constexpr = not (mask is None or ADDED or ROWS_HIDDEN) and SOFTCAP == 0
     k = head_rows(k_rows, batch, start, keys, head, PITCHES[2], BLOCK_M, HEAD)
     v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, VALUE)
     key = (start + tl.arange(0, BLOCK_M))[:, None]
@@ -446,11 +444,7 @@ def dkv_of_tile(
                     ADDED,
                     False,
                 )
-            first_sum = zeros
-            if FROM_BIAS:
-                first_sum = tl.broadcast_to(bias, zeros.shape)
-                bias = None
-            scores = scores_of(dot_parts(k, q, first_sum, HEAD), SCALE, SOFTCAP, FAST)
+            scores = scores_of(dot_parts(k, q, zeros, HEAD), SCALE, SOFTCAP, FAST)
             weights = weights_of(scores, lse[None, :], bias, ADDED, UNIT)
             if part != 1:
                 query = (at + column + keys - queries)[None, :]
