@@ -335,7 +335,7 @@ class OperatorTimes:
         if op.mask is None:
             return 0.0
         is_gradient = isinstance(op, coda.AttentionGradOp)
-        is_fast = element_type_of(op.mask) == i1 if is_compiled else False
+        is_fast = is_compiled and element_type_of(op.mask) == i1
         if is_fast or not (is_gradient or op.lse is not None):
             return (PYTORCH_MASK - 1) * self.attention_us(op)
         us = self.moving_us(EFFICIENT_BYTES * self.scores(op))
