@@ -264,6 +264,15 @@ func.func @f(%x: tensor<?x37xf32>, %g: tensor<37xf32>, %b: tensor<37xf32>, %t: t
 }
 """
 
+ONLY_ROW = """
+func.func @f(%x: tensor<1x37xf32>) -> (tensor<1x5xf32>, tensor<1x5xf32>) {
+  %top, %ids = coda.topk %x {k = 5 : i64, dim = 1 : i64}
+    : (tensor<1x37xf32>) -> (tensor<1x5xf32>, tensor<1x5xi64>)
+  %at = coda.cast %ids : (tensor<1x5xi64>) -> tensor<1x5xf32>
+  func.return %top, %at : tensor<1x5xf32>, tensor<1x5xf32>
+}
+"""
+
 GROUPS = f"""
 func.func @f(%x: tensor<?x24xf32>, %w: tensor<84x24xf32>)
     -> (tensor<?x84xf32>, tensor<?x7xf32>) {{
@@ -496,6 +505,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "layer norm": KernelCase(NORM_OF_MAXIMA, FUSED, rows),
         "packed weights": KernelCase(PACKED, "", {}),
         "rows": KernelCase(ROWS, TILES, {"?": 67}),
+        "an only row": KernelCase(ONLY_ROW, TILES, {}),
         "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}, are_strided=True),
         "chain": KernelCase(CHAIN, FUSED, rows, are_strided=True),
         "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "S": 2, "T": 7}),
