@@ -84,7 +84,7 @@ def _small(config: Any) -> Mapping[str, int]:
 Count = Callable[[Setting], int]
 """The number of samples."""
 Tensor = Callable[[Setting, int], Any]
-"""What makes an input of a number of samples."""
+"""A function that makes an input from a setting and a number of samples."""
 
 
 def each(times: int = 1) -> Count:

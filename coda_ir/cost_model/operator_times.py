@@ -132,8 +132,8 @@ OWN_ATTENTION_EFFICIENCY = 0.34
 """The same of own kernels, which took 179 and 318 us for these gradients."""
 
 CAUSAL_SHARE, OWN_CAUSAL_SHARE = 0.75, 0.65
-"""What causal attention takes of the time of all scores, half of which it computes: there, PyTorch
-82 us, 264 for the gradients, and own kernels 323."""
+"""Share of the time for all scores that causal attention takes, which computes half of them: there,
+PyTorch 82 us, 264 for the gradients, and own kernels 323."""
 
 PYTORCH_MASK = 2.0
 """How many times longer PyTorch's kernels take that read a mask: there 210 us, and 582 for the
@@ -144,9 +144,8 @@ MASK_OF_KEYS, MASK_OF_SCORES = 1.0, 1.55
 a step took 714 us with a mask of keys, 402 if they are also causal, and 1102 with one of scores."""
 
 EFFICIENT_BYTES = 8
-"""Bytes for each score that stand for what PyTorch's attention takes longer where it also returns
-the logsumexp of scores with a mask. There, it took 546 us, and 1145 for the gradients of a mask of
-32 heads of 64."""
+"""Bytes for each score by which PyTorch's attention is slower if it has a mask and also returns the
+logsumexp. There, it took 546 us, and 1145 for the gradients of a mask of 32 heads of 64."""
 
 GRADIENT_PRODUCTS = 2.5
 """Products of the gradients of attention, for each of attention: five for two."""

@@ -11,7 +11,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 
 
 class Gemm(Protocol):
-    """What the properties of inputs are computed from."""
+    """The fields from which the properties of inputs are computed."""
 
     @property
     def inputs(self) -> Sequence[SSAValue]: ...

@@ -80,7 +80,7 @@ def _imported_models() -> Iterator[ModuleType]:
 
 
 def _is_file_of_models(value: object) -> TypeGuard[ModuleType]:
-    if not issubclass(type(value), ModuleType):  # what stands for another object may load it
+    if not issubclass(type(value), ModuleType):  # isinstance may load a lazy module
         return False
     name: str = getattr(value, "__name__", "")
     return name.startswith(MODELS_OF_TRANSFORMERS) and ".modeling_" in name

@@ -132,9 +132,11 @@ def mask_bias(
     ADDED: tl.constexpr,
     WHOLE: tl.constexpr,
 ):
-    """What the mask adds to the scores of queries of a head and of keys, of the numbers `query` and
-    `key` after the first ones: -inf where it is false. Past the last query, it is that of the last
-    one, and past the last key what follows no score is: all of the keys exist where they are WHOLE.
+    """Return the numbers to add to scores: -inf where a boolean mask is false. The scores are those
+    of queries `query` after `first_query` of a head, and of keys `key` after `first_key`.
+
+    Queries past the last one get the numbers of the last one. Keys past the last one get numbers
+    that the caller must not use; the caller states WHOLE if there are none.
 
     DIMS has 1 for each dimension of the mask (batches, heads, queries, keys), and 0 where the mask
     has one element for the whole dimension.
