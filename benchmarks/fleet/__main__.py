@@ -4,8 +4,9 @@
     python -m fleet --parts training --json fleet.json
     python -m fleet --parts training --autocast --json fleet.json
 
-Run in benchmarks/. Each part of each model has a process of its own: `--jobs` of them compile at a
-time, and one at a time is timed. Records that are in the JSON file already are not measured again,
+Run in benchmarks/. Each part of each model has a process of its own: `--jobs` of them, or as many
+as fit into memory, compile at a time; then one after the other is timed, while nothing compiles.
+Records that are in the JSON file already are not measured again,
 so that a run that ended early is continued by the same command. `--budget` is in seconds; a part
 that does not fit is left for the next run.
 """
@@ -59,7 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ratio = f"{record.ratio:.3f}" if record.ratio else "-"
             notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
             progress.advance("models")
-            progress.print(f"{record.model}, {record.part}: {ratio} of torch.compile {notes}")
+            equal = "by equal programs " if record.equal_programs else ""
+            progress.print(
+                f"{record.model}, {record.part}: {ratio} of torch.compile {equal}{notes}"
+            )
     _print(console, records)
 
 
@@ -94,7 +98,10 @@ def _write(path: Path, records: Sequence[Record]) -> None:
 
 
 def _print(console: Console, records: Sequence[Record]) -> None:
-    """Print the records by ratio, the slowest first, and the geometric means."""
+    """Print the records by ratio, the slowest first, and the geometric means.
+
+    A `=` behind a ratio says that both run equal programs.
+    """
     if not records:
         console.print("no part has a record")
         return
@@ -123,6 +130,7 @@ def _row(record: Record, names: Sequence[str]) -> list[str]:
     )
     peaks = " / ".join(f"{record.peak_gib.get(name) or 0:.2f}" for name in (COMPILED, CODA))
     ratio = f"{record.ratio:.3f}" if record.ratio else "-"
+    ratio += " =" if record.equal_programs else ""
     return [record.model, record.part, *times, ratio, error, first, peaks]
 
 

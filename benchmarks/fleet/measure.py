@@ -1,8 +1,10 @@
 """One model of the fleet: times, errors, memory and first calls of each variant."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+import logging
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,6 +33,11 @@ PARTS = ("forward", "training")
 LACKED_MEMORY = torch.OutOfMemoryError.__name__
 """The exception that notes name where a variant ran out of GPU memory."""
 
+VERDICT = re.compile("runs through Inductor|GEMMs with epilogues: (?!0, by the library: 0)")
+"""What coda logs of a graph that it leaves to Inductor, and of one that it compiles."""
+
+VERDICT_LOGGERS = ("coda_ir.remarks", "coda_ir.frontends.torch.dynamo")
+
 Tensors = Mapping[str, torch.Tensor]
 
 
@@ -47,6 +54,8 @@ class Record:
     first_call_s: dict[str, float] = field(default_factory=dict[str, float])
     peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
     notes: dict[str, str] = field(default_factory=dict[str, str])
+    equal_programs: bool = False
+    """True if coda left all graphs to Inductor, so that it differs from torch.compile by noise."""
 
     @property
     def lacked_memory(self) -> bool:
@@ -108,7 +117,12 @@ def measure(
             torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
 
     for name in variants:
-        call_first(name)
+        with verdicts() as found:
+            call_first(name)
+        if name == CODA:
+            record.equal_programs = found == {"runs through Inductor"}
+    model.zero_grad(set_to_none=True)  # others need the memory until the exclusive part
+    harness.release_memory()
     with exclusive() if exclusive is not None else nullcontext():
         for name in [name for name, note in record.notes.items() if LACKED_MEMORY in note]:
             del record.notes[name]  # others ran then that now wait
@@ -122,6 +136,24 @@ def measure(
         harness.release_memory()  # of the copy in float64
         harness.synchronize()
     return record
+
+
+@contextmanager
+def verdicts() -> Generator[set[str]]:
+    """Yield the set of what `VERDICT` finds in the messages that coda logs within the context."""
+    found: set[str] = set()
+
+    def find(record: logging.LogRecord) -> bool:
+        found.update(VERDICT.findall(record.getMessage()))
+        return True
+
+    loggers = [logging.getLogger(name) for name in VERDICT_LOGGERS]
+    for logger in loggers:
+        logger.addFilter(find)
+        logger.setLevel(logging.INFO)
+    yield found
+    for logger in loggers:
+        logger.removeFilter(find)
 
 
 def note_of(error: Exception) -> str:

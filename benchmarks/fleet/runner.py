@@ -1,11 +1,17 @@
-"""Runs parts of models in separate processes: several compile while one is timed."""
+"""Runs parts of models in separate processes, in waves: all of a wave compile side by side, then
+one after the other is timed, while nothing compiles.
+
+A wave has as many processes as `--jobs`, or fewer where those that wait would fill the memory of
+the GPU. The smallest are timed first, so that the largest have most memory.
+"""
 
 import argparse
+import math
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -24,10 +30,17 @@ COMPILED, TIMED = 1, 2
 OVERRUN_SECONDS = 30
 """How much later than the budget the last parts may end that began within it."""
 
-TIMING_SECONDS = 60
-"""How much longer a process may take that has compiled in time, and waits for its turn or is timed.
-"""
+TIMING_SECONDS = 8
+"""How much longer processes that have compiled in time may take to be timed, for each of a wave."""
 
+MEMORY_SHARE = 0.9
+"""Share of the GPU's memory that the processes of a wave may need."""
+
+ACTIVATIONS_GIB = 2.0
+"""GiB of a process beside its weights: PyTorch's libraries, inputs, activations and results."""
+
+WEIGHT_COPIES = {"forward": 2.0, "training": 3.0}
+"""Memory for weights while a part compiles, as a multiple of their size."""
 
 Task = tuple[Member, str]
 """A model, and the part that is measured."""
@@ -58,10 +71,11 @@ class _Wave:
     def records(self, until: float) -> Iterator[Record]:
         """Yield the records as they arrive."""
         running = dict(self.jobs)
+        timed = until + TIMING_SECONDS * len(running)
         while running:
             for number, job in list(running.items()):
                 has_compiled = self.stages[number] != 0
-                record = job.poll(until + TIMING_SECONDS if has_compiled else until)
+                record = job.poll(timed if has_compiled else until)
                 if record is not None:
                     del running[number]
                     self.stages[number] = TIMED
@@ -97,17 +111,23 @@ def run(
     which there is no record.
     """
     end = time.monotonic() + options.budget
-    waves = [tasks[start : start + options.jobs] for start in range(0, len(tasks), options.jobs)]
+    is_limited = options.device == "cuda"
+    memory = MEMORY_SHARE * total_gib() if is_limited else math.inf
+    needed = {task: needed_gib(task, options) if is_limited else 0.0 for task in tasks}
+    jobs, waiting = options.jobs, list(tasks)
     left: list[Task] = []
-    while waves:
-        chosen = waves.pop(0)
+    crowded: list[Task] = []
+    while waiting or crowded:
+        if not waiting:
+            jobs, waiting, crowded = max(1, jobs // 2), crowded, []
+        chosen = _next_wave(waiting, jobs, needed, memory)
+        waiting = [task for task in waiting if task not in chosen]
         now = time.monotonic()
         limit = min(now + options.timeout, end + OVERRUN_SECONDS)
         if now > end:
             left += chosen
             continue
         parts = {(member.name, part): (member, part) for member, part in chosen}
-        crowded: list[Task] = []
         for record in _Wave(chosen, options).records(limit):
             task = parts[record.model, record.part]
             if record.lacked_memory and len(chosen) > 1:
@@ -117,11 +137,41 @@ def run(
                 left.append(task)
             else:
                 yield record
-        fewer = max(1, len(chosen) // 2)
-        waves += [crowded[start : start + fewer] for start in range(0, len(crowded), fewer)]
     if left:
         names = ", ".join(map(_name, left))
         report(f"left for the next run by a budget of {options.budget:.0f} s: {names}")
+
+
+def _next_wave(
+    tasks: Sequence[Task], jobs: int, needed: Mapping[Task, float], memory: float
+) -> list[Task]:
+    """Return the first task and those that fit into memory beside it, at most `jobs` together; the
+    largest last.
+    """
+    chosen: list[Task] = []
+    for task in tasks:
+        gib = sum(needed[each] for each in (*chosen, task))
+        if not chosen or (gib <= memory and len(chosen) < jobs):
+            chosen.append(task)
+    return sorted(chosen, key=needed.__getitem__)
+
+
+def total_gib() -> float:
+    """Return the GiB of memory of the GPU."""
+    return torch.cuda.mem_get_info()[1] / 2**30
+
+
+def needed_gib(task: Task, options: argparse.Namespace) -> float:
+    """Estimate the GiB that a process needs while it compiles: its weights, packed copies and
+    gradients of them, and activations.
+    """
+    member, part = task
+    try:
+        model = member.build(replace(_setting(options), device="meta"))
+    except Exception:
+        return ACTIVATIONS_GIB  # the process says what is wrong
+    weights = sum(weight.nbytes for weight in model.parameters()) / 2**30
+    return ACTIVATIONS_GIB + WEIGHT_COPIES[part] * weights
 
 
 def _name(task: Task) -> str:

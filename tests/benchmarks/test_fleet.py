@@ -33,7 +33,9 @@ def test_a_tiny_model_is_measured_and_a_second_run_continues(
 
 
 def test_a_part_without_time_or_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that lacked memory runs again beside half as many; none is left out in silence."""
+    """Processes wait beside as many as fit into memory. One that lacked memory all the same runs
+    again beside half as many; none is left out in silence.
+    """
     waves: list[list[str]] = []
 
     class Wave:
@@ -47,14 +49,21 @@ def test_a_part_without_time_or_memory_is_named(monkeypatch: pytest.MonkeyPatch)
                 slow = {"process": TOOK_TOO_LONG} if name == "qwen3" else notes
                 yield Record(name, "decoder", "forward", notes=slow)
 
+    def needed_gib(task: Task, options: Namespace) -> float:
+        return gib[task[0].name]
+
+    gib = {"llama": 10, "mistral": 9, "qwen2": 8, "qwen3": 7, "gemma": 40}
     monkeypatch.setattr(runner, "_Wave", Wave)
-    tasks = [(member, "forward") for member in FLEET[:4]]
-    options = Namespace(budget=100, timeout=300, jobs=4)
+    monkeypatch.setattr(runner, "total_gib", lambda: 50)
+    monkeypatch.setattr(runner, "needed_gib", needed_gib)
+    tasks = [(member, "forward") for member in FLEET[:5]]
+    options = Namespace(budget=100, timeout=300, jobs=5, device="cuda")
     lines: list[str] = []
     records = list(run(tasks, options, lines.append))
-    assert waves == [["llama", "mistral", "qwen2", "qwen3"], ["llama", "mistral"], ["qwen2"]]
-    assert [record.model for record in records] == ["llama", "mistral", "qwen2"]
-    assert lines[0] == "llama, forward: again later, beside fewer: OutOfMemoryError: 3 GiB"
+    first = ["qwen3", "qwen2", "mistral", "llama"]
+    assert waves == [first, ["gemma"], ["qwen2", "mistral"], ["llama"]]
+    assert [record.model for record in records] == ["gemma", "qwen2", "mistral", "llama"]
+    assert lines[0] == "qwen2, forward: again later, beside fewer: OutOfMemoryError: 3 GiB"
     assert lines[-1] == "left for the next run by a budget of 100 s: qwen3, forward"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from fleet.measure import verdicts
 from torch.fx import GraphModule
 
 from coda_ir.backends import triton
@@ -68,9 +69,10 @@ def test_a_graph_that_is_faster_there_runs_there(
     inductor: Inductor, caplog: pytest.LogCaptureFixture
 ) -> None:
     model, x = mlp(), torch.randn(4, 16)
-    with caplog.at_level(logging.INFO), torch.no_grad():
+    with caplog.at_level(logging.INFO), torch.no_grad(), verdicts() as found:
         assert torch.equal(compiled(model)(x), model(x))
     assert inductor.graphs == 1
+    assert found == {"runs through Inductor"}
     (message,) = [r.getMessage() for r in caplog.records if "runs through Inductor" in r.message]
     assert "2.00 ms are estimated as GEMMs with epilogues, 1.00 by Inductor" in message
     assert '"compare": False' in message
@@ -131,9 +133,10 @@ def test_a_graph_that_is_slower_there_stays(
     inductor: Inductor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimate(monkeypatch, 1000.0, 1100.0)
-    with torch.no_grad():
+    with torch.no_grad(), verdicts() as found:
         compiled(mlp())(torch.randn(4, 16))
     assert not inductor.graphs
+    assert found == {"GEMMs with epilogues: "}
 
 
 def masked_graph(*, is_masked: bool) -> GraphModule:
