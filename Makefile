@@ -21,6 +21,8 @@ SECONDS ?= 600
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# What the tests do not need: ruff, pyright, Sphinx, atheris.
+DEV_STAMP := $(VENV)/.installed-dev
 
 .PHONY: help run test nightly random zoo faults fuzz goldens filecheck lint format types check site screenshots wheel clean
 .DEFAULT_GOAL := help
@@ -34,6 +36,10 @@ ZOO := PYTHONPATH=benchmarks:tests nice $(BIN)/python -m zoo --jobs $(JOBS)
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --no-compile $(TORCH)
+	$(BIN)/python -m pip install --no-compile -c $(CONSTRAINTS) -e ".[test]"
+	touch $@
+
+$(DEV_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --no-compile -c $(CONSTRAINTS) -e ".[dev]"
 	touch $@
 
@@ -43,15 +49,14 @@ run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, e
 test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
-nightly: $(STAMP) ## Run all tests, all combinations of their parameters, all faults and random programs
+nightly: $(DEV_STAMP) ## Run all tests, all combinations of their parameters, all faults and random programs
 	$(BIN)/python -m pytest -n auto --dist worksteal --nightly $(PYTEST_ARGS)
 	$(MAKE) faults random
 
 faults: $(STAMP) ## Plant all faults in passes and kernels (FAULTS=name to select): how many are seen?
 	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS) $(FAULTS)
 
-fuzz: $(STAMP) ## Fuzz everything that reads text (TARGETS=pipeline, SECONDS=600, SEED=0 for another one each time)
-	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"
+fuzz: $(DEV_STAMP) ## Fuzz everything that reads text (TARGETS=pipeline, SECONDS=600, SEED=0 for another one each time)
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(addprefix --target ,$(TARGETS))
 
 goldens: $(STAMP) ## Rewrite the goldens that fail from what the tools print now
@@ -68,19 +73,19 @@ zoo: $(STAMP) ## Run tiny models of many architectures as emitted Triton, and gr
 random: $(STAMP) ## Check random programs (PROGRAMS=20000 SEED=0 JOBS=2): the nightly run
 	PYTHONPATH=tests $(BIN)/python -m generator run --programs $(PROGRAMS) --seed $(SEED) --jobs $(JOBS)
 
-lint: $(STAMP) ## Check style with ruff (FILES=path to select)
+lint: $(DEV_STAMP) ## Check style with ruff (FILES=path to select)
 	$(BIN)/ruff check $(FILES)
 	$(BIN)/ruff format --check $(FILES)
 
-format: $(STAMP) ## Format the sources
+format: $(DEV_STAMP) ## Format the sources
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	find examples -name '*.coda' -exec $(BIN)/coda-fmt -i {} +
 
-types: $(STAMP) ## Check types with pyright (FILES=path to select)
+types: $(DEV_STAMP) ## Check types with pyright (FILES=path to select)
 	$(BIN)/pyright $(FILES)
 
-site: $(STAMP) ## Build the documentation into build/site
+site: $(DEV_STAMP) ## Build the documentation into build/site
 	$(BIN)/sphinx-build -c docs/site --fail-on-warning --keep-going -q . $(SITE)
 
 screenshots: $(STAMP) ## Take the pictures of the explorer in docs/images, with Chromium

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir
 from functools import partial
 from importlib.util import find_spec
@@ -64,6 +64,15 @@ LONG = (
 )
 """How commands begin that run with `--nightly` only: the tests of fuzz targets, of random programs
 and of the same benchmarks, and the forward part of the layer, run most of what they call."""
+
+NEEDED: Mapping[str, Sequence[str]] = {
+    "make check": ("ruff", "pyright"),
+    "make fuzz": ("atheris",),
+    ".venv/bin/pre-commit install": ("pre_commit",),
+}
+"""Modules that commands need of the extra `dev`, which `make nightly` installs and `make test` does
+not.
+"""
 
 NARROWED: Mapping[str, str] = {
     "PYTEST_ARGS": "-n 0 tests/core/test_progress.py",
@@ -183,8 +192,6 @@ def lines_of(command: list[str], variables: Mapping[str, str] = MappingProxyType
 
 
 def run_make(arguments: list[str]) -> None:
-    if "fuzz" in arguments and find_spec("atheris") is None:
-        pytest.skip("needs atheris")
     variables = {**NARROWED, **environment_for_make(Path.cwd())}
     lines = lines_of(["make", *arguments], variables)
     python = re.compile(rf"(?:\w+=\S+ )*{re.escape(variables['VENV'])}/bin/python (?:-W ignore )?")
@@ -244,6 +251,9 @@ def write_files(folder: Path) -> None:
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if "--emit=svg" in command and shutil.which("dot") is None:
         pytest.skip("needs graphviz")
+    missing = [name for name in NEEDED.get(command, ()) if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
     write_files(tmp_path)
     monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv(

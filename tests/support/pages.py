@@ -43,8 +43,9 @@ def environment_for_make(folder: Path) -> dict[str, str]:
     venv.mkdir()
     for part in Path(sys.prefix).iterdir():
         (venv / part.name).symlink_to(part)
-    (venv / ".installed").unlink(missing_ok=True)
-    (venv / ".installed").touch()
+    for stamp in (".installed", ".installed-dev"):
+        (venv / stamp).unlink(missing_ok=True)
+        (venv / stamp).touch()
     return {"VENV": str(venv), "PIP_DRY_RUN": "1"}
 
 
