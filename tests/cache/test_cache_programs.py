@@ -252,6 +252,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 class TestDamage:
+    @pytest.mark.slow
     @pytest.mark.parametrize("damage", DAMAGES)
     def test_a_damaged_entry_is_replaced(
         self, cache: Path, lowered: Callable[[], int], damage: str

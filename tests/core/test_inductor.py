@@ -101,6 +101,7 @@ def test_autocast_does_not_reach_into_it(layer: CompiledFunction):
         assert_right(layer, 2, 3)
 
 
+@pytest.mark.slow
 def test_threads(layer: CompiledFunction):
     with ThreadPoolExecutor(3) as threads:
         for done in [threads.submit(assert_right, layer, 2, t) for t in (3, 4, 5)]:

@@ -246,6 +246,7 @@ def test_operators_made_later_are_added_on_demand():
     assert shapes.dims(linear.result) == ("M", 16)
 
 
+@pytest.mark.slow
 def test_ten_thousand_operators_take_seconds_not_minutes():
     func, (x,) = arguments(("M", 8))
     value = x

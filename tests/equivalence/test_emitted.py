@@ -158,6 +158,7 @@ def test_any_of_equal_elements_may_be_chosen():
     assert (watcher.compared, notes) == (len(DRAWS), [])
 
 
+@pytest.mark.slow
 def test_large_functions_are_run_once_or_not_at_all():
     watcher, notes = check(LINEAR, PASSES, sizes={"M": 2**15})
     assert (watcher.compared, notes) == (1, [])

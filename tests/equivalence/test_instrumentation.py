@@ -56,6 +56,7 @@ def test_passes_that_change_nothing_are_not_run():
     assert check.validator.checked == 2
 
 
+@pytest.mark.slow
 def test_a_correct_pipeline(capsys: pytest.CaptureFixture[str]):
     assert main([*LLAMA, "--check-equivalence"]) == 0
     assert capsys.readouterr().err == ""
@@ -76,6 +77,7 @@ def test_a_constant_keeps_its_digits(number: str, type: str, tmp_path: Path):
     assert main([str(path), "-p", pipeline, "--check-equivalence", "-o", "/dev/null"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wrong_pass")
 def test_the_pass_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     saved = tmp_path / "inputs.npz"

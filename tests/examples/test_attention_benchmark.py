@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import attention_training
+import pytest
 
 SMALL = ["--batch", "1", "--time", "8", "--heads", "4", "--kv-heads", "2"]
 
 
+@pytest.mark.slow
 def test_gradients_are_as_exact_as_eager(tmp_path: Path):
     path = tmp_path / "attention.json"
     attention_training.main([*SMALL, "--head-dim", "16", "--rounds", "1", "--json", str(path)])

@@ -188,6 +188,7 @@ def test_schedules_for_gpus(name: str, target: str):
     assert_as_accurate(program, 127, runs_of(name, 127))
 
 
+@pytest.mark.slow
 @examples
 @pytest.mark.parametrize("rows", [1, 5])
 def test_extents_of_one(name: str, rows: int):
@@ -225,6 +226,7 @@ def test_special_values_go_through_as_in_eager(name: str, value: float):
     assert_special_values_as_eager(program, inputs)
 
 
+@pytest.mark.slow
 @examples
 @pytest.mark.parametrize("magnitude", [1e-30, 1e-4, 3e4, 1e30, 1e37])
 def test_extreme_magnitudes_as_in_eager(name: str, magnitude: float):

@@ -142,6 +142,7 @@ def test_float64_is_right(name: str):
         assert relative_error(got, exact) <= 1e-13
 
 
+@pytest.mark.slow
 @examples
 @types
 def test_error_is_at_most_that_of_eager(name: str, dtype: torch.dtype):

@@ -111,6 +111,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "text"), ATTACKS)
 def test_attack_is_explained_or_round_trips(language: str, text: str):
     bounded(TARGETS[language].check, text, SLACK)

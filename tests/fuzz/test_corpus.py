@@ -11,6 +11,7 @@ from fuzz.targets import TARGETS
 FILES = sorted(path for path in CORPUS.rglob("*.*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_text_is_explained_or_round_trips(path: Path):
     bounded(TARGETS[path.parent.name].check, path.read_bytes().decode("utf-8"))

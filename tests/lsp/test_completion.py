@@ -47,6 +47,7 @@ def completed(
 BODY = "fn f(x: bf16[M, 64], weight wide: bf16[N, 64]) {\n    h = silu(x)\n    "
 
 
+@pytest.mark.slow
 def test_an_expression(editor: Editor, tmp_path: Path):
     items = completed(editor, tmp_path, BODY + "y = |\n    return h\n}\n")
     assert {"x", "wide", "h", "M", "WIDTH", "helper", "biased", *OPERATORS} <= set(items)

@@ -46,6 +46,7 @@ def test_more_errors_than_the_command_line_shows(editor: Editor, tmp_path: Path)
     assert [d.range.start.line for d in found] == list(range(1, 31))
 
 
+@pytest.mark.slow
 def test_errors_go_when_they_are_fixed_and_come_back(editor: Editor, tmp_path: Path):
     uri = editor.open(tmp_path / "a.coda", MLP)
     assert errors(editor.diagnostics(uri)) == []

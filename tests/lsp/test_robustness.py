@@ -39,6 +39,7 @@ STRANGE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", STRANGE, ids=range(len(STRANGE)))
 def test_strange_texts(editor: Editor, tmp_path: Path, text: str):
     uri = editor.open(tmp_path / "a.coda", text)
@@ -51,6 +52,7 @@ def test_strange_texts(editor: Editor, tmp_path: Path, text: str):
     editor.close(uri)
 
 
+@pytest.mark.slow
 def test_every_prefix_is_analyzed():
     """What the server computes while a file is typed, without the editor in between."""
     text = EXAMPLE.read_text()

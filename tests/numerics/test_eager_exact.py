@@ -188,6 +188,7 @@ def test_every_bit_where_operators_round_correctly(dtype: torch.dtype, target: T
         assert torch.equal(got, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", NAMES, ids=NAMES.get)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_has_the_bits_of_eager(name: str, dtype: torch.dtype):

@@ -30,6 +30,7 @@ def test_errors_are_bounded(case: Case):
         assert row.ratio(mode) <= 1.75, mode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", EDGES, ids=name_of)
 def test_overflow_is_that_of_eager_or_less(case: Case):
     """`eager-exact` overflows where eager does; the others only where the result does."""
@@ -45,6 +46,7 @@ def test_an_error_in_ulps():
     assert error_in_ulps(got.clamp(max=60000), exact, torch.float16) == float("inf")
 
 
+@pytest.mark.slow
 def test_the_report(capsys: pytest.CaptureFixture[str]):
     assert main(["--small", "--group", "overflow"]) == 0
     assert capsys.readouterr().out.count("\n") == 2 + len(EDGES)

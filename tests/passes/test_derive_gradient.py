@@ -385,6 +385,7 @@ KINKED = (
 """What central differences do not tell: steps, and what has no gradient by decree."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str):
     case = CASES[name]

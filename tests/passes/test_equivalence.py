@@ -42,6 +42,7 @@ def cases(found: Sequence[Golden | Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("number", "golden"), list(enumerate(found)), ids=names)
 
 
+@pytest.mark.slow
 @cases([golden for golden in ALL_GOLDENS if golden.keeps_meaning])
 def test_golden(golden: Golden, number: int):
     module = golden.module()
@@ -75,17 +76,20 @@ def test_every_run_line_with_passes_is_tested():
                 assert any(each.startswith(pipeline) for each in tested), line
 
 
+@pytest.mark.slow
 @cases(ALL_PROGRAMS)
 def test_program(golden: Golden, number: int):
     pipeline = "coda-to-gemm" if golden.name in NOT_SCHEDULED else TO_KERNELS
     check(golden.module(), pipeline, number)
 
 
+@pytest.mark.slow
 @cases(ALL_PROGRAMS)
 def test_program_that_calls_programs(golden: Golden, number: int):
     check(golden.module(), TO_PROGRAMS, number)
 
 
+@pytest.mark.slow
 @cases([g for g in ALL_PROGRAMS if g.has_column_scale])
 def test_program_with_folded_weights(golden: Golden, number: int):
     check(golden.module(), FOLDED, number)

@@ -52,6 +52,7 @@ def stem(path: Path) -> str:
     return path.stem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.coda")), ids=stem)
 @pytest.mark.parametrize("training", [False, True])
 def test_example(path: Path, training: bool):

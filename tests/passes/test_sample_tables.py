@@ -182,6 +182,7 @@ def test_unknown_choice_is_an_error():
         lowered("dit", "symbolic", "f32", "often")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fp32-epilogue", "eager-exact"])
 def test_gradients_of_parameters_of_samples(mode: str):
     text = """

@@ -101,6 +101,7 @@ def test_32_layers():
     assert {remark.operator for remark in missed} == {"coda.attention"}
 
 
+@pytest.mark.slow
 def test_work_grows_linearly(monkeypatch: pytest.MonkeyPatch):
     """Four times the layers look up the order of operators four times as often, or so."""
     lookups = 0

@@ -14,6 +14,7 @@ def sign_of(term: str, formula: str) -> int:
     return eval(formula, {"__builtins__": {}}, {each: int(each == term) for each in TERMS})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", SUMS)
 def test_products_that_are_added_get_one_scale(formula: str):
     module = parse_mlir(SUMS[formula])

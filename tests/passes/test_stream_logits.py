@@ -177,6 +177,7 @@ class Allocations(TorchDispatchMode):
         return result
 
 
+@pytest.mark.slow
 def test_nothing_as_large_as_the_logits_is_allocated():
     head, rows = HEADS["norm"], 100
     assert D < V / 3, "the weight is smaller than a part of the logits"

@@ -237,6 +237,7 @@ def bytes_of_a_row(func: FuncOp) -> int:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text", "gemms", "beside", "moved"), OTHERS)
 def test_other_blocks(name: str, text: str | None, gemms: int, beside: dict[str, int], moved: int):
     module = small_block(name) if text is None else parse_text(text)

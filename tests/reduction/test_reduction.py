@@ -130,6 +130,7 @@ class TestSearch:
         sizes = [test.operators for test in tests]
         assert sizes == sorted(sizes, reverse=True)
 
+    @pytest.mark.slow
     def test_few_tests_for_many_operators(self):
         chain = "\n".join(
             f"%{i + 1} = coda.{'tanh' if i == 300 else 'relu'} %{i} : ({T}) -> {T}"
@@ -249,6 +250,7 @@ class TestCommand:
             assert test(module) is expected
         assert test.outcome == "exits with 1"
 
+    @pytest.mark.slow
     def test_time_is_bounded(self, tmp_path: Path):
         test = CommandTest("sleep 60 #", tmp_path / "m.mlir", 1, str)
         assert not test(parse(EXAMPLES / "llama_mlp.coda"))

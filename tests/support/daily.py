@@ -4,8 +4,8 @@ Of a test with several independent lists of parameters, every element of every l
 one combination: each-choice coverage, as Ammann and Offutt (Introduction to Software Testing) call
 it. The marker `daily` says instead which combinations run, where others matter.
 
-Of the tests with the marker `slow`, which take most of the time, `make test` runs a third, another
-one each day, so that three days run all.
+Of the tests with the marker `slow`, which take most of the time, each for itself or with all its
+cases, `make test` runs a third, another one each day, so that three days run all.
 """
 
 from collections import Counter, defaultdict
@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from inspect import signature
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -77,9 +78,11 @@ def share_of_the_day() -> int:
 def share_of_slow_tests(items: Sequence[pytest.Item], share: int) -> set[pytest.Item]:
     """Return the tests that are not slow, and one of `SLOW_SHARES` shares of those that are.
 
-    Each share has neighbors of the others: cases of the same tests, tests of the same files.
+    Each share has neighbors of the others: cases of the same tests, tests of the same files. Which
+    cases go together is as good as random: a share has not always the same one of three types.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
+    slow.sort(key=lambda item: (item.nodeid.partition("[")[0], crc32(item.nodeid.encode())))
     return set(items).difference(slow) | set(slow[share::SLOW_SHARES])
 
 

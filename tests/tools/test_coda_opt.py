@@ -376,6 +376,7 @@ def test_start_up_imports_neither_torch_nor_triton(silu: str):
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_xdsl_opt_sees_dialects_and_passes(silu: str):
     tool = Path(sys.executable).parent / "xdsl-opt"
     done = subprocess.run(
@@ -384,6 +385,7 @@ def test_xdsl_opt_sees_dialects_and_passes(silu: str):
     assert "coda.silu" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_reader_that_has_seen_enough(silu: str):
     """`coda-opt ... | true` is no error, and says nothing."""
     tool = Path(sys.executable).parent / "coda-opt"

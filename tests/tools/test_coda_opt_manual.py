@@ -37,6 +37,7 @@ def literal_dots(output: str) -> str:
     return re.sub(r"^( +)\.\.\. (.*) \.\.\.$", r"\1DOTS \2 DOTS", output, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"line{example.line}")
 def test_example(
     example: Example, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -43,6 +43,7 @@ def complete(tool: str, *words: str, directory: Path | None = None) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 @NEEDS_BASH
 @pytest.mark.parametrize(
     "words, expected",
@@ -60,6 +61,7 @@ def test_options_choices_and_passes(words: list[str], expected: set[str]):
     assert complete("coda-opt", *words) == expected
 
 
+@pytest.mark.slow
 @NEEDS_BASH
 @pytest.mark.parametrize("tool", ["coda-opt", "coda-fmt"])
 def test_files(tool: str, tmp_path: Path):

@@ -88,6 +88,7 @@ def added(function: Any, given: Weights, seed: int = 1, **options: Any) -> set[s
     return {name for name, shape in SHAPES.items() if shapes[shape]}
 
 
+@pytest.mark.slow
 def test_no_kernel_adds_gradients_of_matrices(network: TrainableFunction):
     given = weights()
     backward(network, given)
@@ -104,6 +105,7 @@ def test_gradients_of_several_batches(network: TrainableFunction):
     check(scenario, network)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_sums_of_bfloat16_are_as_exact_as_those_of_pytorch(target: str):
     function = network_of(program=PROGRAM.replace("f32", "bf16"), target=target)
@@ -426,6 +428,7 @@ def distributed_steps(rank: int, store: str) -> None:
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_distributed_data_parallel(tmp_path: Path):
     processes: Any = import_module("torch.multiprocessing")
     start_server()

@@ -16,6 +16,7 @@ fn f(x: bf16[M, 64], weight w: bf16[4, {extents}], weight b: bf16[4, 48], ends: 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [[3, 3, 10, 23], [0, 0, 0, 5], [1, 2, 3, 4]])
 @pytest.mark.parametrize("product", ["grouped_linear", "grouped_matmul"])
 def test_gradients(product: str, ends: list[int]) -> None:

@@ -60,6 +60,7 @@ def test_candidates_are_the_models_best_and_variants_of_them(candidates: list[Ca
     assert {configured.stages for configured in fused} == {3, 4}
 
 
+@pytest.mark.slow
 def test_few_rows_are_tuned_over_programs_that_share_a_tile():
     deep = PROGRAM.replace("512", "8192")
     request = Request(problem(deep, B=1, T=16), "f", Space(("tma",)), DEVICES["sm_90"])

@@ -180,6 +180,7 @@ class Scaled(torch.nn.Module):
         return torch.relu(self.down(x))
 
 
+@pytest.mark.slow
 def test_an_exported_model_shows_its_source(tmp_path: Path):
     coda_ir.export(Scaled(), (torch.randn(3, 8),)).explore(tmp_path / "page.html")
     (function,) = contents((tmp_path / "page.html").read_text())["functions"]

@@ -245,6 +245,7 @@ def test_what_is_done_with_parts_of_heads_agrees_with_float64():
         assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32)], ids=["6", "4"])
 def test_programs_share_the_heads_of_queries(of: Heads):
     """Where few heads of keys have many of queries, each program sums over some of those."""
@@ -260,6 +261,7 @@ def test_programs_share_the_heads_of_queries(of: Heads):
         assert torch.equal(one, other)
 
 
+@pytest.mark.slow
 def test_epilogues_of_shared_tiles_agree_with_float64():
     of = Heads(4, 1)
     compiled = trained(rotated_text(of, 48).replace("B, T", "1, 45").replace("[T,", "[45,"))
@@ -287,6 +289,7 @@ def test_one_tensor_for_queries_keys_and_values():
     assert relative_error(found, wanted) < 1e-2
 
 
+@pytest.mark.slow
 def test_batches_do_not_see_each_other():
     of = PROGRAMS["causal"]
     tensors = of.inputs(50, 50)

@@ -31,6 +31,7 @@ def hopper(columns: int = 256, loop: str = "split_rows") -> str:
 @pytest.mark.any_device
 @pytest.mark.parametrize("loop", ["pointer", "tma"])
 class TestPortable:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("x", "w"), [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2)])
     def test_types(self, loop: str, x: str, w: str, tmp_path: Path):
         check_against_reference(scaled_blocks(portable("32x64x64", loop), x=x, w=w), [70], tmp_path)
@@ -52,6 +53,7 @@ class TestPortable:
         text = scaled_blocks(portable(tile, loop), k=k, n=n, depth=depth, columns=columns)
         check_against_reference(text, [37], tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("pairing", ["two weights", "halves"])
     def test_pairs(self, loop: str, pairing: str, tmp_path: Path):
         check_against_reference(gated_blocks(portable("32x64x64", loop), pairing), [37], tmp_path)

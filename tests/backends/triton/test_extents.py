@@ -54,6 +54,7 @@ class Shares(nn.Module):
         return y / positions, y.sum(1) / (positions * x.shape[0]), x * 1000 > positions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_models_compute_with_sizes(dtype: torch.dtype):
     model, x = Shares().to(dtype), torch.randn(2, 1001, 16).to(dtype)

@@ -52,6 +52,7 @@ def example() -> ModuleType:
     return load_module(RESIDUAL_GEMM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "programs"), [(200, 1), (128, 3), (1, 2), (300, 2)])
 def test_example_is_right_in_every_schedule(example: ModuleType, rows: int, programs: int) -> None:
     a, w, x, scale = tensors(rows)
@@ -244,6 +245,7 @@ MISTAKES: dict[str, tuple[type[SimulationError], str, list[tuple[str, str]]]] = 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistake_is_noticed(mistake: str) -> None:
     kind, message, changes = MISTAKES[mistake]

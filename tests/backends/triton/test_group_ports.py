@@ -183,6 +183,7 @@ fn f(x: bf16[B, T, 64], gates: bf16[B, T, 4], weight wg: bf16[128, 64], weight w
 """
 
 
+@pytest.mark.slow
 def test_gradients_of_gates():
     """The gradient of the columns is in the epilogue of its GEMM, that of the gates a sum."""
     module = parse_text(EXPERTS, "a.coda")

@@ -197,6 +197,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_order_and_numbers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The results are those of the reference, and the same bits in plain order if that is another.
@@ -269,6 +270,7 @@ def test_stores_that_wait_for_their_own_slots():
         assert (staged.under_way(moves), staged.under_way(other)) == expected
 
 
+@pytest.mark.slow
 def test_ahead_of_time():
     """What is held of all heads, and the operands that parts share, stay in registers."""
     texts = [

@@ -40,6 +40,7 @@ WARP_SPECIALIZED = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group
 PING_PONG = 'ping_pong, "64x256x64", warps = 8, stages = 3, group_m = 2'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("combiner", "tiles", "schedule", "rows"),
     [

@@ -141,6 +141,7 @@ def test_columns_beside_those_of_each_head(loop: str):
     torch.testing.assert_close(found, torch.cat([q, k], -1), rtol=2**-8, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("loop", LOOPS)
 def test_rows_of_each_sample(loop: str, samples: int):

@@ -67,6 +67,7 @@ def random_program(seed: int, length: int = 14) -> str:
         }}"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_a_plan_changes_no_result(seed: int) -> None:
     module = parse(random_program(seed), syntax="mlir")

@@ -57,6 +57,7 @@ def check(operands: Operands) -> torch.Tensor:
     return actual
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 5, CHUNK, CHUNK + 1, 2 * CHUNK + 3])
 def test_lengths(length: int) -> None:
     check(operands_of(1, length, 8, 4))
@@ -78,6 +79,7 @@ def test_samples_have_states_of_their_own() -> None:
         assert torch.equal(alone[0], together[sample])
 
 
+@pytest.mark.slow
 def test_later_rows_change_no_bits() -> None:
     u, dt, a, b, c = operands_of(1, CHUNK + 40, 8, 4)
     whole = run_operator(OPERATOR, u, dt, a, b, c)
@@ -98,6 +100,7 @@ def with_states(length: int) -> tuple[tuple[torch.Tensor, ...], str]:
     return (u.abs(), dt, a, b.abs(), c.abs(), first), type_of(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, CHUNK, CHUNK + 9])
 def test_states_before_and_behind(length: int) -> None:
     operands, states = with_states(length)
@@ -146,6 +149,7 @@ def test_gradients_of_states(length: int) -> None:
         assert relative_error(found, true) <= 2 * allowed
 
 
+@pytest.mark.slow
 def test_sizes_that_are_not_known() -> None:
     text = """
         func.func @f(%u : tensor<?x?x?xbf16> {coda.dims = ["B", "T", "D"]},

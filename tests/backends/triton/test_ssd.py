@@ -107,6 +107,7 @@ def test_sizes_that_are_no_tiles(
     check(operands_of(2, CHUNK + 6, heads, columns, states, groups, dtype), states)
 
 
+@pytest.mark.slow
 def test_samples_have_separate_states() -> None:
     operands = operands_of(3, CHUNK + 9)
     together = check(operands)

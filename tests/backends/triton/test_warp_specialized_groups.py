@@ -81,6 +81,7 @@ class TestRowsInGroups:
             tmp_path,
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("group_m", [1, 2, 8])
     def test_orders_of_tiles(self, group_m: int, tmp_path: Path) -> None:
         """The next tile of a group may have rows before those of this one."""
@@ -128,6 +129,7 @@ class TestMovedRows:
 
 
 class TestSummedRows:
+    @pytest.mark.slow
     @pytest.mark.parametrize("gather", ["", "x", "weights"])
     @pytest.mark.parametrize("ends", [*LOADS.values(), [0, 0, 0, 0]], ids=[*LOADS, "no rows"])
     def test_loads(self, ends: list[int], gather: str, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def program_of(expression: str) -> tuple[str, list[str]]:
     return f"fn f({parameters}) {{\n    return {expression}\n}}\n", names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_following_the_advice(expression: str):
     advice = ADVICE.fullmatch(remedy_of(program_of(expression)[0]))
@@ -166,6 +167,7 @@ def test_smoothed_labels():
     torch.testing.assert_close(loss(logits, target), expected.float(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a" * 100_000 + "!", "(" * 60 + "x.", "x[" + ":," * 50_000])
 def test_long_lines_take_no_long_time(text: str):
     assert remedy_of(f"fn f(x: f32[M, 64]) {{\n    return {text}\n}}\n")

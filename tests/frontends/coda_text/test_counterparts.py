@@ -292,6 +292,7 @@ def test_rotary_embedding_rotates_pairs(name: str):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_counterparts_in_epilogues(name: str):
     ports = [letter for letter in "yz" if mentions(letter, fill(ELEMENTS[name], {}))]

@@ -363,6 +363,7 @@ def tree_and_comments(text: str) -> tuple[File, list[str]]:
     return parsed.tree, [str(token) for token in parsed.comments]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(programs())
 def test_formatting_keeps_meaning_and_comments_and_is_idempotent(program: str):

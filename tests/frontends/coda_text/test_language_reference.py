@@ -75,6 +75,7 @@ def test_snippet_is_the_same_when_it_is_formatted(snippet: Snippet):
     check_text(snippet.text, parse_text(snippet.text, "example.coda"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=line_id)
 def test_snippet_is_the_same_when_it_is_written(snippet: Snippet):
     module = parse_text(snippet.text, "example.coda")
@@ -87,6 +88,7 @@ def test_snippet_is_the_same_when_it_is_written(snippet: Snippet):
     assert write_text(again) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=line_id)
 def test_snippet_is_computed_and_emitted(snippet: Snippet):
     """Columns of symbols, which only kernels of rows have, are refused with a remedy."""

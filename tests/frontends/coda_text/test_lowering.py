@@ -247,6 +247,7 @@ class TestOverrides:
 
 
 class TestLimits:
+    @pytest.mark.slow
     def test_long_chains_of_operators(self):
         text = f"fn f(x: bf16[M, 8]) {{ return {' + '.join(['x'] * 3000)} }}"
         assert len(operators(parse(text))) == 3000
@@ -260,6 +261,7 @@ class TestLimits:
         first = error.value.diagnostics[0]
         assert first.message.startswith("calls are nested more than 48 deep (in the call at a.coda")
 
+    @pytest.mark.slow
     def test_long_chains_of_signs(self):
         text = f"fn f(x: bf16[M, 8]) {{ return {'-' * 5000}x }}"
         assert len(operators(parse(text))) == 5001

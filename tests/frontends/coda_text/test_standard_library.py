@@ -107,6 +107,7 @@ def assert_close(name: str, compiled: CompiledFunction, least: float, *, wide: b
     assert ours <= 1.25 * eager + least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_are_as_close_to_float64_as_eager(name: str):
     assert_close(name, coda_ir.compile(program(name, BLOCKS[name])), 1e-6)
@@ -126,6 +127,7 @@ def test_blocks_in_float32(name: str, library_in_float32: Path):
     assert_close(name, coda_ir.compile(path), 1e-7, wide=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_what_runs_outside_of_the_gemms(name: str):
     module = parse_text(program(name, widened(BLOCKS[name])), "block.coda")

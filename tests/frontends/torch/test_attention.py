@@ -39,6 +39,7 @@ def calls(model: ExportedModel) -> list[CallOp]:
     return [op for op in model.module.walk() if isinstance(op, CallOp)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("results", [(0,), (1,), (0, 1)])
 def test_results_that_are_used(results: tuple[int, ...]):
     model, x = Chosen(*results), torch.randn(2, 5, 16)

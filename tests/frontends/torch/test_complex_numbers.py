@@ -111,6 +111,7 @@ def test_rotations_are_found():
         assert relative_error(ours, eager) < 2e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 @pytest.mark.parametrize("name", ["buffer", "polar"])
 def test_training(name: str, target: str, caplog: pytest.LogCaptureFixture):

@@ -87,6 +87,7 @@ def test_registration() -> None:
     library.opcheck(torch.ops.coda_ir.gated_delta_rule.default, (operands,))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_traced_without_its_loop() -> None:
     """A graph of transformers' function has as many operators for many chunks as for one."""

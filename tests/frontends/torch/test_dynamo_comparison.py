@@ -108,6 +108,7 @@ def test_so_does_one_that_is_trained(inductor: Inductor) -> None:
         torch.testing.assert_close(ours, parameter.grad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -107,6 +107,7 @@ def test_a_tied_head(told: Callable[[], str]):
     assert told().count("folded into") == 3
 
 
+@pytest.mark.slow
 def test_gradients_fold_nothing_and_say_so(told: Callable[[], str]):
     model, x = Network(), torch.randn(3, 16)
     fast = compiled(model, **FOLDING)

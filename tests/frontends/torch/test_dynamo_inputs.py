@@ -149,6 +149,7 @@ class TwoDevices(nn.Module):
         return self.second(x.to("meta") if self.moves else x)
 
 
+@pytest.mark.slow
 def test_two_devices(caplog: pytest.LogCaptureFixture):
     assert compiled(TwoDevices(moves=True))(torch.randn(3, 8)).device.type == "meta"
     assert "the graph has tensors on 2 devices: cpu, meta" in caplog.text
@@ -228,6 +229,7 @@ def test_a_number_as_a_row():
     check(compiled(model), model, torch.randn(5, 8))
 
 
+@pytest.mark.slow
 def test_numbers_of_the_caller_and_of_modules():
     """The caller's are data, so that a change compiles nothing; those of modules are constants."""
 
@@ -313,6 +315,7 @@ def test_constants_and_sizes_of_no_tensor():
     assert graphs() == 1
 
 
+@pytest.mark.slow
 def test_exported_programs():
     model, x = Block(), torch.randn(2, 5, 16)
     time = torch.export.Dim.DYNAMIC
@@ -445,6 +448,7 @@ def test_a_negative_place_of_filled_rows():
     check(compiled(model), model, torch.randn(3, 8), torch.tensor([-1]))
 
 
+@pytest.mark.slow
 def test_functions_of_python_in_sizes():
     """A value of the program is called `max` where the host computes a maximum."""
     device = default_device()

@@ -27,6 +27,7 @@ class NextToken(nn.Module):
         return F.cross_entropy(logits, ids[..., 1:].reshape(-1))
 
 
+@pytest.mark.slow
 def test_targets_that_are_a_slice_of_any_number_of_tokens():
     model = NextToken()
     fast = compiled(model, target="triton", dynamic=True)

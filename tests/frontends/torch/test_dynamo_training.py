@@ -116,6 +116,7 @@ class ContrastiveLoss(nn.Module):
         return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
 
 
+@pytest.mark.slow
 def test_contrastive_loss(derived: list[TrainableFunction]):
     model = ContrastiveLoss()
     exact = copy.deepcopy(model).double()
@@ -417,6 +418,7 @@ def test_random_numbers_of_checkpointed_parts(derived: list[TrainableFunction]):
     assert len(derived) == 1
 
 
+@pytest.mark.slow
 def test_random_numbers_that_only_pytorch_differentiates(derived: list[TrainableFunction]):
     """Attention that drops scores: the state of the generator goes from forward to backward."""
 
@@ -460,6 +462,7 @@ class SparselyTrained(nn.Module):
         return self.head(h.sum(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads", [(F.embedding,), (F.embedding, F.embedding), (F.embedding_bag,)])
 def test_sparse_gradients_of_embeddings(reads: tuple[Any, ...]):
     model = SparselyTrained(*reads)
@@ -498,6 +501,7 @@ def test_outputs_without_gradients(derived: list[TrainableFunction]):
     assert len(derived) == 1
 
 
+@pytest.mark.slow
 def test_a_gradient_inside_of_what_is_compiled():
     """TorchDynamo ends its graph there, and would trace the backward program."""
     model = Block()

@@ -130,6 +130,7 @@ def steps_of(module: ModuleOp) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_steps_of_a_block(name: str):
     """The router with its softmax, the order of the tokens, two GEMMs, and one sum."""
@@ -140,6 +141,7 @@ def test_steps_of_a_block(name: str):
     assert sorted(steps_of(module)) == sorted([*router, *order, *experts])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_dynamic", [True, False])
 def test_training_copies_no_rows(is_dynamic: bool):
     """GEMMs gather tokens and gradients of tokens; the gradient of a router weight is a sum of one.

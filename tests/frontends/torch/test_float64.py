@@ -85,6 +85,7 @@ class OnlyParts(nn.Module):
         return self.linear(x), [function(wide, weight) for function in PARTS.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gradients")
 @pytest.mark.parametrize("through", ["torch.compile", "export"])
 def test_rotary_tables_in_float64(through: str):
@@ -103,6 +104,7 @@ def test_rotary_tables_in_float64(through: str):
     assert relative_error(y, exact) <= 1.25 * relative_error(eager, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gradients")
 def test_parts_in_float64_are_pytorchs():
     model = OnlyParts()

@@ -49,6 +49,7 @@ def test_load_balancing_loss(is_masked: bool) -> None:
     assert all(relative_error(gradient, wanted) < 1e-5 for gradient, wanted in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_cached_window(has_bias: bool) -> None:
     """A new position of a causal convolution, by a kernel that reads the cached ones."""

@@ -222,6 +222,7 @@ class Normed(nn.Module):
         return self.last(torch.softmax(self.last(self.norm(self.first(x))).cumsum(0), -1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"pack_weights": True}])
 def test_weights_may_change(
     options: dict[str, bool], programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -300,6 +301,7 @@ def test_the_backward_has_the_dropout_of_the_forward(programs: dict[str, Any]):
     assert programs
 
 
+@pytest.mark.slow
 def test_inference_mode_and_autocast(programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     trace_only(monkeypatch)
     model, x = GatedNetwork(), torch.randn(2, 7, WIDTH)

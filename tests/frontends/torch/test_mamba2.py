@@ -117,6 +117,7 @@ def test_traced(shift: int) -> None:
         assert (op.heads, op.groups, op.state_count, op.head_columns) == (heads, groups, 3, 4)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_narrow_operands() -> None:
     """The result is float32, as that of transformers."""

@@ -120,6 +120,7 @@ def results(dtype: torch.dtype) -> Results:
     return results_of(FUNCTIONS, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_as_exact_as_eager(name: str, dtype: torch.dtype):
@@ -149,6 +150,7 @@ def narrow_results() -> Results:
     return results_of(QUANTIZED, torch.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_narrow_types(name: str):
     """Quantization is made of operators, and part of the epilogue of the GEMM where it can be."""

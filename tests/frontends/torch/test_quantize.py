@@ -143,6 +143,7 @@ def test_compiled(recipe: str) -> None:
         assert relative_error(result, reference) <= 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize(
     ("k", "scheme"),

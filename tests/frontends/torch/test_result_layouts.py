@@ -69,6 +69,7 @@ def test_strides(is_trained: bool, dynamic: bool):
                 assert strides(y) == strides(expected), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", [False, True])
 @pytest.mark.parametrize("mask", [False, True])
 def test_attention_of_pytorch_whose_result_is_viewed(padding: bool, mask: bool):

@@ -47,6 +47,7 @@ def shared(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
     return [(i, j) for i in range(len(memory)) for j in range(i) if memory[i] == memory[j]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     "function", [copies, copies_of_results, equal_results, constants, views, views_of_copies]

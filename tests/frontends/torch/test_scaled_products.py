@@ -122,6 +122,7 @@ class Quantized(nn.Module):
         return x + self.layer(hidden, self.down, self.down_scale)
 
 
+@pytest.mark.slow
 def test_quantized_layers():
     """Quantization fuses around the products: no call of PyTorch is left."""
     model = Quantized()

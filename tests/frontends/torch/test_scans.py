@@ -69,6 +69,7 @@ def test_forward(model: Called, caplog: pytest.LogCaptureFixture) -> None:
     assert (LEFT in caplog.text) == isinstance(model, Associative)
 
 
+@pytest.mark.slow
 def test_gradients_are_derived(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     model, loop = Called(), Looped()

@@ -380,6 +380,7 @@ class Residuals(nn.Module):
         return [part(x) for part, x in zip(self.parts, inputs, strict=True)]
 
 
+@pytest.mark.slow
 def test_a_batch_of_one_is_fused_like_others():
     shapes = [(2, T, D), (1, T, D), (T, 1, D), (1, 1, D)]
     inputs = tuple(torch.randn(shape).to(torch.bfloat16) for shape in shapes)

@@ -50,6 +50,7 @@ def test_operator(model: str, initial: bool) -> None:
         assert a.dtype == torch.float32 and relative_error(a, b) <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [SCAN, HEADS])
 def test_registration(model: str) -> None:
     """Types of results without data, gradients, and strides, as PyTorch checks them."""

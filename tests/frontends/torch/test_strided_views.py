@@ -44,6 +44,7 @@ class Written(nn.Module):
         return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERANDS)
 def test_values_and_gradients_are_those_of_eager(name: str):
     model, x = Windows(OPERANDS[name]), torch.randn(2, 6, 16, requires_grad=True)
