@@ -3,7 +3,8 @@ PYTHON ?= python3
 # What to install where torch cannot be imported yet, and how to make the environment. The first import
 # compiles a module: that takes less time than to compile all of them. Images of containers often forbid
 # Python to keep the result, and then each process would compile torch again. pip uses one core: another
-# one compiles torch meanwhile, which all processes of the tests would do at once.
+# one compiles torch meanwhile, which all processes of the tests would do at once. Older pips, such as that
+# of Python 3.11, take twice as long to find all versions.
 export PYTHONDONTWRITEBYTECODE :=
 # For another build: make test TORCH="torch --index-url https://download.pytorch.org/whl/cu128"
 TORCH ?= torch==2.13.0
@@ -36,6 +37,7 @@ ZOO := PYTHONPATH=benchmarks:tests nice $(BIN)/python -m zoo --jobs $(JOBS)
 
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
+	-$(BIN)/python -m pip install --no-compile "pip>=26"
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --no-compile $(TORCH)
 	$(BIN)/python -c "import torch._dynamo, torch._inductor.compile_fx" 2>/dev/null & \
 	    $(BIN)/python -m pip install --no-compile -c $(CONSTRAINTS) -e ".[test]" && wait
