@@ -56,14 +56,17 @@ WITHIN: Mapping[str, str] = {"make test": "make check"}
 """Commands all of which another one runs."""
 
 LONG = (
+    "make faults",
     "make fuzz",
     "make random",
     "python benchmarks/experts.py",
     "python benchmarks/layer.py --parts training",
     "python -m fleet",
+    "PYTHONPATH=benchmarks:tests python -m zoo",
 )
-"""How commands begin that run with `--nightly` only: the tests of fuzz targets, of random programs
-and of the same benchmarks, and the forward part of the layer, run most of what they call."""
+"""How commands begin that run with `--nightly` only: the tests of faults, of fuzz targets, of
+random programs, of models and of the same benchmarks, and the forward part of the layer, run most
+of what they call."""
 
 NEEDED: Mapping[str, Sequence[str]] = {
     "make check": ("ruff", "pyright"),

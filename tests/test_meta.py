@@ -376,6 +376,7 @@ def _questions(node: ast.AST) -> tuple[str, ...]:
 
 
 class TestDocstrings:
+    @pytest.mark.slow
     def test_they_begin_with_a_verb_or_a_noun(self):
         files = python_files(*SOURCE_FOLDERS)
         runtime = ROOT / "backends" / "triton" / "runtime"

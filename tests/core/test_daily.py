@@ -142,7 +142,7 @@ def test_shares_have_each_slow_test_once_and_the_others_always(pytester: pytest.
     for share in range(SLOW_SHARES):
         result = pytester.runpytest_inprocess("-v", "-p", "no:cacheprovider", "--share", str(share))
         passed = [line.split()[0] for line in result.outlines if " PASSED" in line]
-        assert len(passed) == 1 + 6 // SLOW_SHARES
+        assert len(passed) - 1 in (6 // SLOW_SHARES, 6 // SLOW_SHARES + 1)
         runs.update(name.partition("::")[2] for name in passed)
     assert runs.pop("test_fast") == SLOW_SHARES
     assert runs == {"test_alone": 1, **{f"test_cases[{case}]": 1 for case in range(5)}}

@@ -134,6 +134,7 @@ def assert_as_accurate(
         assert error <= 1.25 * allowed, f"d_{name}: {error:.2e}, eager {allowed:.2e}"
 
 
+@pytest.mark.slow
 @examples
 def test_float64_is_right(name: str):
     case = differentiated_example(name, torch.float32)

@@ -121,6 +121,7 @@ def test_values_of_arguments(editor: Editor, tmp_path: Path, call: str, words: s
 NOTHING: set[str] = set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text, words, others",
     [

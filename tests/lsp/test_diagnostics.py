@@ -172,6 +172,7 @@ class TestImports:
         editor.wait_for(main, lambda published: not errors([*published.diagnostics]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.coda")), ids=lambda p: p.stem)
 def test_the_examples_have_no_errors(editor: Editor, path: Path):
     uri = editor.open(path)

@@ -102,6 +102,7 @@ def test_example_has_the_bits_of_eager(name: str, dtype: torch.dtype):
         assert error <= 8 * torch.finfo(wanted.dtype).eps
 
 
+@pytest.mark.slow
 @types
 @pytest.mark.parametrize("name", SIZES)
 def test_levels_have_the_same_bits(name: str, dtype: torch.dtype):

@@ -104,6 +104,7 @@ def listed(results: Any) -> list[torch.Tensor]:
     return [results] if isinstance(results, torch.Tensor) else list(results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_deferred_norm(norm: str, consumer: str):

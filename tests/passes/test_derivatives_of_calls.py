@@ -130,6 +130,7 @@ def module_of(case: Case, *, is_open: bool) -> ModuleOp:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str, is_open: bool):

@@ -139,6 +139,7 @@ def test_emitted_programs_agree_with_float64(program: str, sizes: str, dtype: st
         assert relative_error(got, wanted) < (1e-6 if dtype == "f32" else 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("offset", [0.0, 4.0])

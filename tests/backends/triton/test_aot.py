@@ -42,6 +42,7 @@ def compiled(schedule: SchedulePass, text: str, target: str) -> list[KernelResou
     return [kernel.resources for kernel in compile_kernels(kernels, target)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_portable_schedule(name: str, target: str) -> None:
@@ -51,6 +52,7 @@ def test_portable_schedule(name: str, target: str) -> None:
         assert not any(kernel.spills for kernel in kernels), kernels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mainloop", ["pointer", "tma"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_hopper_schedule(name: str, mainloop: str) -> None:

@@ -64,6 +64,7 @@ class TestPortable:
 
 
 class TestWarpSpecialized:
+    @pytest.mark.slow
     @pytest.mark.parametrize("columns", [64, 128, 256])
     def test_tiles(self, columns: int, tmp_path: Path):
         kernel = check_against_reference(scaled_blocks(hopper(columns)), [130], tmp_path)

@@ -77,6 +77,7 @@ def test_rotary_embedding(norm: bool, rows: list[int], tmp_path: Path) -> None:
     assert kernel.name == ("gemm_scale_qk_norm_rope" if norm else "gemm_rope")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("head", "bn"), [(8, 16), (8, 64), (10, 32), (12, 32), (20, 64), (64, 64)])
 def test_norm_per_head(head: int, bn: int, tmp_path: Path) -> None:
     """Heads that are no power of two take more lanes than they have columns."""

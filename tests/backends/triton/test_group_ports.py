@@ -63,6 +63,7 @@ COLUMNS = [(512, 2), (512, 4), (512, 16), (512, 256), (264, 11), (130, 26), (320
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 class TestKernels:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("columns", "groups"), COLUMNS)
     def test_elements_of_groups(self, schedule: str, columns: int, groups: int, tmp_path: Path):
         if columns == 130 and schedule != "pointer":

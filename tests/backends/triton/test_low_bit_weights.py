@@ -125,11 +125,13 @@ func.func @f(%x: tensor<?x{k}xbf16>, {everything}) -> {y} {{
 @pytest.mark.any_device
 @pytest.mark.parametrize("name", WEIGHTS)
 class TestLayouts:
+    @pytest.mark.slow
     @pytest.mark.parametrize("x", ["bf16", "f16", "f32"])
     def test_types(self, name: str, x: str, tmp_path: Path):
         text = product(portable("16x32x64"), WEIGHTS[name], x=x)
         check_against_reference(text, [37], tmp_path)
 
+    @pytest.mark.slow
     def test_programs_share_the_depth(self, name: str, tmp_path: Path):
         text = product(portable("16x16x32", 3), WEIGHTS[name], k=400, depth=128)
         check_against_reference(text, [5], tmp_path)
@@ -210,6 +212,7 @@ func.func @f(%x: {x}, {", ".join(value for values in operands for value in value
     check_against_reference(text, [3], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "gfx942"])
 def test_ahead_of_time(name: str, architecture: str) -> None:

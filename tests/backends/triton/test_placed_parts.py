@@ -124,6 +124,7 @@ def more_than_a_tile(loop: str) -> int:
     return 150 if '"128x' in LOOPS[loop] else 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_row", [True, False])
 @pytest.mark.parametrize("loop", LOOPS)
 def test_every_main_loop(loop: str, is_one_row: bool):
@@ -264,6 +265,7 @@ def inputs(b: int, t: int, dtype: torch.dtype) -> list[Tensor]:
     return [*(x.to(dtype) for x in tensors), *tables, *(x.to(dtype) for x in streams)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, dtype: str):
@@ -284,6 +286,7 @@ def test_programs(name: str, dtype: str):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["heads", "shared", "gate"])
 def test_gradients(name: str):
     text = text_of(name, "f32")

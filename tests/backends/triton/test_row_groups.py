@@ -48,6 +48,7 @@ def check(text: str, ends: Sequence[int], folder: Path) -> EmittedKernel:
     return check_against_reference(text, [ends[-1]], folder, arguments=arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["pointer", "tma"])
 @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
 def test_pairs(ends: list[int], loop: str, tmp_path: Path) -> None:
@@ -112,6 +113,7 @@ def test_neighbours(columns: int, tile: str, split_k: int, tmp_path: Path) -> No
     assert ("column_part" in kernel.source) == (tile == "128x128x16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 3, 128])
 def test_numbers_of_groups(groups: int, tmp_path: Path) -> None:
     ends = [7 * (number + 1) // 2 for number in range(groups)]

@@ -69,6 +69,7 @@ def check(text: str, rows: tuple[int, ...], gates: tuple[int, ...], folder: Path
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 class TestKernels:
+    @pytest.mark.slow
     @pytest.mark.parametrize("rows", [(3, 75), (5, 1), (1, 130), (2, 128), (40, 7)])
     def test_one_row_for_a_sample(self, schedule: str, rows: tuple[int, int], tmp_path: Path):
         check(modulated(SCHEDULES[schedule]), rows, (rows[0], 1), tmp_path)

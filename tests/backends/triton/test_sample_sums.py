@@ -39,6 +39,7 @@ MAP = """
     }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", SAMPLES, ids=str)
 @pytest.mark.parametrize("schedule", [POINTER, TMA], ids=["pointer", "tma"])
 def test_partials_of_a_gemm(schedule: str, rows: Sequence[int], tmp_path: Path):
@@ -53,6 +54,7 @@ def test_partials_of_groups_of_warps(schedule: str, rows: Sequence[int], tmp_pat
     check_against_reference(programs.sample_sums("bf16", 72, 264, schedule), rows, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [*SAMPLES, [0, 5], [3, 0]], ids=str)
 def test_partials_of_a_pointwise_kernel(rows: Sequence[int]):
     x = torch.randn(*rows, 96, generator=torch.Generator().manual_seed(sum(rows)))

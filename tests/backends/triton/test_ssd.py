@@ -144,6 +144,7 @@ def with_states(length: int) -> tuple[Operands, str]:
     return (x.abs(), dt, a, b.abs(), c.abs(), first), type_of(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, CHUNK, CHUNK + 9])
 def test_states_before_and_behind(length: int) -> None:
     operands, states = with_states(length)

@@ -231,6 +231,7 @@ class TestUnalignedRows:
 class TestPingPong:
     """Groups that take tiles in turns."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("tile", "stages", "rows"), [("128x128", 4, 300), ("64x256", 3, 129), ("128x64", 2, 1)]
     )

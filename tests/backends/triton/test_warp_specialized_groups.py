@@ -49,6 +49,7 @@ def check(text: str, ends: Sequence[int], folder: Path, rows: int | None = None)
 
 
 class TestRowsInGroups:
+    @pytest.mark.slow
     @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
     def test_pairs(self, ends: list[int], tmp_path: Path) -> None:
         """Columns and depths that no tile divides: what is past them belongs to another group."""
@@ -138,6 +139,7 @@ class TestSummedRows:
         kernel = check(text, ends, tmp_path, max(7, *ends))
         assert kernel.language == "gluon" and "tma_store" in kernel.source
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("gather", ["", "x", "weights"])
     @pytest.mark.parametrize("columns", [128, 192, 256])
     def test_rows_that_no_tile_divides(self, columns: int, gather: str, tmp_path: Path) -> None:
@@ -163,6 +165,7 @@ class TestSummedRows:
         assert result.isfinite().all() and (result[0] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -233,6 +233,7 @@ def plain_names() -> list[str]:
 BATCH = 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, len(plain_names()), BATCH))
 def test_counterparts_compute_what_pytorch_does(start: int):
     check(SAME, same, references(plain_names()[start : start + BATCH]))

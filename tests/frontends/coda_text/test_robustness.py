@@ -84,6 +84,7 @@ def test_mutated_examples_compile_or_are_explained(name: str):
     assert wrong > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_programs_cut_off_anywhere_are_explained(name: str):
     text = SOURCES[name]

@@ -67,6 +67,7 @@ def test_unusual_scales(scale: float):
     torch.testing.assert_close(found, model(x)[0].detach(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", [[0], [1, 0], [-1, 1], [1, 1]])
 def test_positions_are_verified(positions: list[int]):
     exported = export(Chosen(0, 1), (torch.randn(2, 5, 16),))
