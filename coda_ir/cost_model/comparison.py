@@ -4,20 +4,20 @@ compiler's kernels between them.
 Attention without a mask is the same in both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.cost_model.copies import copy_us, is_copied, is_copied_by_others, is_read_in_place
 from coda_ir.cost_model.devices import DEVICES, Device
+from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY
 from coda_ir.cost_model.operator_times import (
     GRADIENT_PRODUCTS,
     LIBRARY,
     SCORE_BYTES,
-    VECTOR_EFFICIENCY,
     OperatorTimes,
     before_kernel,
     is_attention,
@@ -28,6 +28,7 @@ from coda_ir.cost_model.operator_times import (
 )
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.storage import is_trained
 from coda_ir.traffic import is_executed
 
@@ -289,7 +290,8 @@ def _is_called(op: Operation) -> bool:
 
 def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operation]]:
     """Return the groups of operators of which a compiler makes one kernel each: connected ones that
-    wait for the same operators, also through views of results.
+    wait for the same operators, also through views of results, and those of as many elements that
+    read the same tensor.
     """
     ops = dict[Operation, None]()
     for op in block.ops:
@@ -298,13 +300,23 @@ def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operati
         is_between = isinstance(op, coda.ReshapeOp | coda.TransposeOp | coda.SliceOp) and is_joined
         if (is_between and not is_read_in_place(op)) or (is_left(op) and not _is_called(op)):
             ops[op] = None
-    return connected(list(ops), lambda a, b: levels[a] == levels[b])
+    readers: dict[tuple[int, SSAValue], list[Operation]] = {}
+    for op in ops:
+        for value in op.operands:
+            if op.results and shape_of(value) == shape_of(op.results[0]):
+                readers.setdefault((levels[op], value), []).append(op)
+    beside = [(op, first) for first, *others in readers.values() for op in others]
+    return connected(list(ops), lambda a, b: levels[a] == levels[b], beside)
 
 
 def connected(
-    ops: Sequence[Operation], joins: Callable[[Operation, Operation], bool]
+    ops: Sequence[Operation],
+    joins: Callable[[Operation, Operation], bool],
+    beside: Iterable[tuple[Operation, Operation]] = (),
 ) -> list[list[Operation]]:
-    """Return the groups of operators that are connected by values, where `joins` allows it."""
+    """Return the groups of operators that are connected by values, where `joins` allows it, or are
+    `beside` each other.
+    """
     leader: dict[Operation, Operation] = {}
 
     def find(op: Operation) -> Operation:
@@ -318,6 +330,8 @@ def connected(
         for before in {value.owner for value in op.operands}:
             if isinstance(before, Operation) and before in leader and joins(before, op):
                 leader[find(before)] = find(op)
+    for op, other in beside:
+        leader[find(op)] = find(other)
     groups: dict[Operation, list[Operation]] = {}
     for op in ops:
         groups.setdefault(find(op), []).append(op)

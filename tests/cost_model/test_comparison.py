@@ -13,15 +13,15 @@ from coda_ir.cost_model.comparison import (
     spelled_attention_us,
 )
 from coda_ir.cost_model.copies import COPY_EFFICIENCY
+from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, LibraryGemm
 from coda_ir.cost_model.operator_times import (
     CALL_PASSES,
     GRADIENT_PRODUCTS,
     KERNEL_US,
     SORTED_US,
-    VECTOR_EFFICIENCY,
-    LibraryGemm,
     OperatorTimes,
     kernel_us,
+    moving_us,
     traffic,
 )
 from coda_ir.dialects import coda
@@ -179,6 +179,11 @@ def test_a_compiler_joins_operators_through_views(view: str):
     assert joined.apart == comparison_of(BESIDE_GEMM.format(call="cumsum(x)")).apart
 
 
+def test_a_compiler_reads_a_tensor_once_for_operators_of_as_many_elements():
+    one, two = (comparison_of(BESIDE_GEMM.format(call=f)) for f in ("relu(x)", "relu(x), silu(x)"))
+    assert two.apart - one.apart == pytest.approx(moving_us(2**29, SM_90))
+
+
 DERIVATIVE = """
 func.func @f(%x: tensor<512x128x4096xbf16>, %dy: tensor<512x128x4096xbf16>, %h: tensor<8x64xbf16>,
              %w: tensor<64x64xbf16> {coda.weight})
@@ -250,6 +255,7 @@ def test_groups_are_connected_where_they_may_be():
     )
     assert connected(ops, lambda a, b: True) == [[silu, add], [relu]]
     assert connected(ops, lambda a, b: False) == [[silu], [add], [relu]]
+    assert connected(ops, lambda a, b: False, [(relu, silu)]) == [[silu, relu], [add]]
     shapes = SymbolicShapes(func)
     assert traffic([silu, add], shapes) == 3 * 4 * 8 * 2
     assert traffic([silu], shapes) + traffic([add], shapes) == 5 * 4 * 8 * 2
