@@ -213,9 +213,14 @@ func.func @f(%x: tensor<?x24xf32>, %w: tensor<36x24xf32>, %t: tensor<?x12xf32>,
 """
 
 
-@pytest.mark.parametrize("pairing", ["adjacent", "halves", "halves, 12"])
-def test_pair_ports(pairing: str, tmp_path: Path) -> None:
-    check_against_reference(PAIR_PARTIALS.replace("PAIRING", pairing), [21], tmp_path)
+@pytest.mark.parametrize(
+    ("pairing", "pairs"), [("adjacent", 24), ("adjacent", 18), ("halves", 18), ("halves, 12", 18)]
+)
+def test_pair_ports(pairing: str, pairs: int, tmp_path: Path) -> None:
+    """In tiles that are whole, neighbours are stored together."""
+    text = PAIR_PARTIALS.replace("36x", f"{2 * pairs}x").replace("18x", f"{pairs}x")
+    kernel = check_against_reference(text.replace("PAIRING", pairing), [21], tmp_path)
+    assert ("tl.interleave(" in kernel.source) == (pairs == 24)
 
 
 def tma(bm: int, bn: int, bk: int, warps: int = 4) -> str:
