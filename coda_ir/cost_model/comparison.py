@@ -139,7 +139,8 @@ class _Cost:
                 self.add_lowered((programs or {})[op.callee.string_value()], {})
             elif isinstance(op, LIBRARY):
                 self.host += self.costs.library
-                self.gpu += times.library_us(op, is_convolution=coda.PATCHES in op.attributes)
+                is_convolution = coda.PATCHES in op.attributes
+                self.gpu += times.library_us(op, is_convolution=is_convolution, is_compiled=True)
             elif is_attention(op):
                 self.host += self.costs.attention
                 self.gpu += times.attention_us(op)

@@ -11,7 +11,13 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.library_gemm import EFFICIENCY, VECTOR_EFFICIENCY, LibraryGemm
+from coda_ir.cost_model.library_gemm import (
+    EFFICIENCY,
+    EXTENTS,
+    UNALIGNED,
+    VECTOR_EFFICIENCY,
+    LibraryGemm,
+)
 from coda_ir.cost_model.ranking import described
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects import coda, gemm, torch
@@ -204,13 +210,26 @@ class OperatorTimes:
         """Return the time of the bytes alone, from and to memory."""
         return moving_us(bytes, self.device)
 
-    def library_us(self, op: Operation, *, is_convolution: bool = False) -> float:
-        """Return the time of a product of matrices in the vendor's library."""
+    def library_us(
+        self, op: Operation, *, is_convolution: bool = False, is_compiled: bool = False
+    ) -> float:
+        """Return the time of a product of matrices in the vendor's library. A compiler pads
+        operands first if that is faster.
+        """
         m, n, k = self.extents(op)
         if is_convolution:
             return 2 * m * n * k / (1e6 * CONVOLUTION_EFFICIENCY * self.device.matrix_tflops)
         element = element_bytes(op.operands[0].type)
-        return LibraryGemm(m, n, k, element, self.device, _groups(op)).us
+        us = LibraryGemm(m, n, k, element, self.device, _groups(op)).us
+        if element != 2 or _groups(op) > 1 or min(m, n, k) < EXTENTS[0]:
+            return us
+        of_rows = {self._columns(value) for value in (*op.operands[:2], op.results[0])}
+        slow = us * max(_unaligned(2 * extent) for extent in of_rows)
+        if not is_compiled:
+            return slow
+        odd = {extent for extent in of_rows if _unaligned(2 * extent) > 1}
+        padded = [x for x in op.operands[:2] if not odd.isdisjoint(self.extents_of(x))]
+        return min(slow, us + sum(self.kernel_us(2 * self.bytes([x])) for x in padded))
 
     def attention_us(self, op: Operation) -> float:
         """Return the time of the products of scores, or of their gradients."""
@@ -415,6 +434,11 @@ def is_waited_for(op: Operation) -> bool:
 def is_product(op: Operation) -> bool:
     """Return whether PyTorch multiplies two batches of matrices in its library."""
     return isinstance(op, torch.CallOp) and op.callee.data in torch.PRODUCTS
+
+
+def _unaligned(bytes: int) -> float:
+    """Return how many times as long a product takes for rows of this many bytes."""
+    return next(times for divisor, times in UNALIGNED.items() if bytes % divisor == 0)
 
 
 def _has_ragged_depth(op: Operation) -> bool:

@@ -89,6 +89,26 @@ def test_the_library_takes_about_what_it_took(
     assert found.us == pytest.approx(measured_us, rel=0.1)
 
 
+HEAD = """
+fn f(x: bf16[4096, 768], weight w: bf16[{columns}, 768]) -> bf16[4096, {columns}] {{
+    return linear(x, w)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "measured_us", "padded_us"), [(50257, 3301, 508), (50258, 1279, 508)]
+)
+def test_the_library_is_slow_for_unaligned_rows(columns: int, measured_us: int, padded_us: int):
+    """On an H100; a compiler pads the weight first."""
+    module = coda_ir.parse(HEAD.format(columns=columns))
+    (func,) = functions_of(module).values()
+    (op,) = (op for op in func.body.block.ops if isinstance(op, coda.LinearOp))
+    times = OperatorTimes.of(func, SM_90)
+    assert times.library_us(op) == pytest.approx(measured_us, rel=0.06)
+    assert times.library_us(op, is_compiled=True) == pytest.approx(padded_us, rel=0.06)
+
+
 @pytest.mark.parametrize("columns, depth, measured_us", [(1536, 2048, 2608), (2048, 768, 1551)])
 def test_rows_in_groups_take_about_what_they_took(columns: int, depth: int, measured_us: float):
     """`torch._grouped_mm` on one H100: 32768 tokens, each for 8 of 128 experts."""
