@@ -170,23 +170,30 @@ def map_tiling(segment: MapSegment) -> MapTiling:
         block_m = segment.order["rows"]
     elif known is not None:
         block_m = min(block_m, next_power_of_2(known))
-    steps = 1
-    if _combines_rows(segment):
-        most = (
-            TILES_OF_A_SUM,
-            ROWS_OF_A_SUM // block_m,
-            _tiles_of_a_program(segment, columns, block_m),
-        )
-        steps = max(1, min(most))
-    return MapTiling(block_m, columns, steps)
+    return MapTiling(block_m, columns, _steps(segment, columns, block_m))
 
 
-def _tiles_of_a_program(segment: MapSegment, columns: ColumnRange, block_m: int) -> int:
-    """Return the tiles that each program may take so that there are enough of them."""
-    rows = _known_rows(segment)
-    if rows is None:
-        return TILES_OF_A_SUM
-    return rows * columns.tiles // (block_m * PROGRAMS_OF_A_SUM)
+def _steps(segment: MapSegment, columns: ColumnRange, block_m: int) -> int:
+    """Return the tiles that each program takes: several where it adds up rows, so that there are
+    enough programs, and all rows of a program are of one sample.
+    """
+    if not _combines_rows(segment):
+        return 1
+    rows, steps = _known_rows(segment), min(TILES_OF_A_SUM, ROWS_OF_A_SUM // block_m)
+    if rows is not None:
+        steps = min(steps, rows * columns.tiles // (block_m * PROGRAMS_OF_A_SUM))
+    while steps > 1 and not _are_of_one_sample(segment, block_m * steps):
+        steps -= 1
+    return max(1, steps)
+
+
+def _are_of_one_sample(segment: MapSegment, rows: int) -> bool:
+    """Return whether so many rows, from a multiple of them, are of one sample, where samples have
+    sums.
+    """
+    extents = (segment.domain or (DYNAMIC_INDEX,))[:-1]
+    lengths = [extents[result.samples :] for result in segment.results if result.samples]
+    return all(DYNAMIC_INDEX not in each and prod(each) % rows == 0 for each in lengths)
 
 
 def _known_rows(segment: MapSegment) -> int | None:
@@ -215,16 +222,10 @@ def _warps(segment: MapSegment, tiling: MapTiling) -> int:
     return max(4, min(16, tiling.block_m * tiling.columns.lanes // of_a_warp))
 
 
-def _adds_up_samples(segment: Segment) -> bool:
-    return any(result.samples for result in segment.results)
-
-
 def _combines_rows(segment: MapSegment) -> bool:
     """Return whether there are column sums (or maxima) over all rows, in an order that the backend
     chooses.
     """
-    if _adds_up_samples(segment):
-        return False
     combiners = {
         result.port.combiner
         for result in segment.results

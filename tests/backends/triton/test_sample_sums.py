@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from support import gradient_programs as programs
-from support.emitted import load_program
+from support.emitted import emit_module, load_program
 from support.kernel_harness import check_against_reference, gemms_of, parse_module
 
+from coda_ir.api import parse
+from coda_ir.backends.triton import map_kernel
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
@@ -62,6 +64,22 @@ def test_partials_of_a_pointwise_kernel(rows: Sequence[int]):
     exact = x.double().square()
     torch.testing.assert_close(y, exact.bfloat16(), rtol=1e-2, atol=1e-3)
     torch.testing.assert_close(sums, exact.sum(1).float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("length", "steps"), [(64, 2), (96, 1), (40, 1)])
+def test_programs_have_rows_of_one_sample(length: int, steps: int, monkeypatch: pytest.MonkeyPatch):
+    """They take tiles of 32 rows, as many as divide a sample of known length."""
+    monkeypatch.setattr(map_kernel, "PROGRAMS_OF_A_SUM", 1)
+    text = MAP.replace("?x?x96xf32> {coda.dims", f"2x{length}x96xf32> {{coda.dims")
+    text = text.replace('"B", "T"', f"2, {length}").replace(
+        "tile(%x : tensor<?x?", f"tile(%x : tensor<2x{length}"
+    )
+    text = text.replace("?x?x96xbf16", f"2x{length}x96xbf16").replace("tensor<?x", "tensor<2x")
+    x = torch.randn(2, length, 96)
+    y, sums = load_program(text)(x)
+    torch.testing.assert_close(y, x.double().square().bfloat16(), rtol=1e-2, atol=1e-3)
+    torch.testing.assert_close(sums, x.double().square().sum(1).float(), rtol=1e-5, atol=1e-5)
+    assert ("for step in" in emit_module(parse(text))) == (steps > 1)
 
 
 def test_partials_of_programs_that_share_a_tile(tmp_path: Path):
