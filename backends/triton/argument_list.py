@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import prod
 from operator import mul
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -33,6 +33,36 @@ class Layout(NamedTuple):
     """The constant of the module that holds it."""
     text: str
     """As Gluon prints it."""
+
+
+class RowRuns(NamedTuple):
+    """Where the rows of a permuted tensor start: those along its dimensions are some numbers of
+    elements apart.
+    """
+
+    extents: tuple[int, ...]
+    """Of the dimensions of the rows, from the last one to the second; that of the first one
+    follows from the number of rows."""
+    strides: tuple[int, ...]
+    """Elements between neighbours along each dimension, from the last one to the first."""
+
+
+Pitch: TypeAlias = int | RowRuns
+"""The elements between the starts of rows, or where they start if that is not one number."""
+
+
+def row_start(row: str, pitch: Pitch | str) -> str:
+    """Return where row number `row` starts. Numbers of rows fit in 32 bits, in which divisions take
+    a fraction of the time.
+    """
+    if not isinstance(pitch, RowRuns):
+        return f"{row} * {pitch}"
+    terms, number = list[str](), f"{row}.to(tl.int32)"
+    for extent, stride in zip(pitch.extents, pitch.strides, strict=False):
+        terms.append(f"({number} % {extent}).to(tl.int64) * {stride}")
+        number = f"{number} // {extent}"
+    terms.append(f"({number}).to(tl.int64) * {pitch.strides[-1]}")
+    return f"({' + '.join(terms)})"
 
 
 class Moved(NamedTuple):
@@ -69,7 +99,7 @@ class ArgumentList:
     op: Operation
     names: LocalNames
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
-    pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    pitches: Mapping[SSAValue, Pitch] = field(default_factory=dict[SSAValue, Pitch])
     """Elements from one row of a tile or table to the next, where these are not its columns."""
     moved: Mapping[SSAValue, Moved] = field(default_factory=dict["SSAValue", "Moved"])
     """Operands whose elements lie elsewhere in the tensor that the kernel gets for them."""

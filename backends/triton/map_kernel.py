@@ -7,7 +7,7 @@ from math import prod
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.argument_list import ArgumentList, Moved
+from coda_ir.backends.triton.argument_list import ArgumentList, Moved, Pitch
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
@@ -337,7 +337,7 @@ def emit_map(
     segment: MapSegment,
     names: NameAllocator,
     hint: str | None = None,
-    pitches: Mapping[SSAValue, int] | None = None,
+    pitches: Mapping[SSAValue, Pitch] | None = None,
     moved: Mapping[SSAValue, Moved] | None = None,
 ) -> EmittedKernel:
     """Emit the kernel of `segment`, whose ports are operands of `op` and whose outputs its results.

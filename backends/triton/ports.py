@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, SSAValue
 
-from coda_ir.backends.triton.argument_list import ArgumentList
+from coda_ir.backends.triton.argument_list import ArgumentList, row_start
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import PositionsOp, positions_in
@@ -118,7 +118,7 @@ def _place_in(
     match port.kind:
         case PortKind.TILE | PortKind.HALF_TILE:
             pitch = arguments.pitches.get(port.value, columns.extent)
-            return f"{row} * {pitch} + {column}", ""
+            return f"{row_start(row, pitch)} + {column}", ""
         case PortKind.TILE_T:
             return transposed_place(columns), ""
         case PortKind.ROW | PortKind.HALF_ROW:
@@ -184,7 +184,7 @@ def _load_moved(
         return f"tl.load({pointer} + {place})"
     by = moved.shift
     if by == 0:
-        return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"
+        return f"tl.load({pointer} + {row_start(f'{ROWS.name}[:, None]', pitch)} + {column})"
     positions = arguments.positions(value)
     position = f"{ROWS.name} % {positions}"
     is_inside = f"{position} >= {by}" if by > 0 else f"{position} < {positions} - {-by}"

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
+from coda_ir.backends.triton.argument_list import Pitch, row_start
 from coda_ir.backends.triton.host_values import ROW_COUNT, constant, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
@@ -31,7 +32,7 @@ from coda_ir.dialects.coda import (
 )
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
-Pitches: TypeAlias = Mapping[SSAValue, int]
+Pitches: TypeAlias = Mapping[SSAValue, Pitch]
 """The elements between the starts of the rows of operands that are ranges of larger tensors."""
 
 
@@ -46,7 +47,7 @@ def _start(
     """Begin a kernel that reads `x`, its operand 0, which is `other` behind its last column."""
     text = RowKernelText(name, columns)
     text.operand("x", element_type_of(x), 0)
-    start = f"row.to(tl.int64) * {pitches[x]}" if x in pitches else None
+    start = row_start("row.to(tl.int64)", pitches[x]) if x in pitches else None
     return text, Load("x", element_type_of(x), other=other, start=start)
 
 

@@ -214,7 +214,16 @@ class _Choice:
                 break
             repeatable |= ops
             saved = self._cut(repeatable)
+        saved = {self._before_transposes(value) for value in saved}
         return [v for op in self.joint.block.ops for v in op.results if v in saved]
+
+    def _before_transposes(self, value: SSAValue) -> SSAValue:
+        """Return the tensor in memory of which `value` is another view: the kernels of the backward
+        know where its elements are.
+        """
+        while isinstance(value.owner, coda.TransposeOp) and value.name_hint not in self.save:
+            value = value.owner.x
+        return value
 
     def size(self, values: Iterable[SSAValue]) -> int:
         """Return the bytes of `values`, as far as extents are known."""

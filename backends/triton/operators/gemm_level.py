@@ -85,7 +85,8 @@ def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: in
 def _attention_sums(host: HostProgram, op: AttentionSumOp) -> None:
     assert op.schedule is not None
     segment = op.segment()
-    pitches = row_pitches(host, segment)
+    found = row_pitches(host, segment)
+    pitches = {value: pitch for value, pitch in found.items() if isinstance(pitch, int)}
     for value in (op.q, op.k, op.v):
         pitch = row_pitch(host, value)
         if pitch is not None:

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.argument_list import ids_of
+from coda_ir.backends.triton.argument_list import Pitch, ids_of
 from coda_ir.backends.triton.equal_code import key_of
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.views import View
@@ -41,7 +41,7 @@ def kernel_of(
     return known or kernels.use(emit(kernels.names.copy()), op, key)
 
 
-def by_operand(op: Operation, pitches: Mapping[SSAValue, int]) -> tuple[int | None, ...]:
+def by_operand(op: Operation, pitches: Mapping[SSAValue, Pitch]) -> tuple[Pitch | None, ...]:
     """Return the layout of operands, some of which are ranges: the elements between starts
     of rows.
     """

@@ -1,5 +1,5 @@
 """Parts of other tensors that kernels read in place: ranges of columns, positions of dimensions,
-shifted rows, and single columns as rows and tiles.
+permuted rows, shifted rows, and single columns as rows and tiles.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
-from coda_ir.backends.triton.argument_list import Moved
+from coda_ir.backends.triton.argument_list import Moved, Pitch, RowRuns
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.dialects.coda import (
     EmbeddingOp,
@@ -35,12 +35,15 @@ from coda_ir.storage import (
 from coda_ir.symbolic_shapes import Dims
 from coda_ir.symbolic_size import SymbolicSize
 
+MIN_ROW_BYTES = 32
+"""Bytes of the rows that kernels read in another order, at least: GPUs move as many at a time."""
+
 
 def row_pitches(
     host: HostProgram, segment: Segment, expanded: Collection[SSAValue] = ()
-) -> dict[SSAValue, int]:
+) -> dict[SSAValue, Pitch]:
     """The tiles and tables of a segment that are such ranges, and the elements between the starts
-    of their rows.
+    of their rows; for tiles whose rows are permuted, where they start.
 
     Operands in `expanded` are none: the host broadcasts them to the domain, into a dense tensor.
     """
@@ -49,7 +52,11 @@ def row_pitches(
         for kind, value in segment.ports
         if kind == PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
     }
-    return _pitches(host, [segment], tiles, expanded)
+    pitches = _pitches(host, [segment], tiles, expanded)
+    others = {value for kind, value in segment.ports if kind != PortKind.TILE}
+    permuted = [x for x in _ranges([segment], tiles, expanded) if x in tiles and x not in others]
+    found = {x: pitch_of(host, x) for x in permuted}
+    return {**pitches, **{x: pitch for x, pitch in found.items() if pitch is not None}}
 
 
 def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
@@ -110,7 +117,7 @@ RowOp: TypeAlias = RMSNormOp | LayerNormOp | NormStatsOp | SoftmaxOp | ReduceOp
 """An operator whose programs own whole rows of x."""
 
 
-def operand_pitches(host: HostProgram, op: RowOp) -> dict[SSAValue, int]:
+def operand_pitches(host: HostProgram, op: RowOp) -> dict[SSAValue, Pitch]:
     """The operands of an operator on rows that are parts of other tensors, with the elements
     between the starts of their rows: x, and parameters of one row for each sample.
     """
@@ -118,7 +125,10 @@ def operand_pitches(host: HostProgram, op: RowOp) -> dict[SSAValue, int]:
     others = [value for value in op.operands[1:] if value is not op.x]
     tables = [value for value in others if len(shape_of(value)) > 1]
     read = [op.x, *tables] if is_whole and op.x not in op.operands[1:] else tables
-    pitches = {value: row_pitch(host, value) for value in read}
+    pitches = {
+        value: pitch_of(host, value) if value is op.x and is_whole else row_pitch(host, value)
+        for value in read
+    }
     return {value: pitch for value, pitch in pitches.items() if pitch is not None}
 
 
@@ -126,11 +136,19 @@ def row_pitch(host: HostProgram, value: SSAValue) -> int | None:
     """The elements between the starts of the rows of `value`, a part of a dense tensor; None where
     they are not aligned or not one number apart, and where it is no part.
     """
-    steps, base = list[ReshapeOp | SliceOp](), value
-    while isinstance(op := base.owner, ReshapeOp | SliceOp):
+    pitch = pitch_of(host, value)
+    return pitch if isinstance(pitch, int) else None
+
+
+def pitch_of(host: HostProgram, value: SSAValue) -> Pitch | None:
+    """The elements between the starts of the rows of `value`, a part of a dense tensor or one with
+    permuted rows, or where they start; None where they are not aligned, and where it is neither.
+    """
+    steps, base = list[ReshapeOp | SliceOp | TransposeOp](), value
+    while isinstance(op := base.owner, ReshapeOp | SliceOp | TransposeOp):
         steps.insert(0, op)
         base = op.x
-    if not any(isinstance(op, SliceOp) for op in steps):
+    if not any(isinstance(op, SliceOp | TransposeOp) for op in steps):
         return None
     place: _Place | None = _Place.dense(host.dims(base))
     for op in steps:
@@ -138,12 +156,16 @@ def row_pitch(host: HostProgram, value: SSAValue) -> int | None:
         if isinstance(op, SliceOp):
             dim, start, _ = op.range
             place = place.part(dim, start, dims)
+        elif isinstance(op, TransposeOp):
+            place = place.permuted(op.permutation)
         else:
             place = place.reshaped(dims)
         if place is None:
             return None
     pitch, bytes = place.pitch, element_bytes(value.type)
-    if pitch is None or pitch * bytes % ALIGNMENT or not place.starts_at_multiple_of(bytes):
+    if pitch is None or not _are_aligned(pitch, bytes) or not place.starts_at_multiple_of(bytes):
+        return None
+    if isinstance(pitch, RowRuns) and shape_of(value)[-1] * bytes < MIN_ROW_BYTES:
         return None
     if isinstance(base, BlockArgument):
         host.operand(base)
@@ -168,6 +190,11 @@ class _Place:
     def part(self, dim: int, start: int, dims: Dims) -> "_Place":
         """Return the place of a slice with extents `dims`."""
         return _Place(_sizes(dims), self.strides, self.start + self.strides[dim] * start)
+
+    def permuted(self, order: Sequence[int]) -> "_Place":
+        """Return the place of a transposition."""
+        dims, strides = ([numbers[axis] for axis in order] for numbers in (self.dims, self.strides))
+        return _Place(tuple(dims), tuple(strides), self.start)
 
     def reshaped(self, dims: Dims) -> "_Place | None":
         """Return the place of the same elements as `dims`; None where that takes a copy."""
@@ -197,16 +224,25 @@ class _Place:
         return runs
 
     @property
-    def pitch(self) -> int | None:
-        """The elements between the starts of rows, whose elements are side by side; None where
-        there is no such number.
+    def pitch(self) -> Pitch | None:
+        """The elements between the starts of rows, whose elements are side by side, or where the
+        rows start; None where that is not known.
         """
-        rows = self._runs(-1)
+        rows = self._runs(-1)[::-1]
+        extents, strides = [extent for extent, _ in rows[:-1]], [stride for _, stride in rows]
         is_row = bool(self.dims) and self.strides[-1] == _ONE
-        return int(rows[0][1]) if is_row and len(rows) == 1 and not rows[0][1].symbols else None
+        if not rows or not is_row or any(size.symbols for size in (*extents, *strides)):
+            return None
+        runs = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
+        return runs if extents else runs.strides[0]
 
     def starts_at_multiple_of(self, bytes: int) -> bool:
         return all(factor * bytes % ALIGNMENT == 0 for _, factor in self.start.terms)
+
+
+def _are_aligned(pitch: Pitch, bytes: int) -> bool:
+    strides = pitch.strides if isinstance(pitch, RowRuns) else (pitch,)
+    return all(stride * bytes % ALIGNMENT == 0 for stride in strides)
 
 
 _ONE = SymbolicSize.constant(1)
@@ -225,8 +261,15 @@ def _pitches(
     """The pitches of the values in `tiles` and of tables, but for those that are in `dense` or that
     another port takes, too.
     """
+    found = {x: row_pitch(host, x) for x in _ranges(segments, tiles, dense)}
+    return {x: pitch for x, pitch in found.items() if pitch is not None}
+
+
+def _ranges(
+    segments: Sequence[Segment], tiles: Collection[SSAValue], dense: Collection[SSAValue]
+) -> list[SSAValue]:
+    """The operands that may be ranges."""
     ports = [port for segment in segments for port in segment.ports]
     not_ranges = {*dense, *(overwritten(out) for segment in segments for out in segment.outputs)}
     not_ranges |= {x for kind, x in ports if not kind.is_table and x not in tiles}
-    found = {x: row_pitch(host, x) for _, x in ports if x not in not_ranges}
-    return {x: pitch for x, pitch in found.items() if pitch is not None}
+    return [x for _, x in ports if x not in not_ranges]

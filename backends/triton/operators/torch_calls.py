@@ -28,7 +28,7 @@ from coda_ir.dialects.coda import (
     TransposeOp,
 )
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.torch import CallOp, in_place
+from coda_ir.dialects.torch import PRODUCTS, CallOp, in_place
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
 from coda_ir.storage import (
@@ -86,11 +86,21 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
             host.lines.append(f"{results} = {call}")
             call = ", ".join(f"{results}[{position}]" for position in op.picks)
         if len(op.outputs) == 1:
-            host.assign(op.outputs[0], call, is_dense=False, hint=hint)
+            is_dense = _is_permuted_product(op)
+            call = f"dense({call})" if is_dense else call
+            host.assign(op.outputs[0], call, is_dense=is_dense, hint=hint)
         else:
             host.assign_all(op.outputs, call, hint=hint)
     for result in op.outputs:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
+
+
+def _is_permuted_product(op: CallOp) -> bool:
+    """Return whether views permute a product, which is nearly always dense: kernels then read the
+    rows of the product.
+    """
+    is_read = any(isinstance(use.operation, TransposeOp) for use in op.outputs[0].uses)
+    return op.callee.data in PRODUCTS and is_read
 
 
 def call_library(host: HostProgram, op: LibraryCallOp) -> None:

@@ -354,6 +354,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         place, columns = place_of(value), shape_of(value)[-1]
         extents = (rows, columns if place is None else place.pitch(columns))
         pitch = self.arguments.pitches.get(value)
+        assert pitch is None or isinstance(pitch, int), "a descriptor has one pitch"
         if bounded:
             dense = extents[1] if pitch is None else pitch
             return self.descriptors.bounded(value, extents[1], slot[:2], default, dense)

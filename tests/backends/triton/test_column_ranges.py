@@ -116,3 +116,40 @@ def test_selected_positions_are_not_copied(value: str):
     for result, expected in zip(run(x, g, b), exact, strict=True):
         torch.testing.assert_close(result, expected.float(), rtol=1e-5, atol=1e-5)
     assert len(re.findall(r"^    dense_\w+ = ", run.source, re.MULTILINE)) == 1
+
+
+PERMUTED = """
+fn f(x: f32[2, POSITIONS, WIDTH], g: f32[COLUMNS], y: f32[6, 7, COLUMNS]) {
+    q = transpose(reshape(VALUE, [2, POSITIONS, 3, COLUMNS]), [0, 2, 1, 3])
+    parts = transpose(reshape(q[:, 1:], [2, 2, POSITIONS, COLUMNS]), [1, 2, 0, 3])
+    turned = silu(transpose(y, [1, 0, 2]))
+    return silu(q), abs(parts) * g, rms_norm(q, g), sum(softmax(parts)), turned
+}
+"""
+
+
+def permuted(x: torch.Tensor, g: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    q = x.unflatten(-1, (3, len(g))).transpose(1, 2)
+    parts = q[:, 1:].permute(1, 2, 0, 3)
+    sums = parts.softmax(-1).sum(-1, keepdim=True)
+    normal = F.rms_norm(q, (len(g),), g, 1e-6)
+    return [F.silu(q), parts.abs() * g, normal, sums, F.silu(y.transpose(0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("positions", "columns", "copies"),
+    [("5", 16, []), ("T", 16, ["q", "parts"]), ("5", 4, ["transposed", "q", "parts"])],
+    ids=["static", "symbolic", "short"],
+)
+def test_permuted_rows_are_not_copied(positions: str, columns: int, copies: list[str]):
+    """Unless they are shorter than what a GPU moves at a time, or their strides are symbolic."""
+    text = PERMUTED.replace("POSITIONS", positions).replace("VALUE", "tanh(x)")
+    text = text.replace("COLUMNS", str(columns)).replace("WIDTH", str(3 * columns))
+    run = coda_ir.compile(text, device="cpu")
+    x, g = torch.randn(2, 5, 3 * columns), torch.randn(columns)
+    y = torch.randn(6, 7, columns)
+    exact = permuted(x.double().tanh(), g.double(), y.double())
+    for result, expected in zip(run(x, g, y), exact, strict=True):
+        torch.testing.assert_close(result, expected.float(), rtol=1e-5, atol=1e-5)
+    found = re.findall(r"^    dense_(\w+) = ", run.source, re.MULTILINE)
+    assert found == copies
