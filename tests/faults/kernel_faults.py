@@ -240,7 +240,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: a tile port read with another stride",
         f"{T}ports:_place_in",
-        Text("{row} * {pitch} + {column}", "{row} * {pitch - 1} + {column}"),
+        Text("row_start(row, pitch)", "row_start(row, pitch - 1)"),
     ),
     KernelFault(
         "kernel: results truncated to bfloat16",
@@ -388,8 +388,18 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "ranges: rows of what is broadcast are a row of the range apart",
-        f"{T}operators.row_pitches:_pitches",
+        f"{T}operators.row_pitches:_ranges",
         Text("{*dense, *(", "{*("),
+    ),
+    KernelFault(
+        "ranges: permuted rows are as far apart in all dimensions as in the last two",
+        f"{T}argument_list:row_start",
+        Text("pitch.strides[-1]", "pitch.strides[1]"),
+    ),
+    KernelFault(
+        "ranges: rows along the second dimension count those of the last one",
+        f"{T}argument_list:row_start",
+        Text("{number} // {extent}", "{number}"),
     ),
     KernelFault(
         "ranges: the rows of a table of samples are as far apart as its columns reach",

@@ -53,6 +53,16 @@ PASS_FAULTS = (
         Text("insert.cast(again, element)", "insert.mul(insert.cast(again, element), scale)"),
     ),
     Fault(
+        "copied factors: products with the transpose read the rows",
+        f"{P}gradient.copy_factors:_share",
+        Text("len(order) - 1, len(order) - 2", "len(order) - 2, len(order) - 1"),
+    ),
+    Fault(
+        "copied factors: batches in another order are the same",
+        f"{P}gradient.copy_factors:_of_rows",
+        Text("*op.permutation[:-2]", "*sorted(op.permutation[:-2])"),
+    ),
+    Fault(
         "zero rows: results in the order of groups",
         f"{P}block.skip_zero_rows:_rewrite",
         Text("coda.IndexOp(value, inverse, dim=0)", "coda.IndexOp(value, order, dim=0)"),

@@ -129,7 +129,7 @@ fn f(x: f32[2, POSITIONS, WIDTH], g: f32[COLUMNS], y: f32[6, 7, COLUMNS]) {
 
 
 def permuted(x: torch.Tensor, g: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    q = x.unflatten(-1, (3, len(g))).transpose(1, 2)
+    q = x.reshape(2, 5, 3, len(g)).transpose(1, 2)
     parts = q[:, 1:].permute(1, 2, 0, 3)
     sums = parts.softmax(-1).sum(-1, keepdim=True)
     normal = F.rms_norm(q, (len(g),), g, 1e-6)
