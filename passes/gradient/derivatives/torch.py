@@ -33,6 +33,9 @@ _SHAPE_ONLY = re.compile(r"aten\.(\w+_like|new_(empty|full|ones|zeros)|bernoulli
 
 _OF_ELEMENTS = re.compile(r"aten\.(clamp|where|view_as|expand_as|reshape_as)\w*\.\w+")
 
+_BATCH_NORM = re.compile(r"aten\.\w*batch_norm\w*\.default")
+"""Calls whose arguments 3 and 4 are running statistics, which have no gradient."""
+
 
 def _call(op: CallOp, adjoint: Adjoint) -> None:
     """Differentiate by a rule for the call, else like any call."""
@@ -81,6 +84,8 @@ def differentiable_inputs(op: CallOp) -> list[int]:
     if _SHAPE_ONLY.fullmatch(name) and not _OF_ELEMENTS.fullmatch(name):
         return []
     valued = op.template.valued_operands - ({0} if name == _COPY else set[int]())
+    if _BATCH_NORM.fullmatch(name):
+        valued -= set(op.template.evaluate(range(len(op.inputs)), {}, {})[0][3:5])
     return [
         number
         for number, value in enumerate(op.inputs)

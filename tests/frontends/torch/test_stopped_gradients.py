@@ -80,8 +80,11 @@ def normalized_batch(model: Model, x: Tensor) -> Tensor:
 
 
 def running_statistics(model: Model, x: Tensor) -> Tensor:
+    """The second batch norm reads what the first one has stored."""
     model.calls.add_(1)
-    h = F.batch_norm(model.first(x), model.mean, model.variance, training=True)
+    h = model.first(x)
+    for _ in range(2):
+        h = F.batch_norm(h, model.mean, model.variance, training=True)
     return model.second(F.silu(h)) / model.calls
 
 
