@@ -5,7 +5,7 @@ one combination: each-choice coverage, as Ammann and Offutt (Introduction to Sof
 it. The marker `daily` says instead which combinations run, where others matter.
 
 Of the tests with the marker `slow`, which take most of the time, each for itself or with all its
-cases, `make test` runs a quarter, another one each day, so that four days run all.
+cases, `make test` runs a third, another one each day, so that three days run all.
 """
 
 from collections import Counter, defaultdict
@@ -66,7 +66,7 @@ def run_daily(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     return chosen
 
 
-SLOW_SHARES = 4
+SLOW_SHARES = 3
 """The days in which all slow tests run once."""
 
 
