@@ -4,17 +4,17 @@ In float32 at least, rounded once to the types of the operands.
 """
 
 from collections.abc import Sequence
-from math import prod, sqrt
+from math import prod
 
 import torch
 
 from coda_ir.backends.reference.attention import (
+    Heads,
     attended,
-    gradients_of_scores,
     key_gradients,
     moment_of,
     query_gradient,
-    weights_of,
+    score_gradients,
 )
 from coda_ir.backends.reference.gemm_ops import (
     DEFAULT_BLOCK,
@@ -24,7 +24,7 @@ from coda_ir.backends.reference.gemm_ops import (
     epilogue,
     pair_columns,
 )
-from coda_ir.backends.reference.numerics import Handlers, Numerics, product_of
+from coda_ir.backends.reference.numerics import Handlers, Numerics
 from coda_ir.dialects.gemm import AttentionDkvOp, AttentionDqOp, AttentionSumOp, FusedAttentionOp
 
 
@@ -42,10 +42,7 @@ def fused_attention(
     no key.
     """
     assert dropout == 0.0
-    scores = _scores(q, k, mask, scale, is_causal=is_causal)
-    unseen = (scores == -torch.inf).all(-1)
-    lse = torch.logsumexp(scores, -1).masked_fill(unseen, torch.inf)
-    y = product_of(weights_of(scores, lse[..., None]), _shared(v, q))
+    y, lse = _heads(q, k, v, mask, scale, is_causal=is_causal).attend()
     return [y.to(q.dtype), lse]
 
 
@@ -62,58 +59,30 @@ def fused_attention_grad(
     scale: float | None = None,
 ) -> list[torch.Tensor]:
     """Return the gradients of q, k and v, and of the mask if it is `wanted`."""
-    is_causal = bool(rest[5])
-    scores = _scores(q, k, mask, scale, is_causal=is_causal)
-    weights = weights_of(scores, lse[..., None])
-    d_y = d_y.to(scores.dtype)
-    moment = (d_y * y).sum(-1, keepdim=True)
-    d_scores = weights * (product_of(d_y, _shared(v, q).transpose(-1, -2)) - moment)
-    d_inside = d_scores * _scale(q, scale)
-    results = [
-        product_of(d_inside, _shared(k, q)),
-        _summed(product_of(d_inside.transpose(-1, -2), q.to(scores.dtype)), k),
-        _summed(product_of(weights.transpose(-1, -2), d_y), v),
-    ]
-    results = [x.to(like.dtype) for x, like in zip(results, (q, k, v), strict=True)]
+    heads = _heads(q, k, v, mask, scale, is_causal=bool(rest[5]))
+    d_y = d_y.to(heads.q.dtype)
+    found = heads.gradients(d_y, (d_y * y).sum(-1), lse)
+    pairs = ((found.d_q(), q), (found.d_k(), k), (found.d_v(), v))
+    results = [gradient.to(x.dtype) for gradient, x in pairs]
     if mask is not None and wanted[3]:
-        results.append(d_scores.sum_to_size(mask.shape).to(mask.dtype))
+        results.append(found.d_scores.sum_to_size(mask.shape).to(mask.dtype))
     return results
 
 
-def _scores(
+def _heads(
     q: torch.Tensor,
     k: torch.Tensor,
+    v: torch.Tensor,
     mask: torch.Tensor | None,
     scale: float | None,
     *,
     is_causal: bool,
-) -> torch.Tensor:
-    """Return the scores of all keys, -inf for hidden ones."""
+) -> Heads:
     wide = torch.promote_types(q.dtype, torch.float32)
-    scores = product_of(q.to(wide), _shared(k, q).transpose(-1, -2)) * _scale(q, scale)
-    if is_causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
-        scores = scores.masked_fill(~seen, -torch.inf)
-    if mask is None:
-        return scores
-    is_bool = mask.dtype == torch.bool
-    return scores.masked_fill(~mask, -torch.inf) if is_bool else scores + mask
-
-
-def _scale(q: torch.Tensor, scale: float | None) -> float:
-    return 1 / sqrt(q.shape[-1]) if scale is None else scale
-
-
-def _shared(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """Return the heads of keys or values in the type of the scores, one for each query head."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return x.to(wide).repeat_interleave(q.shape[1] // x.shape[1], 1)
-
-
-def _summed(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Sum over the query heads that share a head of `like`."""
-    shared = x.shape[1] // like.shape[1]
-    return x.reshape(x.shape[0], like.shape[1], shared, *x.shape[2:]).sum(2)
+    seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
+    return Heads(
+        *(x.to(wide) for x in (q, k, v)), scale, seen.tril() if is_causal else seen, mask=mask
+    )
 
 
 Tensors = Sequence[torch.Tensor]
@@ -129,19 +98,19 @@ def _fused_attention(op: FusedAttentionOp, operands: Tensors, numerics: Numerics
 def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Tensors:
     (d_out, out, lse, q, k, v, *mask), ports = _split(op, operands)
     moment = moment_of(op, d_out, out)
-    found = gradients_of_scores(op, d_out, moment, lse, q, k, v, *mask)
+    found = score_gradients(op, d_out, moment, lse, q, k, v, *mask)
     if op.adds_mask:
         # The weights of the reference have the sum 1 already.
         moment = torch.stack([moment, torch.ones_like(moment)], -1)
-    return [moment, *_stored(op, [query_gradient(op, found, q, k)], ports, numerics)]
+    return [moment, *_stored(op, [query_gradient(found, q)], ports, numerics)]
 
 
 def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> Tensors:
     (d_out, moment, lse, q, k, v, *mask), ports = _split(op, operands)
     if op.adds_mask:
         moment = moment[..., 0]
-    found = gradients_of_scores(op, d_out, moment, lse, q, k, v, *mask)
-    return _stored(op, key_gradients(op, found, d_out, q, k, v), ports, numerics)
+    found = score_gradients(op, d_out, moment, lse, q, k, v, *mask)
+    return _stored(op, key_gradients(found, k, v), ports, numerics)
 
 
 def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors]:

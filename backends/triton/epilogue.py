@@ -21,6 +21,7 @@ from coda_ir.backends.triton.kernel import location_comment, tl_type
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ColumnOp, GroupReduceOp, Segment
+from coda_ir.dominance import ops_behind
 from coda_ir.remarks import format_location
 
 LONGEST_EXPRESSION = 76
@@ -71,7 +72,7 @@ class RegionEmitter:
         terminator = block.last_op
         assert terminator is not None, "a region ends in gemm.yield"
         yielded = terminator.operands if yielded is None else yielded
-        statements = _Statements(self, _live_operations(block, yielded))
+        statements = _Statements(self, ops_behind(yielded))
         for value, text in arguments.items():
             statements.values[value] = atom(text)
         for op in block.ops:
@@ -98,18 +99,6 @@ def _before_rounding(value: SSAValue, type: Attribute) -> SSAValue:
     if isinstance(rounding, arith.TruncFOp) and narrow.type == type:
         return rounding.input
     return value
-
-
-def _live_operations(block: Block, yielded: Sequence[SSAValue]) -> set[Operation]:
-    """Return the operators on which values depend."""
-    live: set[Operation] = set()
-    pending: list[SSAValue] = list(yielded)
-    while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, Operation) and owner.parent is block and owner not in live:
-            live.add(owner)
-            pending += owner.operands
-    return live
 
 
 class _Statements:

@@ -31,6 +31,7 @@ from coda_ir.dialects.coda import (
     positions_in,
 )
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dominance import before
 
 ELEMENTS = 1024
 """Elements that a program holds, of at least one row."""
@@ -54,9 +55,7 @@ def read_from_memory(op: GatherOp | ScatterOp | IndexOp, *, is_whole: bool) -> l
 
 def is_checked(op: GatherOp | ScatterOp | IndexOp) -> bool:
     """Return whether numbers may be invalid: those of elements that were ordered are not."""
-    owner = op.ids.owner
-    while isinstance(owner, ReshapeOp):
-        owner = owner.x.owner
+    owner = before(op.ids, ReshapeOp).owner
     if isinstance(owner, TopkOp | SortOp):
         extent = shape_of(owner.x)[owner.given["dim"]]
     elif isinstance(owner, GroupOrderOp):

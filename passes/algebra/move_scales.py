@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dominance import uses_behind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
 from coda_ir.passes.support.matching import unwidened
@@ -85,16 +86,11 @@ def _uses_behind_casts(value: SSAValue) -> list[Use]:
     """Return the uses of `value` and of its conversions, except to 8 bits, for which a scale is
     meant.
     """
-    found: list[Use] = []
-    pending = [value]
-    while pending:
-        for use in pending.pop().uses:
-            is_cast = isinstance(use.operation, coda.CastOp)
-            if is_cast and is_float(element_type_of(use.operation.results[0])):
-                pending.append(use.operation.results[0])
-            else:
-                found.append(use)
-    return found
+
+    def is_cast(op: Operation) -> bool:
+        return isinstance(op, coda.CastOp) and is_float(element_type_of(op.result))
+
+    return list(uses_behind(value, is_cast))
 
 
 def _is_stored(x: SSAValue) -> bool:

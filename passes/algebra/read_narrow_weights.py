@@ -17,6 +17,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import PortKind
+from coda_ir.dominance import before
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
@@ -130,9 +131,7 @@ def _find(weight: SSAValue) -> _Narrow | None:
 
 def _before_casts(value: SSAValue) -> SSAValue:
     """Return `value` before conversions to floats that hold every 8-bit number."""
-    while isinstance(value.owner, coda.CastOp) and is_float(element_type_of(value)):
-        value = value.owner.operand
-    return value
+    return before(value, coda.CastOp, lambda op: is_float(element_type_of(op.result)))
 
 
 def _check(op: LinearMap, found: _Narrow) -> Refusal | None:

@@ -1,5 +1,6 @@
 """Pass `unroll-sums`: a sum over few neighbouring rows is a sum of slices."""
 
+from collections.abc import Sequence
 from functools import reduce
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
@@ -14,6 +15,7 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dominance import operands_of, reached
 from coda_ir.passes.support.editing import operands_first
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
@@ -65,14 +67,12 @@ def _is_over_rows(op: coda.SumToOp) -> bool:
 
 def _is_on_chip(value: SSAValue) -> bool:
     """Return whether a GEMM computes `value`, or what pointwise code makes it of."""
-    found, pending = {value}, [value]
-    for each in pending:
-        if isinstance(each.owner, Operation) and is_pointwise(each.owner):
-            pending += [x for x in dict.fromkeys(each.owner.operands) if x not in found]
-            found.update(each.owner.operands)
-        elif is_tilewise(each):
-            return True
-    return False
+
+    def pointwise_operands(value: SSAValue) -> Sequence[SSAValue]:
+        return operands_of(value) if is_pointwise(value.owner) else ()
+
+    behind = reached([value], pointwise_operands)
+    return any(is_tilewise(each) for each in behind if not is_pointwise(each.owner))
 
 
 def _why_not(op: coda.SumToOp) -> Refusal | None:

@@ -8,6 +8,7 @@ from coda_ir.dialects.coda import CastOp, ReshapeOp, ShiftOp, SliceOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dominance import before
 from coda_ir.passes.support.editing import (
     EpilogueOp,
     Site,
@@ -47,9 +48,7 @@ def _has_rows_apart(value: SSAValue) -> bool:
     """Return whether the rows of `value` are not contiguous in memory: they are shifted, or some
     rows of each sample (for each token, the results of one expert).
     """
-    owner = value.owner
-    while isinstance(owner, ReshapeOp):
-        owner = owner.x.owner
+    owner = before(value, ReshapeOp).owner
     if isinstance(owner, SliceOp):
         return 0 < owner.dim.value.data < len(shape_of(owner.result)) - 1
     return isinstance(owner, ShiftOp)

@@ -1,11 +1,13 @@
 """Pass `outline-rope`: a rotation without a projection becomes a kernel that others can join."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dominance import uses_behind
 from coda_ir.passes.fusion.pair_rope import rotate_lanes
 from coda_ir.passes.support.editing import EpilogueEditor, new_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
@@ -36,14 +38,12 @@ class OutlineRopePass(FunctionPass):
 
 def _has_company(op: coda.RopeOp) -> bool:
     """Return whether pointwise code reads the operand or the result of `op`, perhaps as heads."""
-    pending = [op.x, op.result]
-    while pending:
-        for use in pending.pop().uses:
-            if isinstance(use.operation, coda.CastOp) or splits_columns(use.operation):
-                pending += use.operation.results
-            elif is_pointwise(use.operation):
-                return True
-    return False
+
+    def is_passed_on(op: Operation) -> bool:
+        return isinstance(op, coda.CastOp) or splits_columns(op)
+
+    uses = (use for value in (op.x, op.result) for use in uses_behind(value, is_passed_on))
+    return any(is_pointwise(use.operation) for use in uses)
 
 
 def _fits_map(op: coda.RopeOp) -> bool:

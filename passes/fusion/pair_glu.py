@@ -11,6 +11,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import FusedOp, PairingAttr, ResultPortAttr
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import before
 from coda_ir.passes.fusion.fuse_pointwise import fuse_at
 from coda_ir.passes.fusion.pairing import join_siblings, pair_columns
 from coda_ir.passes.support.column_views import ColumnAxis, ColumnView, RowAxis
@@ -197,10 +198,7 @@ def _replace(part: SSAValue, number: int, rewriter: FunctionRewriter) -> None:
     """Replace a view by column `number` of a pair."""
     op = part.owner
     assert isinstance(op, Operation)
-    x = op.operands[0]
-    while isinstance(x.owner, _VIEWS):
-        x = x.owner.x
-    site = Site.of(x)
+    site = Site.of(before(op.operands[0], _VIEWS))
     assert site is not None, "a GEMM computes the columns"
     views = _views_between(op)
     editor = EpilogueEditor(site.op, rewriter.order)

@@ -10,8 +10,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dominance import ops_behind
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.joint import ops_behind
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.order import BlockOrder
 

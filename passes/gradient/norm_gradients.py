@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dominance import before, uses_behind
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import Norm, only_use
@@ -104,9 +105,7 @@ def _is_adjoint(rope: coda.RopeOp, back: coda.RopeOp) -> bool:
 
 def uncast(value: SSAValue) -> SSAValue:
     """Return `value` before its conversions between float types."""
-    while isinstance(value.owner, coda.CastOp) and is_float(element_type_of(value.owner.operand)):
-        value = value.owner.operand
-    return value
+    return before(value, coda.CastOp, lambda op: is_float(element_type_of(op.operand)))
 
 
 def parts_of(value: SSAValue, kind: type[coda.BinaryOp]) -> list[SSAValue]:
@@ -156,13 +155,8 @@ def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
 
 
 def _uses_before_casts(value: SSAValue) -> Iterator[Operation]:
-    pending = [value]
-    while pending:
-        for use in pending.pop().uses:
-            if isinstance(use.operation, coda.CastOp):
-                pending.append(use.operation.result)
-            else:
-                yield use.operation
+    for use in uses_behind(value, lambda op: isinstance(op, coda.CastOp)):
+        yield use.operation
 
 
 def _match(

@@ -14,11 +14,12 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import before, ops_behind
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.norm_gradients import stats_of
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 from coda_ir.passes.support.groups import is_of_small_groups
-from coda_ir.passes.support.joint import Joint, ops_behind
+from coda_ir.passes.support.joint import Joint
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norms import apply_statistics, norm_stats
@@ -386,15 +387,8 @@ def _is_given(value: SSAValue) -> bool:
     """Return whether `value` is an argument, a constant or a position, or one with another type or
     shape.
     """
-    source = _before(value, _REARRANGES).owner
+    source = before(value, _REARRANGES).owner
     return isinstance(source, Block | coda.ConstantOp | coda.PositionsOp)
-
-
-def _before(value: SSAValue, operators: tuple[type[Operation], ...]) -> SSAValue:
-    """Return what `value` was before it went through any of `operators`, as their first operand."""
-    while isinstance(value.owner, operators):
-        value = value.owner.operands[0]
-    return value
 
 
 def _inverts(op: Operation) -> bool:
@@ -429,7 +423,7 @@ def computed_weights(
     found: set[Operation] = set()
     for op in forward:
         if isinstance(op, (*_LINEAR, coda.GroupedLinearMap)):
-            read = [_before(x, _VIEWS) for x in op.operands if of_weights.get(x)]
+            read = [before(x, _VIEWS) for x in op.operands if of_weights.get(x)]
             found |= {x.owner for x in read if isinstance(x.owner, Operation) and is_light(x.owner)}
         known = [x for x in op.operands if x in of_weights or is_weight(x)]
         is_constant = isinstance(op, coda.ConstantOp)

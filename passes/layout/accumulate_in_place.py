@@ -21,7 +21,7 @@ from coda_ir.dialects.gemm import (
     Segment,
 )
 from coda_ir.dialects.torch import CallOp
-from coda_ir.dominance import depend_on
+from coda_ir.dominance import depend_on, reached
 from coda_ir.passes.layout.absorption import readers_of
 from coda_ir.passes.support.editing import EpilogueEditor, is_scattered
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -133,14 +133,12 @@ def _reader_after(op: Operation, memory: SSAValue, order: BlockOrder) -> Operati
 
 def _values_in(memory: SSAValue) -> set[SSAValue]:
     """Return the values that share the memory of `memory`, which is one of them."""
-    found, pending = set[SSAValue](), [memory]
-    while pending:
-        value = pending.pop()
-        if value not in found:
-            found.add(value)
-            results = (result for use in value.uses for result in use.operation.results)
-            pending += [result for result in results if storage_root(result) is memory]
-    return found
+
+    def views(value: SSAValue) -> Iterator[SSAValue]:
+        results = (result for use in value.uses for result in use.operation.results)
+        return (result for result in results if storage_root(result) is memory)
+
+    return set(reached([memory], views))
 
 
 def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:

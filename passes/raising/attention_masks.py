@@ -11,6 +11,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import before, operands_of, reached
 from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask
@@ -233,9 +234,7 @@ def _difference(a: Dim, b: Dim) -> int | None:
 
 def unexpanded(value: SSAValue) -> SSAValue:
     """Return `value` before it was broadcast."""
-    while isinstance(op := value.owner, Operation) and is_expansion(op):
-        value = op.operands[0]
-    return value
+    return before(value, Operation, is_expansion)
 
 
 def is_expansion(op: Operation) -> bool:
@@ -281,19 +280,15 @@ def _terms(value: SSAValue) -> list[SSAValue]:
 
 def _may_hide(bias: SSAValue) -> bool:
     """Return whether a bias may contain large numbers: it has some, or depends on an argument."""
-    pending, seen = [bias], set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+
+    def values_in(value: SSAValue) -> Sequence[SSAValue]:
+        op, operands = value.owner, () if coda.is_of_extents(value) else operands_of(value)
+        return operands[:1] if isinstance(op, Operation) and is_expansion(op) else operands
+
+    def is_large(value: SSAValue) -> bool:
         number = number_of(value)
         if number is not None and not abs(number) < -HIDDEN:
             return True
-        if isinstance(value, BlockArgument):
-            if not is_weight(value):
-                return True
-        elif isinstance(value.owner, Operation) and not coda.is_of_extents(value):
-            operands = value.owner.operands
-            pending += operands[:1] if is_expansion(value.owner) else operands
-    return False
+        return isinstance(value, BlockArgument) and not is_weight(value)
+
+    return any(map(is_large, reached([bias], values_in)))

@@ -10,6 +10,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import before
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import (
     Norm,
@@ -223,17 +224,13 @@ Strides: TypeAlias = list[tuple[int, int]]
 
 def before_views(value: SSAValue) -> SSAValue:
     """Return the tensor that `value` is a view of."""
-    while isinstance(view := value.owner, View):
-        value = view.x
-    return value
+    return before(value, (coda.ReshapeOp, coda.TransposeOp))
 
 
 def is_argument(value: SSAValue) -> bool:
     """Return whether a value is an argument of its function, or a view or a cast of one."""
-    value = before_views(value)
-    while isinstance(cast := value.owner, coda.CastOp):
-        value = before_views(cast.operand)
-    return isinstance(value, BlockArgument)
+    source = before(value, (coda.ReshapeOp, coda.TransposeOp, coda.CastOp))
+    return isinstance(source, BlockArgument)
 
 
 def keeps_order(view: View) -> bool:

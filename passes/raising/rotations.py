@@ -14,6 +14,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes, numerics_mode
+from coda_ir.dominance import before
 from coda_ir.passes.support.column_views import ONE, ColumnAxis, ColumnView
 from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, widens
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -154,9 +155,7 @@ def _is_crossed(
 
 def _narrow(value: SSAValue) -> SSAValue:
     """Return `value` before its conversions to wider types, float64 included."""
-    while isinstance(value.owner, coda.CastOp) and widens(value.owner):
-        value = value.owner.operand
-    return value
+    return before(value, coda.CastOp, widens)
 
 
 def _unrounded(value: SSAValue) -> SSAValue:

@@ -1,6 +1,6 @@
 """Group code: pointwise operators, and reductions, over each group of columns."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
@@ -14,6 +14,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dominance import reached, users_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.storage import is_turned
@@ -114,13 +115,25 @@ class GroupCode:
     def around_reductions(self) -> set[Operation]:
         """The reductions, their producers in the code, and their consumers."""
         sums = [op for op in self.ops if isinstance(op, GroupReduction | coda.SumToOp)]
-        before = _reached(sums, lambda op: [v.owner for v in op.operands], self.ops)
-        behind = _reached(sums, _users, self.ops)
-        return before | behind
+        before = self._reached(sums, lambda op: [v.owner for v in op.operands])
+        return before | self._reached(sums, users_of)
+
+    def _reached(
+        self,
+        starts: Iterable[Operation],
+        neighbours: Callable[[Operation], Iterable[Operation | Block]],
+    ) -> set[Operation]:
+        """Return `starts`, and the operators of the code that neighbours lead to."""
+        own: set[Operation | Block] = set(self.ops)
+
+        def inside(op: Operation) -> Iterator[Operation]:
+            return (x for x in neighbours(op) if isinstance(x, Operation) and x in own)
+
+        return set(reached(starts, inside))
 
     def stores_behind(self, value: SSAValue) -> bool:
         """Return whether others read columns that are computed from `value`."""
-        behind = _reached([use.operation for use in value.uses], _users, self.ops)
+        behind = self._reached((use.operation for use in value.uses), users_of)
         found = [op.results[0] for op in behind if op in self.ops]
         return any(self.is_tile(each) and self.users_outside(each) for each in found)
 
@@ -186,25 +199,6 @@ class GroupCode:
         is_of_groups = self.is_of_groups(value) or self.is_of_columns(value)
         is_loaded = is_of_groups and value not in self.behind
         return kind in (PortKind.ROW, PortKind.SCALAR) or is_loaded
-
-
-def _users(op: Operation) -> list[Operation]:
-    return [use.operation for result in op.results for use in result.uses]
-
-
-def _reached(
-    starts: Sequence[Operation],
-    neighbours: Callable[[Operation], Iterable[Operation | Block]],
-    ops: Sequence[Operation],
-) -> set[Operation]:
-    """Return the operators in `ops` that can be reached through neighbours among them."""
-    pending, found, among = list(starts), set(starts), set(ops)
-    while pending:
-        for op in neighbours(pending.pop()):
-            if isinstance(op, Operation) and op in among and op not in found:
-                found.add(op)
-                pending.append(op)
-    return found
 
 
 def _is_float32(op: Operation) -> bool:
@@ -305,7 +299,7 @@ def _add_users(
     pending: list[tuple[int, Operation]] = [(places[reduction], reduction)]
 
     def push_users(op: Operation) -> None:
-        for user in _users(op):
+        for user in users_of(op):
             if user in places and user not in known:
                 known.add(user)
                 heappush(pending, (places[user], user))

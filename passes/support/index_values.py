@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import before
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 
@@ -143,10 +144,7 @@ class IndexValues:
 
     def _number(self, value: SSAValue) -> Known | None:
         """Return a small whole number that is written as a float."""
-        rank = len(shape_of(value))
-        while isinstance(value.owner, coda.BroadcastOp):
-            value = value.owner.x
-        op = value.owner
+        rank, op = len(shape_of(value)), before(value, coda.BroadcastOp).owner
         number = float(op.number) if isinstance(op, coda.ConstantOp) else None
         is_small = number is not None and number.is_integer() and abs(number) <= _EXACT
         return Affine(int(number), (0,) * rank) if number is not None and is_small else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.dominance import ops_behind
 from coda_ir.functions import returned_values
 from coda_ir.signatures import entry_name, entry_of
 
@@ -90,24 +91,3 @@ class Joint:
             if any(operand in found for operand in op.operands):
                 found.update(op.results)
         return found
-
-
-def ops_behind(
-    values: Iterable[SSAValue],
-    stop: Iterable[SSAValue] = (),
-    instead: Mapping[SSAValue, SSAValue] | None = None,
-) -> set[Operation]:
-    """Return the operators that compute `values`, given those in `stop`.
-
-    `instead` has values that are computed in the place of others.
-    """
-    available, instead = set(stop), instead or {}
-    found: set[Operation] = set()
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        op = instead.get(value, value).owner
-        if value not in available and isinstance(op, Operation) and op not in found:
-            found.add(op)
-            pending.extend(op.operands)
-    return found

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_widening_cast
+from coda_ir.dominance import before
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -37,9 +38,7 @@ def number_of(value: SSAValue) -> float | None:
 
 def unwidened(value: SSAValue) -> SSAValue:
     """Return `value` before its conversions to wider types, which are exact."""
-    while isinstance(value.owner, coda.CastOp) and is_widening_cast(value.owner):
-        value = value.owner.operand
-    return value
+    return before(value, coda.CastOp, is_widening_cast)
 
 
 def widens(op: Operation) -> bool:
@@ -105,9 +104,7 @@ def taken_norm(norm: Operation) -> SSAValue:
 
 def unconverted(value: SSAValue) -> SSAValue:
     """Return `value` before conversions between element types."""
-    while isinstance(value.owner, coda.CastOp):
-        value = value.owner.operand
-    return value
+    return before(value, coda.CastOp)
 
 
 def is_float64(op: Operation) -> bool:

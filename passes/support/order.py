@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from coda_ir.dominance import reached, users_of
 from coda_ir.remarks import fuse_locations
 
 
@@ -118,15 +119,11 @@ class BlockOrder:
         does not depend on `op`.
         """
         limit = self._position[anchor]
-        found: set[Operation] = set()
-        pending = [op]
-        while pending:
-            users = (use.operation for result in pending.pop().results for use in result.uses)
-            for user in users:
-                if user not in found and self._position[user] < limit:
-                    found.add(user)
-                    pending.append(user)
+
+        def early_users(op: Operation) -> list[Operation]:
+            return [user for user in users_of(op) if self._position[user] < limit]
+
         behind = anchor.next_op
         assert behind is not None, "a block ends with its terminator"
-        for user in sorted(found, key=lambda user: self._position[user]):
+        for user in sorted(reached(early_users(op), early_users), key=self.position):
             self.insert_before(user, behind)

@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import before
 from coda_ir.passes.support.index_values import literal
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
@@ -123,11 +124,8 @@ def _counted(ends: SSAValue, groups: int) -> SSAValue | None:
     counts = total.operands[0].owner
     if not _is_call(counts, "aten.histc.default", f"{{0}}, {groups}, 0, {groups - 1}"):
         return None
-    value = counts.operands[0]
     # Numbers of groups are exact in each type.
-    while isinstance(value.owner, coda.CastOp):
-        value = value.owner.operand
-    return value
+    return before(counts.operands[0], coda.CastOp)
 
 
 def _searched(ends: SSAValue, groups: int) -> SSAValue | None:

@@ -11,7 +11,8 @@ from xdsl.rewriter import Rewriter
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, VjpOp
-from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint, ops_behind
+from coda_ir.dominance import ops_behind
+from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint
 from coda_ir.passes.support.row_numbers import PERMUTATION, is_permutation
 from coda_ir.signatures import entry_name
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute

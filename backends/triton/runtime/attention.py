@@ -21,7 +21,8 @@ def attention(
     if not is_causal:
         mask = attention_mask(mask, queries, keys, causal, window, q.device)
     if is_spelled:
-        y = spelled_attention(q_heads, k_heads, v_heads, mask, scale, softcap, sinks)
+        scores = hidden_scores(capped_scores(q_heads, k_heads, scale, softcap), mask)
+        y = spelled_attention(scores, v_heads, sinks).to(q.dtype)
     elif sinks is not None:
         y = attention_with_sinks(q_heads, k_heads, v_heads, mask, scale, sinks)
     else:
@@ -97,19 +98,25 @@ def attention_with_sinks(q, k, v, mask, scale, sinks):
     )
 
 
-def spelled_attention(q, k, v, mask, scale, softcap, sinks):
-    """What PyTorch's attention lacks, in float32 (float64 of float64)."""
-    keys = k.shape[2]
-    scores = hidden_scores(capped_scores(q, k, scale, softcap), mask)
-    unseen = (scores == float("-inf")).all(-1, keepdim=True)
+def spelled_attention(scores, v, sinks):
+    """What PyTorch's attention lacks, in the type of the scores."""
+    v = v.to(scores.dtype).repeat_interleave(scores.shape[1] // v.shape[1], 1)
+    return softmax_of_keys(scores, sinks) @ v
+
+
+def softmax_of_keys(scores, sinks):
+    """The softmax of scores and sinks, without the sinks; 0 for a query that sees no key.
+
+    exp(scores - lse) would have the rounding error of lse as a factor of a whole row, which sums
+    over rows that cancel, such as the gradient of ALiBi's slopes, keep.
+    """
+    keys, unseen = scores.shape[-1], (scores == float("-inf")).all(-1, keepdim=True)
     # A softmax of no key is NaN.
     scores = scores.masked_fill(unseen, 0.0)
     if sinks is not None:
         column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
         scores = torch.cat([scores, column], -1)
-    weights = torch.softmax(scores, -1)[..., :keys].masked_fill(unseen, 0.0)
-    v = v.to(weights.dtype).repeat_interleave(q.shape[1] // v.shape[1], 1)
-    return (weights @ v).to(q.dtype)
+    return torch.softmax(scores, -1)[..., :keys].masked_fill(unseen, 0.0)
 
 
 def capped_scores(q, k, scale, softcap):

@@ -14,6 +14,8 @@ from coda_ir.backends.triton.runtime.attention import (
     capped_scores,
     hidden_scores,
     joined_heads,
+    softmax_of_keys,
+    spelled_attention,
     split_heads,
     split_qkv,
 )
@@ -123,27 +125,14 @@ class Heads:
         return y, lse
 
     def attend_spelled(self):
-        q, v = self.q, self.v
-        scores = hidden_scores(capped_scores(q, self.k, self.scale, self.softcap), self.mask)
+        scores = capped_scores(self.q, self.k, self.scale, self.softcap)
+        scores = hidden_scores(scores, self.mask)
         lse = torch.logsumexp(scores, -1)
         unseen = (scores == float("-inf")).all(-1)
         if self.sinks is not None:
             lse = torch.logaddexp(lse, self.sinks.to(lse.dtype)[:, None])
-        lse = lse.masked_fill(unseen, float("inf"))
-        v = v.to(scores.dtype).repeat_interleave(q.shape[1] // v.shape[1], 1)
-        return (self.weights(scores, unseen) @ v).to(q.dtype), lse
-
-    def weights(self, scores, unseen):
-        """The softmax of scores and sinks, without the sinks; 0 for a query that sees no key.
-
-        exp(scores - lse) would have the rounding error of lse as a factor of a whole row, which
-        sums over rows that cancel, such as the gradient of ALiBi's slopes, keep.
-        """
-        if self.sinks is not None:
-            sinks = self.sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
-            scores = torch.cat([scores, sinks], -1)
-        weights = torch.softmax(scores, -1).masked_fill(unseen[..., None], 0.0)
-        return weights if self.sinks is None else weights[..., :-1]
+        y = spelled_attention(scores, self.v, self.sinks).to(self.q.dtype)
+        return y, lse.masked_fill(unseen, float("inf"))
 
     def attend_fused(self):
         """By a kernel of PyTorch."""
@@ -203,7 +192,7 @@ class Heads:
         d_y = d_y.to(wide)
         k_all, v_all = (x.to(wide) for x in self.repeated())
         scores = capped_scores(q, k, self.scale, self.softcap)
-        weights = self.weights(hidden_scores(scores, self.mask), lse == float("inf"))
+        weights = softmax_of_keys(hidden_scores(scores, self.mask), self.sinks)
         d_v = summed_heads(weights.transpose(-1, -2) @ d_y, k.shape[1])
         d_weights = d_y @ v_all.transpose(-1, -2)
         d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))

@@ -86,19 +86,8 @@ def o_of_tile(
             if mask is not None:
                 # Before the products, during which it is loaded.
                 bias = mask_bias(
-                    mask,
-                    batch,
-                    head,
-                    start,
-                    at,
-                    tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
-                    tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
-                    queries,
-                    keys,
-                    HEADS,
-                    MASK_DIMS,
-                    ADDED,
-                    part == 1,
+                    *(mask, batch, head, start, at, queries, keys, HEADS, MASK_DIMS, ADDED),
+                    *(BLOCK_M, BLOCK_N, part == 1),
                 )
             scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
             if mask is not None:

@@ -123,17 +123,18 @@ def mask_bias(
     head,
     first_query,
     first_key,
-    query,
-    key,
     queries,
     keys,
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
     ADDED: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
     WHOLE: tl.constexpr,
+    ROWS_OF_KEYS: tl.constexpr = False,
 ):
-    """Return the numbers to add to scores: -inf where a boolean mask is false. The scores are those
-    of queries `query` after `first_query` of a head, and of keys `key` after `first_key`.
+    """Return the numbers to add to the scores of QUERIES queries of a head and KEYS keys: -inf
+    where a boolean mask is false. Queries have rows and keys columns, unless ROWS_OF_KEYS.
 
     Queries past the last one get the numbers of the last one. Keys past the last one get numbers
     that the caller must not use; the caller states WHOLE if there are none.
@@ -141,6 +142,12 @@ def mask_bias(
     DIMS has 1 for each dimension of the mask (batches, heads, queries, keys), and 0 where the mask
     has one element for the whole dimension.
     """
+    query = tl.arange(0, QUERIES if DIMS[2] else 1)
+    key = tl.arange(0, KEYS if DIMS[3] else 1)
+    if ROWS_OF_KEYS:
+        query, key = query[None, :], key[:, None]
+    else:
+        query, key = query[:, None], key[None, :]
     pitch = DIMS[3] * keys + 1 - DIMS[3]
     place = batch.to(tl.int64) * DIMS[0]
     place = place * (DIMS[1] * HEADS + 1 - DIMS[1]) + head * DIMS[1]
@@ -152,10 +159,7 @@ def mask_bias(
         found = tl.load(mask + place + within)
     else:
         found = tl.load(mask + place + within, mask=first_key + key < keys, other=0)
-    if ADDED:
-        return found.to(tl.float32)
-    else:
-        return tl.where(found != 0, 0.0, float("-inf"))
+    return found.to(tl.float32) if ADDED else tl.where(found != 0, 0.0, float("-inf"))
 
 
 @triton.jit
@@ -297,19 +301,8 @@ def dq_of_tile(
             bias = None
             if mask is not None:
                 bias = mask_bias(
-                    mask,
-                    batch,
-                    head,
-                    start,
-                    at,
-                    tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
-                    tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
-                    queries,
-                    keys,
-                    HEADS,
-                    MASK_DIMS,
-                    ADDED,
-                    part == 1,
+                    *(mask, batch, head, start, at, queries, keys, HEADS, MASK_DIMS, ADDED),
+                    *(BLOCK_M, BLOCK_N, part == 1),
                 )
             scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
             weights = weights_of(scores, lse[:, None], bias, ADDED, UNIT)
@@ -432,19 +425,8 @@ def dkv_of_tile(
             bias = None
             if mask is not None and not ROWS_HIDDEN:
                 bias = mask_bias(
-                    mask,
-                    batch,
-                    of_queries,
-                    at,
-                    start,
-                    tl.arange(0, BLOCK_N if MASK_DIMS[2] else 1)[None, :],
-                    tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)[:, None],
-                    queries,
-                    keys,
-                    HEADS,
-                    MASK_DIMS,
-                    ADDED,
-                    False,
+                    *(mask, batch, of_queries, at, start, queries, keys, HEADS, MASK_DIMS, ADDED),
+                    *(BLOCK_N, BLOCK_M, False, True),
                 )
             scores = scores_of(dot_parts(k, q, zeros, HEAD), SCALE, SOFTCAP, FAST)
             weights = weights_of(scores, lse[None, :], bias, ADDED, UNIT)
@@ -461,21 +443,9 @@ def dkv_of_tile(
             dk = add_parts(narrowed(d_scores, q[0]), q, dk, HEAD)
             at, of_queries = next_block(at, of_queries, begin, end, BLOCK_N, SHARED)
     if ROWS_HIDDEN:
-        rows = tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)
         bias = mask_bias(
-            mask,
-            batch,
-            of_first,
-            0,
-            start,
-            0,
-            rows[:, None],
-            queries,
-            keys,
-            HEADS,
-            MASK_DIMS,
-            ADDED,
-            False,
+            *(mask, batch, of_first, 0, start, queries, keys, HEADS, MASK_DIMS, ADDED),
+            *(1, BLOCK_M, False, True),
         )
         dk, dv = seen_parts(dk, bias, HEAD), seen_parts(dv, bias, VALUE)
     return scaled_parts(dk, SCALE, HEAD), dv

@@ -10,6 +10,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.dominance import operands_of, reached
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 from coda_ir.passes.support.matching import unconverted
 
@@ -156,20 +157,13 @@ def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
 
 def _is_of_gemm(value: SSAValue) -> bool:
     """Return whether `value` is a linear layer, or pointwise code on one."""
-    found, seen = [value], set[SSAValue]()
-    while found:
-        value = found.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        match value.owner:
-            case coda.LinearOp() | coda.MatmulOp() | coda.QuantizedLinearOp():
-                return True
-            case coda.ElementwiseOp() | coda.CastOp() | coda.ReshapeOp():
-                found += value.owner.operands
-            case _:
-                pass
-    return False
+
+    def pointwise_operands(value: SSAValue) -> Sequence[SSAValue]:
+        is_pointwise = isinstance(value.owner, coda.ElementwiseOp | coda.CastOp | coda.ReshapeOp)
+        return operands_of(value) if is_pointwise else ()
+
+    gemms = (coda.LinearOp, coda.MatmulOp, coda.QuantizedLinearOp)
+    return any(isinstance(each.owner, gemms) for each in reached([value], pointwise_operands))
 
 
 def _embedding(op: coda.EmbeddingOp, adjoint: Adjoint) -> None:
