@@ -160,20 +160,7 @@ def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         f"of_states = {text.product('d_y', 'tl.trans(h)', (ROWS, text.states))}",
         "d_c += of_states * tl.exp(gap + passed)[:, None]",
     ]
-    arguments = [
-        *map(text.operand, OPERANDS),
-        *text.carried("initial"),
-        *_outputs(0, "sums", "states", "d_c"),
-    ]
-    return text.emitted(
-        name,
-        arguments,
-        _over_heads(text, "d_c", head),
-        "gradients of c",
-        _programs(text),
-        WARPS,
-        STAGES,
-    )
+    return _over_heads(text, name, "d_c", head, ("initial", "states"))
 
 
 def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
@@ -198,20 +185,7 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         f"of_states = {text.product('x', 'tl.trans(g)', (ROWS, text.states))}",
         "d_b += of_states * (tl.exp(gap + rest) * dt)[:, None]",
     ]
-    arguments = [
-        *map(text.operand, OPERANDS),
-        *text.carried("d_final"),
-        *_outputs(0, "sums", "adjoints", "d_b"),
-    ]
-    return text.emitted(
-        name,
-        arguments,
-        _over_heads(text, "d_b", head),
-        "gradients of b",
-        _programs(text),
-        WARPS,
-        STAGES,
-    )
+    return _over_heads(text, name, "d_b", head, ("d_final", "adjoints"))
 
 
 def _block_of_head(text: SSDText) -> list[str]:
@@ -277,19 +251,19 @@ def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
     return text.emitted(name, arguments, lines, "gradients of times and rates", op.heads)
 
 
-def _programs(text: SSDText) -> int:
-    return text.blocks * (text.op.heads // heads_of_program(text.op))
-
-
-def _over_heads(text: SSDText, total: str, head: Sequence[str]) -> list[str]:
-    """The statements for a block of rows and several heads, over which it adds up `total`."""
+def _over_heads(
+    text: SSDText, name: str, total: str, head: Sequence[str], states: tuple[str, str]
+) -> EmittedKernel:
+    """Emit the kernel that adds up `total`, for a block of rows, over several heads. `states` are
+    an operand and an output of another kernel: states for c, their adjoints for b.
+    """
     op, count = text.op, heads_of_program(text.op)
     parts = op.heads // count
     text.helpers.add("bound")
     pitch = parts * op.state_count
     at = f"(start * {pitch} + part % {parts} * {op.state_count})"
-    return [
-        *text.place(_programs(text)),
+    lines = [
+        *text.place(text.blocks * parts),
         f"block = part // {parts}",
         *text.tiles(),
         f"row = block * {ROWS} + offset",
@@ -299,6 +273,14 @@ def _over_heads(text: SSDText, total: str, head: Sequence[str]) -> list[str]:
         f"tl.store({total}_ptr + {at} + (row[:, None] * {pitch} + state[None, :]), {total}, "
         f"mask=(row < count)[:, None] & (state < {op.state_count})[None, :])",
     ]
+    given, stored = states
+    arguments = [
+        *map(text.operand, OPERANDS),
+        *text.carried(given),
+        *_outputs(0, "sums", stored, total),
+    ]
+    summary = f"gradients of {total.removeprefix('d_')}"
+    return text.emitted(name, arguments, lines, summary, text.blocks * parts, WARPS, STAGES)
 
 
 def _outputs(first: int, *names: str) -> list[KernelArgument]:
