@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
-from coda_ir.dialects.gemm import Port, PortKind, Result
+from coda_ir.dialects.coda.shapes import (
+    element_bytes,
+    element_type_of,
+    is_float,
+    shape_of,
+    tensor_type,
+)
+from coda_ir.dialects.gemm import MapOp, Port, PortKind, Result, ResultPortAttr
 from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
 from coda_ir.dialects.torch import CallOp, StoredRow
 from coda_ir.passes.layout.absorption import may_be_read_by
@@ -36,6 +43,7 @@ class PlacePartsPass(FunctionPass):
     multi-head latent attention share, is stored once for each of them (`at<128, 64, 192, 16>`).
     Runs of several rows are those of each sample, as the keys of text and images that joint
     attention reads (arXiv 2403.03206).
+    A pointwise kernel that stores a part stores those that it reads, too (%x, f(%x)).
     What no kernel computes is copied beside them; what pads columns with a number is filled. Legal
     iff the concatenation is the only use of the result, the extents that are joined and those
     behind them are known, and every run starts at a multiple of 16 bytes.
@@ -69,7 +77,8 @@ class PlacePartsPass(FunctionPass):
 
 
 def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
-    refusals = [_why_not_stored(part) for part in op.parts]
+    readers = {n: reader for n in range(len(op.parts)) if (reader := _reader(op, n, rewriter))}
+    refusals = [None if n in readers else _why_not_stored(part) for n, part in enumerate(op.parts)]
     copied = [
         refusal
         for part, refusal in zip(op.parts, refusals, strict=True)
@@ -82,10 +91,51 @@ def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
     if len(copied) > MOST_COPIES:
         return
     rewriter.passed(op, f"{refusals.count(None)} of its parts are stored in place")
+    for number, other in readers.items():
+        _store_again(op, number, other, rewriter)
     for number, refusal in enumerate(refusals):
         if refusal is None:
             # Other parts may be results of the same kernel, which an edit replaces.
             _place(columns_of(op.parts[number]), rewriter)
+
+
+def _reader(op: coda.ConcatOp, number: int, rewriter: FunctionRewriter) -> int | None:
+    """Return the number of another part, which a pointwise kernel stores that reads part `number`,
+    or what this part repeats; None if a kernel computes the part itself.
+    """
+    part, dims = op.parts[number], rewriter.shapes.dims
+    start = sum(shape_of(each)[-1] for each in op.parts[:number]) * element_bytes(part.type)
+    is_last = op.dim.value.data == len(shape_of(part)) - 1 and DYNAMIC_INDEX not in (
+        shape_of(each)[-1] for each in op.parts
+    )
+    is_computed = Site.of(columns_of(part)) is not None
+    if is_computed or not is_last or start % ALIGNMENT or not is_float(element_type_of(part)):
+        return None
+    for index, other in enumerate(op.parts):
+        kernel = other.owner
+        if not isinstance(kernel, MapOp) or kernel.segment().pairing or dims(other) != dims(part):
+            continue
+        if _repeated(part) in kernel.operands and _why_not_stored(other) is None:
+            return index
+    return None
+
+
+def _repeated(part: SSAValue) -> SSAValue:
+    """Return the tensor that is repeated along dimensions as `part`, or `part` itself."""
+    op = part.owner
+    return op.inputs[0] if isinstance(op, CallOp) and op.callee.data == EXPAND else part
+
+
+def _store_again(op: coda.ConcatOp, number: int, other: int, rewriter: FunctionRewriter) -> None:
+    """Let the kernel of part `other` store part `number`, which it reads."""
+    part, kernel = op.parts[number], op.parts[other].owner
+    assert isinstance(kernel, MapOp), "checked before"
+    editor = EpilogueEditor(kernel, rewriter.order)
+    lanes = editor.lanes_of(_repeated(part), 0, shape_of(part), half=False)
+    index = editor.add_result(0, ResultPortAttr.tile(), tensor_type(part), lanes)
+    (stored,) = editor.commit_and_locate(0, [index])
+    stored.name_hint = part.name_hint
+    op.operands[number] = stored
 
 
 def _why_not_stored(part: SSAValue) -> Refusal | None:

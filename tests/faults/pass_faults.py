@@ -63,6 +63,11 @@ PASS_FAULTS = (
         Text("*op.permutation[:-2]", "*sorted(op.permutation[:-2])"),
     ),
     Fault(
+        "placed parts: a kernel stores its first operand for each part that it reads",
+        f"{P}layout.place_parts:_store_again",
+        Text("editor.lanes_of(_repeated(part)", "editor.lanes_of(kernel.operands[0]"),
+    ),
+    Fault(
         "zero rows: results in the order of groups",
         f"{P}block.skip_zero_rows:_rewrite",
         Text("coda.IndexOp(value, inverse, dim=0)", "coda.IndexOp(value, order, dim=0)"),

@@ -42,7 +42,7 @@ func.func @heads(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tenso
 
 // A pointwise kernel stores its columns behind those of a GEMM; an argument is copied beside them.
 
-func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xbf16>) -> tensor<?x80xbf16> {
+func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xbf16>, %v: tensor<?x8xbf16>) -> tensor<?x80xbf16> {
   %h = gemm.fused %x : tensor<?x64xbf16>
     columns(%w : tensor<128x64xbf16>) pair<halves>
       -> (half : tensor<?x64xbf16>) {
@@ -50,7 +50,7 @@ func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xb
       %c = arith.mulf %a, %b : f32
       gemm.yield %c : f32
     }
-  %z = gemm.map tile(%y : tensor<?x8xbf16>) -> (tile : tensor<?x8xbf16>) {
+  %z = gemm.map tile(%v : tensor<?x8xbf16>) -> (tile : tensor<?x8xbf16>) {
     ^bb0(%a: f32):
       %e = math.exp %a : f32
       gemm.yield %e : f32
@@ -67,7 +67,7 @@ func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xb
 // CHECK-NEXT:       %c = arith.mulf %a, %b : f32
 // CHECK-NEXT:       gemm.yield %c : f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %z = gemm.map tile(%y : tensor<?x8xbf16>)
+// CHECK-NEXT:   %z = gemm.map tile(%v : tensor<?x8xbf16>)
 // CHECK-NEXT:       -> (tile at<72, 8, 80> : tensor<?x8xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32):
 // CHECK-NEXT:       %e = math.exp %a : f32
@@ -75,6 +75,35 @@ func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xb
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %joined = coda.concat %h, %y, %z {dim = 1 : i64} : (tensor<?x64xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x80xbf16>
 // CHECK-NEXT:   func.return %joined : tensor<?x80xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A pointwise kernel stores what it reads beside its results: a part, and what is repeated as one.
+
+func.func @pairs(%q: tensor<4x1x8xbf16>, %h: tensor<4x6x8xbf16>) -> tensor<4x6x32xbf16> {
+  %e = torch.call "aten.expand.default"(%q) {coda.dims = [4 : i64, 6 : i64, 8 : i64], arguments = "{0}, [4, 6, 8]", view} : (tensor<4x1x8xbf16>) -> tensor<4x6x8xbf16>
+  %d, %p = gemm.map table(%q : tensor<4x1x8xbf16>) tile(%h : tensor<4x6x8xbf16>) -> (tile : tensor<4x6x8xbf16>, tile : tensor<4x6x8xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.subf %a, %b : f32
+      %m = arith.mulf %a, %b : f32
+      gemm.yield %s, %m : f32, f32
+    }
+  %joined = coda.concat %e, %h, %d, %p {dim = 2 : i64} : (tensor<4x6x8xbf16>, tensor<4x6x8xbf16>, tensor<4x6x8xbf16>, tensor<4x6x8xbf16>) -> tensor<4x6x32xbf16>
+  func.return %joined : tensor<4x6x32xbf16>
+}
+
+// CHECK:      func.func @pairs(
+// CHECK-NEXT:   %e = torch.call "aten.expand.default"(%q) {coda.dims = [4 : i64, 6 : i64, 8 : i64], arguments = "{0}, [4, 6, 8]", view} : (tensor<4x1x8xbf16>) -> tensor<4x6x8xbf16>
+// CHECK-NEXT:   %d, %p, %e_1, %h_1 = gemm.map table(%q : tensor<4x1x8xbf16>) tile(%h : tensor<4x6x8xbf16>)
+// CHECK-NEXT:       -> (tile at<16, 8, 32> : tensor<4x6x8xbf16>, tile at<24, 8, 32> : tensor<4x6x8xbf16>, tile at<0, 8, 32> : tensor<4x6x8xbf16>, tile at<8, 8, 32> : tensor<4x6x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %s = arith.subf %a, %b : f32
+// CHECK-NEXT:       %m = arith.mulf %a, %b : f32
+// CHECK-NEXT:       gemm.yield %s, %m, %a, %b : f32, f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %joined = coda.concat %e_1, %h_1, %d, %p {dim = 2 : i64} : (tensor<4x6x8xbf16>, tensor<4x6x8xbf16>, tensor<4x6x8xbf16>, tensor<4x6x8xbf16>) -> tensor<4x6x32xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<4x6x32xbf16>
 // CHECK-NEXT: }
 
 // -----

@@ -62,10 +62,10 @@ func.func @unaligned(%x: tensor<?x3xbf16>, %y: tensor<?x13xbf16>) -> tensor<?x16
 
 // Two parts are arguments: one call copies all three.
 
-func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x24xf32> {
-  %a = gemm.map tile(%x : tensor<?x8xf32>) -> (tile : tensor<?x8xf32>) {
-    ^bb0(%x_1: f32):
-      %e = math.exp %x_1 : f32
+func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %v: tensor<?x8xf32>) -> tensor<?x24xf32> {
+  %a = gemm.map tile(%v : tensor<?x8xf32>) -> (tile : tensor<?x8xf32>) {
+    ^bb0(%v_1: f32):
+      %e = math.exp %v_1 : f32
       gemm.yield %e : f32
     }
   %joined = coda.concat %x, %a, %y {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x24xf32>
@@ -74,10 +74,10 @@ func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x24xf3
 
 // REMARK: remark[missed] place-parts: coda.concat: %x is copied: no kernel computes its elements one by one; failed condition: each part is a tile of a kernel in the same function
 // CHECK:      func.func @arguments(
-// CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x8xf32>)
+// CHECK-NEXT:   %a = gemm.map tile(%v : tensor<?x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
-// CHECK-NEXT:     ^bb0(%x_1: f32):
-// CHECK-NEXT:       %e = math.exp %x_1 : f32
+// CHECK-NEXT:     ^bb0(%v_1: f32):
+// CHECK-NEXT:       %e = math.exp %v_1 : f32
 // CHECK-NEXT:       gemm.yield %e : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %joined = coda.concat %x, %a, %y {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x24xf32>
