@@ -71,8 +71,7 @@ class _GemmEmitter(GemmEmitter):
         return SplitK.of(self.schedule, self.arguments, bm * bn)
 
     def emit(self) -> EmittedKernel:
-        wait = [] if self.main_loop.waits else self.launch.wait(self.helpers)
-        body = [*wait, *self._emit_prologue(), *self._emit_segments()]
+        body = [*self._wait(), *self._emit_prologue(), *self._emit_segments()]
         summary = summary_of(self.op, self.schedule)
         shared = () if self.split is None else self.split.parameters
         arguments = (*self.arguments.arguments, *shared, self.extent)
@@ -97,6 +96,18 @@ class _GemmEmitter(GemmEmitter):
             imports=kernel.imports | self.main_loop.IMPORTS,
             shared_tiles=self._shared_tiles(),
         )
+
+    def _wait(self) -> list[str]:
+        """Return the statements before the first access to memory, unless the loop has them."""
+        if self.main_loop.waits:
+            return []
+        wait = self.launch.wait_and_start_next if self._is_short else self.launch.wait
+        return wait(self.helpers)
+
+    @property
+    def _is_short(self) -> bool:
+        """True if the next kernel may begin at once, and read weights ahead."""
+        return self.schedule.has_one_row
 
     def _grid(self) -> HostValue:
         return self.tiles if self.split is None else self.tiles * self.split.programs
@@ -167,7 +178,7 @@ class _GemmEmitter(GemmEmitter):
                 helpers=self.helpers,
                 is_ordered=self.op.order is not None,
                 stored_row="row" if self.op.scatter is None else "scattered",
-                is_dependent=self.launch.is_dependent and not self.main_loop.waits,
+                is_dependent=self.launch.is_dependent and not self._is_short,
                 split=self.split,
             )
             bodies.append(emitter.emit(f"tile_n - {start}" if start else "tile_n"))

@@ -44,6 +44,7 @@ from coda_ir.dialects.gemm.assembly import (
 from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr, PortKindAttr, SegmentAttr
 from coda_ir.dialects.gemm.fused_rows import OF_ROWS, RowsOfFused
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
+from coda_ir.dialects.gemm.read_ahead import verify_ahead
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import HasSegments, Port, Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
@@ -224,6 +225,7 @@ class FusedOp(RowsOfFused, HasSegments):
     def verify_(self) -> None:
         verify_order(self.order, ("depth", "columns", "rows"))
         verify.verify_fused(self)
+        verify_ahead(self)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" transposed " if self.is_transposed else " ")

@@ -1,13 +1,13 @@
 """Pass `overlap-launches`: kernels start before the preceding kernels end."""
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr
-from xdsl.ir import BlockArgument
+from xdsl.dialects.builtin import UnitAttr
 
 from coda_ir.cost_model import DEVICES
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import AHEAD_ATTRIBUTE, DEPENDENT_ATTRIBUTE, FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm.read_ahead import ahead_obstacle
 from coda_ir.one_query_attention import OneQueryAttention
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
 
 class OverlapLaunchesPass(FunctionPass):
@@ -20,9 +20,9 @@ class OverlapLaunchesPass(FunctionPass):
     writes memory, whatever ran before, and kernels that do not wait are launched as usual. Hopper
     has the instructions; other targets are refused.
 
-    A GEMM with weights of few bits that is not the first kernel has the attribute `coda.ahead`, if
-    GEMMs alone read its weights, which are arguments: it may read them before it waits, since the
-    kernel before has waited for all that ran before the function.
+    A GEMM of single rows that is not the first kernel has the attribute `coda.ahead`, if GEMMs
+    alone read its weights, which are arguments: it may read them before it waits, since the kernel
+    before has waited for all that ran before the function.
     """
 
     target: str = "sm_90"
@@ -37,22 +37,21 @@ class OverlapLaunchesPass(FunctionPass):
             )
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        has_waited = False
         for op in rewriter.ops:
             is_attention = OneQueryAttention.of(op, rewriter.shapes) is not None
             if is_attention or isinstance(op, FusedOp | MapOp | FinalizeOp):
                 op.attributes[DEPENDENT_ATTRIBUTE] = UnitAttr()
                 rewriter.passed(op, "its launch overlaps with the preceding kernel")
-            if has_waited and isinstance(op, FusedOp) and _has_constant_weights(op):
-                op.attributes[AHEAD_ATTRIBUTE] = UnitAttr()
-            # A kernel without rows is not launched.
-            has_waited |= isinstance(op, FusedOp) and DYNAMIC_INDEX not in op.row_shape
+            if isinstance(op, FusedOp) and _has_row_tiles(op):
+                reason = ahead_obstacle(op)
+                refusal = None if reason is None else Refusal(_CONDITION, reason)
+                if rewriter.accepts(op, refusal, "it reads weights before it waits"):
+                    op.attributes[AHEAD_ATTRIBUTE] = UnitAttr()
 
 
-def _has_constant_weights(op: FusedOp) -> bool:
-    """Return whether the weights have few bits, and are arguments that GEMMs alone read."""
-    weights = [x for part in op.segments() for x in (*part.weights, *part.scales, *part.zeros)]
-    return op.quantized is not None and all(
-        isinstance(x, BlockArgument) and all(isinstance(u.operation, FusedOp) for u in x.uses)
-        for x in weights
-    )
+_CONDITION = "what it would read before it waits was written before the kernel before began"
+
+
+def _has_row_tiles(op: FusedOp) -> bool:
+    """Return whether a GEMM multiplies a row at a time, as far as that is decided."""
+    return op.schedule is None or op.schedule.has_one_row

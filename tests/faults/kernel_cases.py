@@ -273,6 +273,24 @@ func.func @f(%x: tensor<1x37xf32>) -> (tensor<1x5xf32>, tensor<1x5xf32>) {
 }
 """
 
+ROWS_IN_TURN = f"""
+func.func @f(%x: tensor<1x40xf32>, %w: tensor<40x40xf32>) -> tensor<1x40xf32> {{
+  %y = gemm.fused %x : tensor<1x40xf32>
+      schedule<{ONE_ROW}>
+      columns(%w : tensor<40x40xf32>) -> (tile : tensor<1x40xf32>) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }} attributes {{coda.dependent}}
+  %z = gemm.fused %y : tensor<1x40xf32>
+      schedule<{ONE_ROW}>
+      columns(%w : tensor<40x40xf32>) -> (tile : tensor<1x40xf32>) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }} attributes {{coda.dependent, coda.ahead}}
+  func.return %z : tensor<1x40xf32>
+}}
+"""
+
 GROUPS = f"""
 func.func @f(%x: tensor<?x24xf32>, %w: tensor<84x24xf32>)
     -> (tensor<?x84xf32>, tensor<?x7xf32>) {{
@@ -505,6 +523,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "numbered rows": KernelCase(
             programs.numbered_rows("f32", 40, 21, ONE_ROW, summed=True), "", rows
         ),
+        "rows in turn": KernelCase(ROWS_IN_TURN, "", {}),
         "summed rows": KernelCase(
             programs.summed_rows("f32", 21, 42, 3, SMALL, gather="weights"), "", rows
         ),

@@ -270,7 +270,12 @@ KERNEL_FAULTS = (
     KernelFault(
         "one row: rows side by side are multiplied by the same group",
         f"{T}prelude:_HELPERS[multiply_row]",
-        Text("tl.load(numbers + row)", "tl.load(numbers)"),
+        Text("tl.load(numbers + row,", "tl.load(numbers,"),
+    ),
+    KernelFault(
+        "one row: steps ahead are multiplied again",
+        f"{T}prelude:_HELPERS[multiply_row]",
+        Text("if row == 0 else 0", "if row < 0 else 0"),
     ),
     KernelFault(
         "topk: columns are counted from the start",

@@ -92,6 +92,27 @@ def wide(x):
 
 
 @triton.jit
+def add_row_products(totals, a_row, bs, k, K, A_STEP: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Each of totals + the elements k to k + BLOCK_K of a row times those of columns."""
+    sums = ()
+    for i in tl.static_range(len(totals)):
+        # a is loaded for each column, as b is, so that both are in the same threads.
+        a_rows = tl.broadcast_to(a_row, (1, totals[0].shape[1]))
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0, True)
+        sums = sums + (totals[i] + wide(a) * wide(bs[i]),)
+    return sums
+
+
+@triton.jit
+def load_columns(columns, place, k, K, STEP: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Elements k to k + BLOCK_K of the columns `place` elements behind each of these."""
+    found = ()
+    for i in tl.static_range(len(columns)):
+        found = found + (load_depth(columns[i] + place, k, K, STEP, BLOCK_K, 0, True),)
+    return found
+
+
+@triton.jit
 def multiply_row(
     accs,
     a_row,
@@ -106,26 +127,38 @@ def multiply_row(
     numbers=None,
     ROWS: tl.constexpr = 1,
     B_ROW: tl.constexpr = 0,
+    AHEAD: tl.constexpr = 0,
 ):
     """`multiply` for one row of a, without tensor cores: each thread keeps sums of its own.
 
     The weights of so many STEPS are loaded at a time. Of ROWS rows of a side by side, each is
-    multiplied by the b with one of `numbers`; these are B_ROW elements apart.
+    multiplied by the b with one of `numbers`; these are B_ROW elements apart. The weights of AHEAD
+    steps, of at most all, are on their way before the kernel waits for earlier ones, which write
+    none; the next kernel may begin at once.
     """
     totals = ()
     for _ in tl.static_range(len(accs)):
         totals = totals + (tl.zeros((BLOCK_K, accs[0].shape[1]), SUM_TYPE),)
     for row in tl.static_range(ROWS):
-        b_place = 0 if numbers is None else tl.load(numbers + row).to(tl.int64) * B_ROW
-        for k in tl.range(first, last, BLOCK_K, loop_unroll_factor=STEPS):
-            sums = ()
-            for i in tl.static_range(len(accs)):
-                b = load_depth(b_columns[i] + b_place, k, K, B_STEP, BLOCK_K, 0, True)
-                # a is loaded for each column, as b is, so that both are in the same threads.
-                a_rows = tl.broadcast_to(a_row + row * K, (1, accs[0].shape[1]))
-                a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0, True)
-                sums = sums + (totals[i] + wide(a) * wide(b),)
-            totals = sums
+        b_place = 0
+        if numbers is not None:
+            # Before the wait, the L1 cache may have them as they were before.
+            number = tl.load(numbers + row, cache_modifier=".cg" if AHEAD > 0 else "")
+            b_place = number.to(tl.int64) * B_ROW
+        if AHEAD > 0 and row == 0:
+            ahead = ()
+            for step in tl.static_range(AHEAD):
+                k = first + step * BLOCK_K
+                ahead = ahead + (load_columns(b_columns, b_place, k, K, B_STEP, BLOCK_K),)
+            wait_for_earlier_kernels()
+            start_next_kernel()
+            for step in tl.static_range(AHEAD):
+                k = first + step * BLOCK_K
+                totals = add_row_products(totals, a_row, ahead[step], k, K, A_STEP, BLOCK_K)
+        start = first + (AHEAD * BLOCK_K if row == 0 else 0)
+        for k in tl.range(bound(start), last, BLOCK_K, loop_unroll_factor=STEPS):
+            b = load_columns(b_columns, b_place, k, K, B_STEP, BLOCK_K)
+            totals = add_row_products(totals, a_row + row * K, b, k, K, A_STEP, BLOCK_K)
     found = ()
     for i in tl.static_range(len(accs)):
         found = found + (accs[i] + tl.sum(totals[i], 0)[None, :],)

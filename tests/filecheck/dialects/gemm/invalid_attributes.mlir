@@ -159,3 +159,25 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 func.func @f() attributes {coda.tuned = #gemm.tuned<"H100", rows = 1, predicted = 5, measured = 0, model = 7>} {
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<1x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{attribute coda.ahead, expected coda.dependent too}}
+  %y = gemm.fused %x : tensor<1x8xbf16> columns(%w : tensor<16x8xbf16>) -> (tile : tensor<1x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  } attributes {coda.ahead}
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{attribute coda.ahead, expected none: no GEMM with a known number of rows is before}}
+  %y = gemm.fused %x : tensor<1x8xbf16> columns(%w : tensor<16x8xbf16>) -> (tile : tensor<1x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  } attributes {coda.dependent, coda.ahead}
+  func.return
+}
