@@ -155,10 +155,16 @@ def multiply_row(
             for step in tl.static_range(AHEAD):
                 k = first + step * BLOCK_K
                 totals = add_row_products(totals, a_row, ahead[step], k, K, A_STEP, BLOCK_K)
-        start = first + (AHEAD * BLOCK_K if row == 0 else 0)
-        for k in tl.range(bound(start), last, BLOCK_K, loop_unroll_factor=STEPS):
-            b = load_columns(b_columns, b_place, k, K, B_STEP, BLOCK_K)
-            totals = add_row_products(totals, a_row + row * K, b, k, K, A_STEP, BLOCK_K)
+        if ROWS > 1 and K <= STEPS * BLOCK_K:
+            for step in tl.static_range(AHEAD if row == 0 else 0, STEPS):
+                b = load_columns(b_columns, b_place, step * BLOCK_K, K, B_STEP, BLOCK_K)
+                x = a_row + row * K
+                totals = add_row_products(totals, x, b, step * BLOCK_K, K, A_STEP, BLOCK_K)
+        else:
+            start = first + (AHEAD * BLOCK_K if row == 0 else 0)
+            for k in tl.range(bound(start), last, BLOCK_K, loop_unroll_factor=STEPS):
+                b = load_columns(b_columns, b_place, k, K, B_STEP, BLOCK_K)
+                totals = add_row_products(totals, a_row + row * K, b, k, K, A_STEP, BLOCK_K)
     found = ()
     for i in tl.static_range(len(accs)):
         found = found + (accs[i] + tl.sum(totals[i], 0)[None, :],)

@@ -277,12 +277,8 @@ class LoadEmitter:
 
     def _loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
         """Return the loop that fills the stages of all steps, each when it is free."""
-        wait = [
-            "stage = step % STAGES",
-            "mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)",
-        ]
         loop = f"for k in range({first}, {last}, {self.schedule.block_k.data}):"
-        return [loop, *indented([*wait, *body, "step += 1"])]
+        return [loop, *indented([*_FREE_STAGE, *body, "step += 1"])]
 
     # Boxes
 
@@ -332,29 +328,47 @@ class LoadEmitter:
         incomplete last step.
         """
         (weights,), bk = segment.terms, self.schedule.block_k.data
-        box: list[str] = []
-        gathered: list[str] = []
-        last: list[str] = []
         operands = [(self.op.x, "a_stages", "first_row", self.op.gather, self._load_input(0))]
         for rows in weight_rows(segment, columns, tile, self.schedule):
             weight = weights[rows.weight]
             load = self._load_weight(segment, weight, rows, 0)
             operands.append((weight, rows.stages, rows.first, self.op.gather_weights, load))
-        for value, stages, first, ids, load in operands:
-            is_gathered = ids is not None
-            row, width = "gathered" if is_gathered else "own", shape_of(value)[-1]
+        self.helpers.add("row_numbers")
+        if self._ids == "None":
+            return self._loop("first_k", "end_k", self._ragged_step(operands, ""))
+        # Two steps in turn: the numbers of rows for one are on their way during the other one, in
+        # registers of their own, as a move of them would wait.
+        self.helpers.add("row_ids")
+        names = ("gathered", "gathered_next")
+        ids = [
+            f"{name} = row_ids({self._ids}, {first}, end_k, {bk})"
+            for name, first in zip(names, ("first_k", f"first_k + {bk}"), strict=True)
+        ]
+        first, second = (
+            [*_FREE_STAGE, *self._ragged_step(operands, name), "step += 1"] for name in names
+        )
+        loop = ["k = pair", *first, f"k = pair + {bk}", "if k < end_k:", *indented(second)]
+        return [*ids, f"for pair in range(first_k, end_k, {2 * bk}):", *indented(loop)]
+
+    def _ragged_step(
+        self, operands: Sequence[tuple[SSAValue, str, str, SSAValue | None, list[str]]], ids: str
+    ) -> list[str]:
+        """Return the statements that load step `k`: of operands, each with its stages, its first
+        column, whether its rows are gathered, by numbers named `ids`, and the load of a box.
+        """
+        bk = self.schedule.block_k.data
+        box: list[str] = []
+        gathered: list[str] = []
+        last: list[str] = []
+        for value, stages, first, is_gathered, load in operands:
+            row, width = ids if is_gathered else "own", shape_of(value)[-1]
             copy = self._copy(stages, value, row, "is_inside", first, width)
             if is_gathered:
                 gathered += copy
             else:
                 box, last = [*box, *load], [*last, *copy]
-        self.helpers.add("row_numbers")
-        has_ids = self._ids != "None"
-        if has_ids:
-            self.helpers.add("row_ids")
-        ids = [f"gathered = row_ids({self._ids}, first_k, end_k, {bk})"] if has_ids else []
-        further = [f"gathered = row_ids({self._ids}, k + {bk}, end_k, {bk})"] if has_ids else []
-        body = [
+        further = [f"{ids} = row_ids({self._ids}, k + {2 * bk}, end_k, {bk})"] if ids else []
+        return [
             f"own = row_numbers(k, {bk})",
             "is_inside = own < end_k",
             *(
@@ -369,10 +383,8 @@ class LoadEmitter:
             ),
             *gathered,
             _ARRIVE,
-            # Numbers of rows are there when the stage of the next step is free.
             *further,
         ]
-        return [*ids, *self._loop("first_k", "end_k", body)]
 
     def _copy(
         self, stages: str, value: SSAValue, row: str, mask: str, column: str, width: int
@@ -383,6 +395,10 @@ class LoadEmitter:
         return call("copy_rows", arguments)
 
 
+_FREE_STAGE = (
+    "stage = step % STAGES",
+    "mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)",
+)
 _EXPECT = "mbarrier.expect(full.index(stage), STAGE_BYTES)"
 _ARRIVE = "async_copy.mbarrier_arrive(full.index(stage), increment_count=False)"
 
