@@ -220,18 +220,18 @@ HOPPER_FAULTS = (
     ),
     KernelFault(
         "hopper: the last step of a group has rows of the next one",
-        f"{W}loads:LoadEmitter._emit_ragged",
+        f"{W}loads:LoadEmitter._ragged_step",
         Text("if k + {bk} <= end_k:", "if k < end_k:"),
     ),
     KernelFault(
         "hopper: rows behind a group are gathered",
-        f"{W}loads:LoadEmitter._emit_ragged",
+        f"{W}loads:LoadEmitter._ragged_step",
         Text("is_inside = own < end_k", "is_inside = own < K"),
     ),
     KernelFault(
         "hopper: rows of a step are those of the step before",
-        f"{W}loads:LoadEmitter._emit_ragged",
-        Text("k + {bk}, end_k, {bk})", "k, end_k, {bk})"),
+        f"{W}loads:LoadEmitter._ragged_step",
+        Text("k + {2 * bk}, end_k", "k + {bk}, end_k"),
     ),
     KernelFault(
         "hopper: rows are scattered to where they are",
