@@ -275,7 +275,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "one row: steps ahead are multiplied again",
         f"{T}prelude:_HELPERS[multiply_row]",
-        Text("if row == 0 else 0", "if row < 0 else 0"),
+        Text("(AHEAD * BLOCK_K if row == 0 else 0)", "(AHEAD * BLOCK_K if row < 0 else 0)"),
     ),
     KernelFault(
         "topk: columns are counted from the start",

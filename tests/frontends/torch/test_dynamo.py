@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -186,6 +186,20 @@ def test_remarks_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     assert not any("remark[passed]" in message for message in messages)
 
 
+@pytest.fixture
+def own_loggers() -> Iterator[None]:
+    """A state of all loggers that ends with the test: `set_logs` leaves levels and handlers."""
+    known = logging.Logger.manager.loggerDict.values()
+    loggers = [logger for logger in known if isinstance(logger, logging.Logger)]
+    states = [(logger.level, logger.handlers[:], logger.propagate) for logger in loggers]
+    yield
+    for logger, (level, handlers, propagate) in zip(loggers, states, strict=True):
+        logger.setLevel(level)
+        logger.handlers = handlers
+        logger.propagate = propagate
+
+
+@pytest.mark.usefixtures("own_loggers")
 def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str]):
     """The same as TORCH_LOGS="coda_ir.remarks"."""
     set_logs: Any = torch._logging.set_logs  # pyright: ignore
