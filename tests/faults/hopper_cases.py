@@ -76,7 +76,7 @@ HOPPER_CASES = {
             *("bf16", 136, 264, 4, HOPPER.replace("group_m = 2", "group_m = 4")),
             gather="weights",
         ),
-        *(210, (70, 70, 150, 200)),
+        *(210, (50, 50, 190, 200)),
     ),
     "hopper, summed rows in boxes": SimulatedCase(
         programs.summed_rows("bf16", 256, 64, 3, HOPPER), 210, (70, 70, 200)
