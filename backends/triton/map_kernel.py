@@ -188,8 +188,8 @@ def _steps(segment: MapSegment, columns: ColumnRange, block_m: int) -> int:
 
 
 def _are_of_one_sample(segment: MapSegment, rows: int) -> bool:
-    """Return whether so many rows, from a multiple of them, are of one sample, where samples have
-    sums.
+    """Return whether every run of `rows` rows that starts at a multiple of `rows` lies within one
+    sample, for each sum over the rows of a sample.
     """
     extents = (segment.domain or (DYNAMIC_INDEX,))[:-1]
     lengths = [extents[result.samples :] for result in segment.results if result.samples]

@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda import ReshapeOp
 from coda_ir.dialects.gemm.schedules import AHEAD_ATTRIBUTE, DEPENDENT_ATTRIBUTE
+from coda_ir.dominance import before
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.ops import FusedOp
@@ -31,10 +32,10 @@ def ahead_obstacle(op: FusedOp) -> str | None:
                 return "a weight is no argument"
             if not all(_is_weight(use, type(op)) for use in value.uses):
                 return "a weight has other uses than those as a weight of GEMMs"
-    before = _kernel_before(op)
-    if before is None:
+    earlier = _kernel_before(op)
+    if earlier is None:
         return "no GEMM with a known number of rows is before"
-    if op.groups is not None and not (op.is_numbered and _is_defined_before(op.groups, before)):
+    if op.groups is not None and not (op.is_numbered and _is_defined_before(op.groups, earlier)):
         return "the kernel before may compute the groups of its rows"
     return None
 
@@ -80,6 +81,5 @@ def _programs(op: FusedOp) -> int:
 
 def _is_defined_before(value: SSAValue, op: Operation) -> bool:
     """Return whether a value, or that of which it is a view, is computed before `op`."""
-    while isinstance(value.owner, ReshapeOp):
-        value = value.owner.x
-    return not isinstance(value.owner, Operation) or value.owner.is_before_in_block(op)
+    owner = before(value, ReshapeOp).owner
+    return not isinstance(owner, Operation) or owner.is_before_in_block(op)

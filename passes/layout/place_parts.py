@@ -100,8 +100,8 @@ def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
 
 
 def _reader(op: coda.ConcatOp, number: int, rewriter: FunctionRewriter) -> int | None:
-    """Return the number of another part, which a pointwise kernel stores that reads part `number`,
-    or what this part repeats; None if a kernel computes the part itself.
+    """Return the number of another part whose pointwise kernel reads part `number`, or what that
+    repeats; None if there is none, and if a kernel computes part `number`.
     """
     part, dims = op.parts[number], rewriter.shapes.dims
     start = sum(shape_of(each)[-1] for each in op.parts[:number]) * element_bytes(part.type)
