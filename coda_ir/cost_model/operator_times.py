@@ -91,10 +91,18 @@ SORTED_US = 4e-4
 Chosen so that `scatter_add` with 4.2 million indices takes 1.7 ms, as it did on an H100 (15 us with
 atomics)."""
 
-MASK_PASSES = 12
-"""Times that the bytes of a mask's gradient are moved beside PyTorch's kernel, beyond a graph's.
-Chosen so that T5's training step, which took 0.94 of torch.compile's time on an H100, is not left
-to Inductor. In a program alone, 134 million elements took 3.4 ms there, or 36 times."""
+MASK_PASSES = 36
+"""Times that the bytes of a mask's gradient are moved beside PyTorch's kernel, beyond a graph's: by
+small kernels that bound the mask, look for scores without digits, and copy. On an H100, a step took
+39 passes for 25 MB, and a program alone 36 for 268."""
+
+ATOMIC_US, WARP = 8e-4, 32
+"""Microseconds for each number that a compiler adds to a table with rows narrower than a warp,
+whose threads wait for each other. On an H100, the gradients of T5's position bias took 3.8 and 2.9
+ms for 4.2 million, and mT5's 1.7 and 1.1 ms for 1.6 million."""
+
+ORDERED_US = 2e-3
+"""Microseconds for each index of such a table in a program: 0.54 ms for 262144 of either."""
 
 STATE_BYTES = 4 * 2
 """Bytes that a compiler moves for each state of a selective scan: in float32, stored and loaded."""
@@ -316,6 +324,15 @@ class OperatorTimes:
             indices = [x for x in op.operands if isinstance(element_type_of(x), IntegerType)]
             return SORTED_US * max((self._product(self.shapes.dims(x)) for x in indices), default=0)
         return 0.0
+
+    def narrow_sums_us(self, op: Operation, *, is_compiled: bool = False) -> float:
+        """Return the microseconds that the gradient of a table with rows narrower than a warp takes
+        beyond its bytes; 0 for other operators.
+        """
+        if not isinstance(op, coda.EmbeddingGradOp) or self._columns(op.dy) >= WARP:
+            return 0.0
+        elements = prod(self.extents_of(op.dy))
+        return ATOMIC_US * elements if is_compiled else ORDERED_US * self.rows(op.dy)
 
     def states(self, op: StateSpaceLike) -> int:
         """Return the number of states of all channels at all positions; for a state space model of

@@ -15,10 +15,13 @@ from coda_ir.cost_model.comparison import (
 from coda_ir.cost_model.copies import COPY_EFFICIENCY
 from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, LibraryGemm
 from coda_ir.cost_model.operator_times import (
+    ATOMIC_US,
     CALL_PASSES,
     GRADIENT_PRODUCTS,
     KERNEL_US,
+    ORDERED_US,
     SORTED_US,
+    WARP,
     OperatorTimes,
     kernel_us,
     moving_us,
@@ -440,6 +443,24 @@ def test_gradients_of_masks_in_a_fixed_order_leave_processors_idle():
     handled = longer(16, *wanted)
     assert 0 < handled < longer(4, *wanted) < longer(2, *wanted)
     assert longer(2, "", "") == 0
+
+
+TABLE = """
+func.func @f(%i: tensor<ROWSxi64>, %d: tensor<ROWSxCxbf16>) -> tensor<32xCxbf16> {
+  %t = coda.embedding_grad %i, %d : (tensor<ROWSxi64>, tensor<ROWSxCxbf16>) -> tensor<32xCxbf16>
+  func.return %t : tensor<32xCxbf16>
+}
+"""
+
+
+def test_sums_in_a_narrow_table_wait_for_each_other():
+    """Each number in a graph, and each index in a program; not if rows are as wide as a warp."""
+    rows = 2**18
+    text = TABLE.replace("ROWS", str(rows))
+    narrow, wider, wide = (comparison_of(text.replace("xC", f"x{c}")) for c in (8, 16, WARP))
+    assert wider.apart - narrow.apart == pytest.approx(ATOMIC_US * rows * 8, rel=0.05)
+    assert wide.apart < narrow.apart / 2
+    assert wide.fused < ORDERED_US * rows < narrow.fused
 
 
 def test_symbols_have_one_size_in_all_estimates():
