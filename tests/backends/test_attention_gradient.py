@@ -319,6 +319,24 @@ def test_values_of_other_columns(
     check_emitted(emitted, tensors, numbers, "f32")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("shape", "keys"), [((2, 3, 5, 37), 37), ((2, 1, 4, 1), 29), ((2, 4097), 4097)]
+)
+def test_bounded_masks(emitted: Any, dtype: torch.dtype, shape: tuple[int, ...], keys: int):
+    lowest, hides = torch.finfo(dtype).min, float("-inf")
+    mask = torch.randint(-3, 3, shape).to(dtype)
+    mask[torch.rand(shape) < 0.2] = lowest
+    mask[torch.rand(shape) < 0.2] = hides
+    mask[0], mask[-1].view(-1, shape[-1])[-1] = hides, lowest
+    bounded, top, shares = emitted.bounded_mask(mask, keys)
+    wanted = mask.clamp(min=max(lowest, emitted.LOWEST)).masked_fill(mask == hides, hides)
+    rows = wanted.expand(*shape[:-1], keys)
+    assert torch.equal(bounded, wanted)
+    assert torch.equal(top, rows.amax(-1).float())
+    assert torch.equal(1 / shares, (rows == rows.amax(-1, keepdim=True)).sum(-1).float())
+
+
 @pytest.mark.parametrize(
     ("kernel", "head_dim"),
     [("flash", 8), ("flash", 12), ("cudnn", 8), ("efficient", 8), ("efficient", 12)],
@@ -343,6 +361,7 @@ def test_signatures_of_kernels_for_cuda(
     for hidden in (None, mask) if kernel == "efficient" else (None,):
         attention = emitted.Heads(q, k, v, hidden is None, mask=hidden)
         attention.kernel, attention.is_causal, attention.mask = kernel, hidden is None, hidden
+        attention.top = attention.shares = torch.empty(HEADS, 1, device="meta")
         y, lse = attention.attend_fused()
         assert y.shape == q.shape and lse.shape == q.shape[:3] and lse.dtype == torch.float32
         *found, d_mask = attention.gradients(y, y, lse, hidden is not None)

@@ -8,6 +8,8 @@ logsumexp in natural units, B x heads x queries, and inf for a query that sees n
 """
 
 import torch
+import triton
+import triton.language as tl
 
 from coda_ir.backends.triton.runtime.attention import (
     attention_mask,
@@ -82,11 +84,56 @@ def heads_of_aten(q, k, v, mask, is_causal, scale):
     return Heads(q, k, v, is_causal, scale=scale, mask=mask)
 
 
-LOWEST = -1e30
-"""The lowest number of a mask whose multiples are finite."""
+LOWEST = -(2.0**99)
+"""The lowest number of a mask, whose multiples are finite. All types but float16 have it."""
 
 VANISHING = -1e8
 """A score beside which float32 has no digits for products of queries and keys, or their sums."""
+
+
+@triton.jit
+def bound_mask(
+    mask_ptr, bounded_ptr, top_ptr, share_ptr, COLUMNS, REPEATS, LOWEST, BLOCK: tl.constexpr
+):
+    """A row of a mask that is added to scores, with no finite number below LOWEST; its largest
+    number, and 1 / how many of its columns, of which each stands for REPEATS keys, have that.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    top = tl.full((), float("-inf"), tl.float32)
+    count = tl.zeros((), tl.int32)
+    start = 0
+    while start < COLUMNS:
+        columns = start + tl.arange(0, BLOCK)
+        places = row * COLUMNS + columns
+        x = tl.load(mask_ptr + places, columns < COLUMNS, float("-inf")).to(tl.float32)
+        # In this order, NaN stays NaN.
+        x = tl.where((x < LOWEST) & (x > float("-inf")), LOWEST, x)
+        tl.store(bounded_ptr + places, x.to(bounded_ptr.dtype.element_ty), columns < COLUMNS)
+        block_top = tl.max(x, 0)
+        block_count = tl.sum(((x == block_top) & (columns < COLUMNS)).to(tl.int32), 0)
+        is_new, is_kept = block_top >= top, block_top <= top
+        count = tl.where(is_kept, count, 0) + tl.where(is_new, block_count, 0)
+        top = tl.maximum(top, block_top)
+        start += BLOCK
+    tl.store(top_ptr + row, top)
+    tl.store(share_ptr + row, 1.0 / (count * REPEATS).to(tl.float32))
+
+
+def bounded_mask(mask, keys):
+    """A mask that PyTorch's "efficient" kernel reads, and the largest number of each of its rows
+    and 1 / how many of the keys have it.
+
+    The kernel multiplies scores by log2(e), and gives 0 where that overflows.
+    """
+    mask = mask.contiguous()
+    bounded, columns = torch.empty_like(mask), mask.shape[-1]
+    top, shares = (mask.new_empty(mask.shape[:-1], dtype=torch.float32) for _ in range(2))
+    lowest = max(LOWEST, torch.finfo(mask.dtype).min)
+    block = min(triton.next_power_of_2(columns), 4096)
+    if mask.numel():
+        sizes = columns, keys // columns
+        bound_mask[(top.numel(),)](mask, bounded, top, shares, *sizes, lowest, BLOCK=block)
+    return bounded, top, shares
 
 
 class Heads:
@@ -104,10 +151,7 @@ class Heads:
         found = attention_kernel(q, k, v, causal, window, softcap, mask)
         self.kernel, self.is_causal, self.mask = found
         if self.kernel == "efficient" and self.has_added_mask():
-            # The kernel multiplies scores by log2(e), and gives 0 where that overflows.
-            hides = self.mask == float("-inf")
-            lowest = max(LOWEST, torch.finfo(self.mask.dtype).min)
-            self.mask = self.mask.clamp(min=lowest).masked_fill(hides, float("-inf"))
+            self.mask, self.top, self.shares = bounded_mask(self.mask, k.shape[2])
 
     def attend(self):
         """What attention gives, and the logsumexp of the scores."""
@@ -115,9 +159,7 @@ class Heads:
             return self.attend_spelled()
         y, lse = self.attend_fused()
         if self.mask is not None:
-            is_bool = self.mask.dtype == torch.bool
-            hides = ~self.mask if is_bool else self.mask == float("-inf")
-            lse = lse.masked_fill(hides.all(-1), float("inf"))
+            lse = lse.masked_fill(self.unseen(), float("inf"))
         if self.sinks is not None:
             sinks = self.sinks.to(lse.dtype)[:, None]
             y = (y * torch.sigmoid(lse - sinks)[..., None]).to(y.dtype)
@@ -180,6 +222,13 @@ class Heads:
         """Return whether the mask is added to the scores, instead of saying which keys count."""
         return self.mask is not None and self.mask.dtype != torch.bool
 
+    def unseen(self):
+        """The queries whose keys the mask hides."""
+        if self.mask.dtype == torch.bool:
+            return ~self.mask.any(-1)
+        top = self.top if self.kernel == "efficient" else self.mask.amax(-1)
+        return top == float("-inf")
+
     def is_far(self):
         """Whether all scores of a query are numbers so large that their lse has no digits for the
         sum of the weights, as where padding hides all of its keys by -1e9.
@@ -226,12 +275,9 @@ class Heads:
         if self.has_added_mask():
             # Where scores are so low that float32 has no digits for products beside them, the
             # kernel gives each key that the query sees a weight of 1, and they share the gradient.
-            mask = self.mask.expand(*self.mask.shape[:-1], self.k.shape[2])
-            top = mask.amax(-1, keepdim=True)
-            shares = (mask == top).sum(-1).reciprocal()
             far = (lse < VANISHING) & (lse > float("-inf"))
-            lse = torch.where(far, top[..., 0].to(lse.dtype), lse)
-            d_y = d_y * torch.where(far, shares, 1.0)[..., None].to(d_y.dtype)
+            lse = torch.where(far, self.top, lse)
+            d_y = d_y * torch.where(far, self.shares, 1.0)[..., None].to(d_y.dtype)
         if torch.version.hip is None:
             lse = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
         # The kernel assumes that `y` lies in memory as the forward stores it, batch x rows x heads,
