@@ -334,7 +334,7 @@ def test_bounded_masks(emitted: Any, dtype: torch.dtype, shape: tuple[int, ...],
     rows = wanted.expand(*shape[:-1], keys)
     assert torch.equal(bounded, wanted)
     assert torch.equal(top, rows.amax(-1).float())
-    assert torch.equal(1 / shares, (rows == rows.amax(-1, keepdim=True)).sum(-1).float())
+    assert torch.equal(shares, (rows == rows.amax(-1, keepdim=True)).sum(-1).reciprocal())
 
 
 @pytest.mark.parametrize(

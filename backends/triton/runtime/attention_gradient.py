@@ -216,7 +216,7 @@ class Heads:
             *d_heads, d_mask = self.gradients_efficient(d_y, y, lse, wants_mask)
         pairs = zip(d_heads, (self.q, self.k, self.v))
         gradients = [summed_heads(x, of.shape[1]).to(of.dtype) for x, of in pairs]
-        return [*gradients, d_mask.to(lse.dtype) if wants_mask else None]
+        return [*gradients, d_mask if wants_mask else None]
 
     def has_added_mask(self):
         """Return whether the mask is added to the scores, instead of saying which keys count."""
