@@ -13,8 +13,9 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue
 from coda_ir.backends.triton.kernel import EmittedKernel, SharedTiles
 from coda_ir.backends.triton.kernel_text import emitted
-from coda_ir.backends.triton.mainloop import OneRowMainLoop, PointerMainLoop, TmaMainLoop
+from coda_ir.backends.triton.mainloop import PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.backends.triton.one_row_main_loop import OneRowMainLoop
 from coda_ir.backends.triton.quantized_main_loop import QuantizedMainLoop
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
