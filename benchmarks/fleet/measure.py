@@ -159,12 +159,16 @@ def verdicts() -> Generator[set[str]]:
         return True
 
     loggers = [logging.getLogger(name) for name in VERDICT_LOGGERS]
+    levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.addFilter(find)
         logger.setLevel(logging.INFO)
-    yield found
-    for logger in loggers:
-        logger.removeFilter(find)
+    try:
+        yield found
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+            logger.removeFilter(find)
 
 
 def note_of(error: Exception) -> str:

@@ -16,7 +16,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda import ReshapeOp
 from coda_ir.dialects.gemm.schedules import AHEAD_ATTRIBUTE, DEPENDENT_ATTRIBUTE
-from coda_ir.dominance import before
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.ops import FusedOp
@@ -81,5 +80,6 @@ def _programs(op: FusedOp) -> int:
 
 def _is_defined_before(value: SSAValue, op: Operation) -> bool:
     """Return whether a value, or that of which it is a view, is computed before `op`."""
-    owner = before(value, ReshapeOp).owner
-    return not isinstance(owner, Operation) or owner.is_before_in_block(op)
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.x
+    return not isinstance(value.owner, Operation) or value.owner.is_before_in_block(op)
