@@ -52,11 +52,12 @@ def row_pitches(
         for kind, value in segment.ports
         if kind == PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
     }
-    pitches = _pitches(host, [segment], tiles, expanded)
     others = {value for kind, value in segment.ports if kind != PortKind.TILE}
-    permuted = [x for x in _ranges([segment], tiles, expanded) if x in tiles and x not in others]
-    found = {x: pitch_of(host, x) for x in permuted}
-    return {**pitches, **{x: pitch for x, pitch in found.items() if pitch is not None}}
+    found = {
+        x: pitch_of(host, x) if x in tiles and x not in others else row_pitch(host, x)
+        for x in _ranges([segment], tiles, expanded)
+    }
+    return {x: pitch for x, pitch in found.items() if pitch is not None}
 
 
 def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
