@@ -41,8 +41,8 @@ class RowRuns(NamedTuple):
     """
 
     extents: tuple[int, ...]
-    """Of the dimensions of the rows, from the last one to the second; that of the first one
-    follows from the number of rows."""
+    """Extents of the row dimensions, from the last to the second. The number of rows determines
+    the first extent."""
     strides: tuple[int, ...]
     """Elements between neighbours along each dimension, from the last one to the first."""
 

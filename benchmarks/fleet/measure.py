@@ -34,7 +34,7 @@ LACKED_MEMORY = torch.OutOfMemoryError.__name__
 """The exception that notes name where a variant ran out of GPU memory."""
 
 VERDICT = re.compile("runs through Inductor|GEMMs with epilogues: (?!0, by the library: 0)")
-"""What coda logs of a graph that it leaves to Inductor, and of one that it compiles."""
+"""The messages that coda logs when it leaves a graph to Inductor, and when it compiles one."""
 
 VERDICT_LOGGERS = ("coda_ir.remarks", "coda_ir.frontends.torch.dynamo")
 

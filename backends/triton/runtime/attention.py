@@ -99,7 +99,7 @@ def attention_with_sinks(q, k, v, mask, scale, sinks):
 
 
 def spelled_attention(scores, v, sinks):
-    """What PyTorch's attention lacks, in the type of the scores."""
+    """Return attention for given scores, in their type, where PyTorch has no kernel for it."""
     v = v.to(scores.dtype).repeat_interleave(scores.shape[1] // v.shape[1], 1)
     return softmax_of_keys(scores, sinks) @ v
 

@@ -95,8 +95,9 @@ VANISHING = -1e8
 def bound_mask(
     mask_ptr, bounded_ptr, top_ptr, share_ptr, COLUMNS, REPEATS, LOWEST, BLOCK: tl.constexpr
 ):
-    """A row of a mask that is added to scores, with no finite number below LOWEST; its largest
-    number, and 1 / how many of its columns, of which each stands for REPEATS keys, have that.
+    """Raise the finite numbers of a mask's row that are below LOWEST to LOWEST. Store the largest
+    number of the row, and the reciprocal of the number of keys that have it. Each column of the
+    mask stands for REPEATS keys.
     """
     row = tl.program_id(0).to(tl.int64)
     top = tl.full((), float("-inf"), tl.float32)
@@ -120,8 +121,8 @@ def bound_mask(
 
 
 def bounded_mask(mask, keys):
-    """A mask that PyTorch's "efficient" kernel reads, and the largest number of each of its rows
-    and 1 / how many of the keys have it.
+    """Return the mask in a form that PyTorch's "efficient" kernel can read, the largest number of
+    each row, and the reciprocal of the number of keys that have it.
 
     The kernel multiplies scores by log2(e), and gives 0 where that overflows.
     """
