@@ -1,10 +1,8 @@
 """One model of the fleet: times, errors, memory and first calls of each variant."""
 
 import copy
-import logging
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,7 +12,7 @@ import torch
 from liger import LigerModel
 
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.dynamo import coda
+from coda_ir.frontends.torch.dynamo import LeftGraph, coda
 from fleet.models import Member, Setting
 
 EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
@@ -32,11 +30,6 @@ PARTS = ("forward", "training")
 
 LACKED_MEMORY = torch.OutOfMemoryError.__name__
 """The exception that notes name where a variant ran out of GPU memory."""
-
-VERDICT = re.compile("runs through Inductor|GEMMs with epilogues: (?!0, by the library: 0)")
-"""The messages that coda logs when it leaves a graph to Inductor, and when it compiles one."""
-
-VERDICT_LOGGERS = ("coda_ir.remarks", "coda_ir.frontends.torch.dynamo")
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -98,7 +91,8 @@ def measure(
     model = member.build(setting)
     inputs = member.inputs(model, setting)
     step = training_step if part == "training" else _forward
-    compile_by_name = compilers(setting)
+    are_left: list[bool] = []
+    compile_by_name = compilers(setting, noting(are_left))
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     harness.reset_compilers()
@@ -117,10 +111,10 @@ def measure(
             torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
 
     for name in variants:
-        with verdicts() as found:
-            call_first(name)
+        are_left.clear()
+        call_first(name)
         if name == CODA:
-            record.equal_programs = found == {"runs through Inductor"}
+            record.equal_programs = bool(are_left) and all(are_left)
     model.zero_grad(set_to_none=True)  # others need the memory until the exclusive part
     if compares and _has_room_for_wide_copy(model):
         with suppress(RuntimeError):  # others may have taken the memory meanwhile
@@ -149,28 +143,6 @@ def _has_room_for_wide_copy(model: torch.nn.Module) -> bool:
     return not torch.cuda.is_available() or torch.cuda.mem_get_info()[0] > 4 * 8 * weights
 
 
-@contextmanager
-def verdicts() -> Generator[set[str]]:
-    """Yield the set of what `VERDICT` finds in the messages that coda logs within the context."""
-    found: set[str] = set()
-
-    def find(record: logging.LogRecord) -> bool:
-        found.update(VERDICT.findall(record.getMessage()))
-        return True
-
-    loggers = [logging.getLogger(name) for name in VERDICT_LOGGERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.addFilter(find)
-        logger.setLevel(logging.INFO)
-    try:
-        yield found
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-            logger.removeFilter(find)
-
-
 def note_of(error: Exception) -> str:
     """Return the type of an error and the first line of its message."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:300]
@@ -194,13 +166,26 @@ def _compare(record: Record, results: Mapping[str, Tensors], exact: Tensors) -> 
         )
 
 
-def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
-    """Return the compilers of models, by variant."""
+def noting(are_left: list[bool]) -> Callable[..., Any]:
+    """Return the backend `coda`, which also appends for each graph whether it leaves it to
+    Inductor.
+    """
+
+    def backend(*graph: Any, **options: Any) -> Callable[..., Any]:
+        run = coda(*graph, **options)
+        are_left.append(isinstance(run, LeftGraph))
+        return run
+
+    return backend
+
+
+def compilers(setting: Setting, backend: Any = coda) -> Mapping[str, Callable[[Any], Any]]:
+    """Return the compilers of models, by variant; `backend` is that of this package's."""
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
     target = {"target": "reference"} if setting.device == "cpu" else {}
 
     def ours(**options: Any) -> Callable[[Any], Any]:
-        return partial(compile_model, backend=coda, options={**target, **options})
+        return partial(compile_model, backend=backend, options={**target, **options})
 
     return {
         EAGER: lambda model: model,

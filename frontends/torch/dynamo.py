@@ -13,7 +13,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -74,6 +74,16 @@ READ_BY_STRIDES = (
 """The reason for which a graph that reads an input by strides is not compiled."""
 
 
+@dataclass(frozen=True)
+class LeftGraph:
+    """A graph that Inductor has compiled whole, as by `torch.compile` without this backend."""
+
+    run: Callable[..., Any]
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.run(*inputs)
+
+
 def _keep_scans_of_transformers() -> None:
     """Prepare the scans of transformers, if it has been imported."""
     if "transformers" in sys.modules:
@@ -109,7 +119,7 @@ def coda(
     except LeftToInductor as reason:
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs through Inductor: %s", described_graph(graph), reason)
-        return _lookup_backend("inductor")(graph, example_inputs)
+        return LeftGraph(_lookup_backend("inductor")(graph, example_inputs))
     except Exception as error:
         # The model has to run, whatever is wrong with this compiler, or with how it traces.
         if chosen.errors == "raise":
