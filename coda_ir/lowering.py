@@ -20,7 +20,7 @@ from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit
 from coda_ir.functions import count_operators, find_entry, functions_of, used_arguments
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
-from coda_ir.options import CompileOptions, Estimates
+from coda_ir.options import CompileOptions
 from coda_ir.tuning.context import current_device
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from coda_ir.cache.artifact import Artifact
     from coda_ir.cache.programs import Request
     from coda_ir.cost_model import Device
+    from coda_ir.cost_model.comparison import Estimates
     from coda_ir.launching.forked import KernelCompiler
     from coda_ir.pipeline import Pipeline
     from coda_ir.remarks import Remark
@@ -193,11 +194,14 @@ class Lowering:
 
         None where the library of the device is not known, and for schedules that are tuned.
         """
+        from coda_ir.cost_model.comparison import Estimates
+
         if self._compared_device is None:
             return None
         if function not in self._estimates:
             self._estimates[function] = self._apart(lambda: self._find_estimates(function))
-        return self._estimates[function].comparison
+        found = self._estimates[function].comparison
+        return None if found is None else Estimates(*found)
 
     def _find_estimates(self, function: str | None) -> Artifact:
         if self._origin is None:
@@ -333,14 +337,13 @@ class Lowering:
         assert device is not None, "a device whose library is known"
         scheduled, name = self.module("scheduled"), func.sym_name.data
         after = functions_of(scheduled)
-        found = compare(func, after[name], after, device)
         return Artifact(
             signature=signature_of(func),
             used_arguments=used_arguments(func),
             source="",
             kernels=(),
             operators=count_operators(scheduled, name),
-            comparison=(found.fused, found.apart, found.masked),
+            comparison=compare(func, after[name], after, device),
         )
 
     @cached_property

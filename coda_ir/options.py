@@ -12,16 +12,12 @@ from coda_ir.tuning.context import BUDGET_S
 if TYPE_CHECKING:
     import torch
 
+    from coda_ir.cost_model.comparison import Estimates
+
 Target: TypeAlias = Literal["triton", "reference"]
 Tune: TypeAlias = "bool | float | Literal['stored']"
 Leftovers: TypeAlias = Literal["kernels", "inductor"]
 
-
-Estimates: TypeAlias = tuple[float, float, float]
-"""Microseconds that a program is estimated to take, those of the library's GEMMs with a compiler's
-kernels between them, and those of the scores of attention with a mask that both leave to PyTorch,
-were they stored.
-"""
 
 Accept: TypeAlias = "Callable[[Estimates | None], None]"
 """A function that takes the estimates of a program, or None without any, and raises an error if the

@@ -12,7 +12,7 @@ from coda_ir.diagnostics import Diagnostic, SourceRange
 
 if TYPE_CHECKING:
     from coda_ir.calls.arguments import Signature, TensorSpec
-    from coda_ir.options import Estimates
+    from coda_ir.cost_model.comparison import Estimates
     from coda_ir.remarks import Remark
 
 

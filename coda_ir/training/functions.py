@@ -31,7 +31,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
-from coda_ir.options import Accept, CompileOptions, Estimates, SavePolicy, Target
+from coda_ir.options import Accept, CompileOptions, SavePolicy, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
@@ -42,6 +42,7 @@ from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
     from coda_ir.backends.reference import Precision
+    from coda_ir.cost_model.comparison import Estimates
 
 Wrt: TypeAlias = tuple[str, ...]
 """Names of the arguments that a gradient is wanted of, in the order of the arguments."""
@@ -192,8 +193,7 @@ class TrainableFunction(NotCopied):
         forward, backward = map(lowering.comparison, self._parts)
         if forward is None or backward is None:
             return None
-        fused, apart, masked = (a + b for a, b in zip(forward, backward, strict=True))
-        return fused, apart, masked
+        return forward._make(a + b for a, b in zip(forward, backward, strict=True))
 
     @property
     def _parts(self) -> tuple[str, str]:

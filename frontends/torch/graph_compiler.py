@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from coda_ir.api import CompiledFunction, compile
 from coda_ir.calls.arguments import may_have_tangents
 from coda_ir.context import make_context
+from coda_ir.cost_model.comparison import Estimates
 from coda_ir.defects import Described, WithFallback
 from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError
@@ -55,7 +56,7 @@ from coda_ir.frontends.torch.training_graphs import NotDerivedError, stop_update
 from coda_ir.frontends.torch.types import Runner, has_effects, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
-from coda_ir.options import Accept, Estimates, ProgramOptions, Target, Tune
+from coda_ir.options import Accept, ProgramOptions, Target, Tune
 from coda_ir.pages import add_page, graph_options
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
@@ -267,16 +268,15 @@ class GraphCompiler:
         def accept(estimates: Estimates | None) -> None:
             if estimates is None:
                 return
-            fused, apart, masked = estimates
             # What both leave to PyTorch takes as long in both.
-            apart += max(0.0, masked_attention_us(graph, is_trained=is_trained) - masked)
-            apart += copied_us(graph)
-            if is_trained:
-                fused += min(masked, slower_gradients_us(graph))
-            if fused > DOUBT * apart:
+            masked = masked_attention_us(graph, is_trained=is_trained) - estimates.masked
+            apart = estimates.apart_gpu + max(0.0, masked) + copied_us(graph)
+            slower = min(estimates.masked, slower_gradients_us(graph)) if is_trained else 0.0
+            found = estimates._replace(fused_gpu=estimates.fused_gpu + slower, apart_gpu=apart)
+            if found.fused > DOUBT * found.apart:
                 raise LeftToInductor(
-                    f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "
-                    f"{apart / 1000:.2f} by Inductor "
+                    f"{found.fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "
+                    f"{found.apart / 1000:.2f} by Inductor "
                     '(options={"compare": False} compiles it here)'
                 )
 

@@ -7,7 +7,7 @@ import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.comparison import (
     TRAINED_HOST,
-    Comparison,
+    Estimates,
     compare,
     connected,
     spelled_attention_us,
@@ -66,7 +66,7 @@ fn f(x: bf16[4096, 16384], weight w: bf16[320, 16384], weight v: bf16[16384, 320
 """
 
 
-def comparison_of(text: str, leftovers: str = "kernels") -> Comparison:
+def comparison_of(text: str, leftovers: str = "kernels") -> Estimates:
     options = CompileOptions(SCHEDULE, leftovers=leftovers)  # pyright: ignore[reportArgumentType]
     lowering = Lowering(coda_ir.parse(text), options)
     ((name, before),) = functions_of(lowering.module("block")).items()
@@ -406,7 +406,7 @@ ADDED = (
 def test_sums_at_indices_are_sorted_in_programs_only():
     """`scatter` without a sum gives the same bits anyway; PyTorch moves its bytes several times."""
 
-    def found(call: str, size: int) -> Comparison:
+    def found(call: str, size: int) -> Estimates:
         return comparison_of(ADDED.replace("CALL", call).replace("SIZE", str(size)))
 
     size = 2**16

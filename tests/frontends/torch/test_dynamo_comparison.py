@@ -11,6 +11,7 @@ from fleet.measure import noting
 from torch.fx import GraphModule
 
 from coda_ir.backends import triton
+from coda_ir.cost_model.comparison import Estimates
 from coda_ir.cost_model.operator_times import KERNEL_US
 from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import (
@@ -20,7 +21,6 @@ from coda_ir.frontends.torch.attention import (
 )
 from coda_ir.frontends.torch.dynamo import coda
 from coda_ir.lowering import Lowering
-from coda_ir.options import Estimates
 
 
 class Inductor:
@@ -45,12 +45,18 @@ def inductor(monkeypatch: pytest.MonkeyPatch) -> Inductor:
 
 
 def estimate(
-    monkeypatch: pytest.MonkeyPatch, fused: float, apart: float, masked: float = 0.0
+    monkeypatch: pytest.MonkeyPatch,
+    fused: float,
+    apart: float,
+    masked: float = 0.0,
+    *,
+    is_by_host: bool = False,
 ) -> None:
-    """Have the estimates of every program be these."""
+    """Have the estimates of every program be these: of the GPU, or of the host."""
 
     def comparison(lowering: Lowering, function: str | None = None) -> Estimates:
-        return fused, apart, masked
+        times = (0.0, fused, 0.0, apart) if is_by_host else (fused, 0.0, apart, 0.0)
+        return Estimates(*times, masked)
 
     monkeypatch.setattr(Lowering, "comparison", comparison)
 
@@ -206,11 +212,18 @@ class Masked(torch.nn.Module):
         return torch.nn.functional.scaled_dot_product_attention(y, y, y, mask)
 
 
-@pytest.mark.parametrize("masked, expected", [(0.0, 0), (1e6, 1)])
+@pytest.mark.parametrize(
+    "masked, is_by_host, expected", [(0.0, False, 0), (1e6, False, 1), (0.0, True, 1)]
+)
 def test_masks_cost_nothing_more_where_both_leave_them_to_pytorch(
-    inductor: Inductor, monkeypatch: pytest.MonkeyPatch, masked: float, expected: int
+    inductor: Inductor,
+    monkeypatch: pytest.MonkeyPatch,
+    masked: float,
+    is_by_host: bool,
+    expected: int,
 ) -> None:
-    estimate(monkeypatch, 1000.0 + 1e-6, 1000.0, masked)
+    """Nor where the GPU waits for the host."""
+    estimate(monkeypatch, 1000.0 + 1e-6, 1000.0, masked, is_by_host=is_by_host)
     with torch.no_grad():
         compiled(Masked())(torch.randn(2, 4, 8, 16), torch.ones(8, 8).bool())
     assert inductor.graphs == expected
