@@ -335,6 +335,15 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     return kept | ours
 
 
+def batch_norm_rules() -> Mapping[Any, Callable[..., Any]]:
+    """Return PyTorch's decomposition of a batch norm that updates statistics, whose meta kernel
+    says float32 of statistics that have 16 bits.
+    """
+    # PyTorch documents no decompositions beside those for export, which keep this operator whole.
+    find: Callable[..., Any] = getattr(import_module("torch._decomp"), "get_decompositions")  # noqa: B009
+    return find([torch.ops.aten._native_batch_norm_legit_functional])
+
+
 def _sinc(x: torch.Tensor) -> torch.Tensor:
     """Decompose sin(πx) / πx, which is 1 where x² is 0, and its derivative is 0."""
     wide = _widened(x)

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import UnknownLoc
 
 from coda_ir.collector import collector_paused
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.capture import decompositions
+from coda_ir.frontends.torch.capture import batch_norm_rules, decompositions
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler, LeftToInductor, TrainingCompiler
 from coda_ir.frontends.torch.graph_inputs import (
@@ -174,6 +174,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     backend = _aot_autograd(
         fw_compiler=GraphCompiler(chosen, inputs, is_trained=True),
         bw_compiler=GraphCompiler(chosen, inputs, is_backward=True, is_trained=True),
+        decompositions=batch_norm_rules(),
     )
     return backend(graph, example_inputs)
 

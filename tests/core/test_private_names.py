@@ -43,6 +43,9 @@ REASONS = {
     "coda_ir/mlir/parser.py: _*": (
         "xDSL's parser has no bounds of its own; pyproject.toml admits one version of xDSL"
     ),
+    "frontends/torch/capture.py: torch.ops.aten._native_batch_norm_legit_functional": (
+        "an operator of graphs that PyTorch captures; it is as old as these graphs"
+    ),
     "frontends/torch/capture.py: torch._decomp*": (
         "the rules by which PyTorch computes shapes; where there are none, none is wrong"
     ),

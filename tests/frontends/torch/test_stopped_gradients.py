@@ -175,13 +175,15 @@ def test_statistics_are_updated_by_each_call(target: str):
 
 
 @pytest.mark.any_device
-@pytest.mark.parametrize("is_plain", [False, True])
-def test_batches_of_16_bits(is_plain: bool):
+@pytest.mark.parametrize(
+    ("is_plain", "backward"), [(False, "derived"), (True, "derived"), (False, "autograd")]
+)
+def test_batches_of_16_bits(is_plain: bool, backward: str):
     """With and without weights and running statistics, whose type is that of the rows."""
     norm = nn.BatchNorm1d(8, affine=not is_plain, track_running_stats=not is_plain)
     model = nn.Sequential(norm, nn.Linear(8, 8)).to(DEVICE, torch.bfloat16)
     exact, eager = copy.deepcopy(model).double(), copy.deepcopy(model)
-    fast = compiled(model, target="triton", compare=False)
+    fast = compiled(model, target="triton", compare=False, backward=backward)
     x = torch.randn(12, 8, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
     wide = x.detach().double().requires_grad_()
     expected = [*gradients(exact, exact, wide), *exact.buffers()]
