@@ -50,13 +50,14 @@ def estimate(
     apart: float,
     masked: float = 0.0,
     *,
-    is_by_host: bool = False,
+    by_gpu: tuple[float, float] | None = None,
 ) -> None:
-    """Have the estimates of every program be these: of the GPU, or of the host."""
+    """Have the estimates of every program be these: of the GPU, or of the host beside `by_gpu`."""
 
     def comparison(lowering: Lowering, function: str | None = None) -> Estimates:
-        times = (0.0, fused, 0.0, apart) if is_by_host else (fused, 0.0, apart, 0.0)
-        return Estimates(*times, masked)
+        if by_gpu is None:
+            return Estimates(fused, 0.0, apart, 0.0, masked)
+        return Estimates(by_gpu[0], fused, by_gpu[1], apart, masked)
 
     monkeypatch.setattr(Lowering, "comparison", comparison)
 
@@ -148,6 +149,17 @@ def test_a_graph_that_is_slower_there_stays(
     assert are_left == [False]
 
 
+@pytest.mark.parametrize("apart_gpu, expected", [(920.0, 0), (900.0, 1)])
+def test_a_host_that_is_faster_is_no_reason_for_slow_kernels(
+    inductor: Inductor, monkeypatch: pytest.MonkeyPatch, apart_gpu: float, expected: int
+) -> None:
+    """In a CUDA graph, a call takes the time of its kernels."""
+    estimate(monkeypatch, 1000.0, 1100.0, by_gpu=(1000.0, apart_gpu))
+    with torch.no_grad():
+        compiled(mlp())(torch.randn(4, 16))
+    assert inductor.graphs == expected
+
+
 def masked_graph(*, is_masked: bool) -> GraphModule:
     def attend(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         attention = torch.ops.aten.scaled_dot_product_attention.default
@@ -223,7 +235,7 @@ def test_masks_cost_nothing_more_where_both_leave_them_to_pytorch(
     expected: int,
 ) -> None:
     """Nor where the GPU waits for the host."""
-    estimate(monkeypatch, 1000.0 + 1e-6, 1000.0, masked, is_by_host=is_by_host)
+    estimate(monkeypatch, 1000.0 + 1e-6, 1000.0, masked, by_gpu=(0.0, 0.0) if is_by_host else None)
     with torch.no_grad():
         compiled(Masked())(torch.randn(2, 4, 8, 16), torch.ones(8, 8).bool())
     assert inductor.graphs == expected
