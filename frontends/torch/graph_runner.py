@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.nn import Parameter
 
 from coda_ir.api import CompiledFunction
 from coda_ir.calls.arguments import is_plain
@@ -74,11 +73,7 @@ def without_overlaps(
     nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
     traced = [node.meta.get("example_value") for node in nodes]
     changed = [at for at, x in enumerate(traced) if isinstance(x, torch.Tensor) and x._version]
-    read = [
-        at
-        for at, x in enumerate(inputs)
-        if at not in changed and isinstance(x, torch.Tensor) and not isinstance(x, Parameter)
-    ]
+    read = [at for at, x in enumerate(inputs) if at not in changed and isinstance(x, torch.Tensor)]
     if not changed or not all(is_plain(inputs[at]) for at in (*changed, *read)):
         return run
 

@@ -414,6 +414,23 @@ def test_inputs_that_overlap():
         torch.testing.assert_close(memory, wanted)
 
 
+def test_a_weight_that_overlaps_a_changed_input():
+    layer = linear()
+
+    def model(rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        first = rows[0] * 2
+        rows.mul_(2)
+        return layer(x + first)
+
+    fast, x = compiled(model), torch.randn(3, 8)
+    fast(torch.randn(8, 8), x)
+    for _ in range(2):
+        layer.weight.data = torch.randn(8, 8)
+        rows = layer.weight.detach()
+        found, before = fast(rows, x), rows.clone().div_(2)
+        torch.testing.assert_close(found, layer(x + 2 * before[0]), rtol=1e-4, atol=1e-5)
+
+
 def test_a_call_that_pytorch_refuses_as_well(monkeypatch: pytest.MonkeyPatch):
     Defective(monkeypatch)
     table, layer = torch.randn(5, 8), linear()
