@@ -12,7 +12,7 @@ from coda_ir.backends.explorer.options import PageOptions
 from coda_ir.backends.graphviz.fusion import PREPARED, VIEWS, Fusion, analyze_fusion, viewed
 from coda_ir.backends.graphviz.fusion_view import kernel_title, part_text
 from coda_ir.backends.graphviz.values import Values, short_name
-from coda_ir.cost_model.operator_times import OperatorTimes, Roofline, Sizes
+from coda_ir.cost_model.operator_times import OperatorTimes, Sizes
 from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FinalizeOp, FusedOp, TunedAttr
@@ -144,7 +144,13 @@ class _Description:
             "reads": [self._tensor(values, value) for value in _read(op)],
             "looked_up": dict.fromkeys(tables, values.shapes.looked_up(op).evaluate(self._known)),
             "writes": [self._tensor(values, value) for value in op.results],
-            "roofline": _roofline(found),
+            "roofline": {
+                "us": round(found.us, 2),
+                "roof": round(found.roof_us, 3),
+                "bound": found.bound,
+                "bytes": found.bytes,
+                "flops": round(found.flops),
+            },
         }
 
     def _tensor(self, values: Values, value: SSAValue) -> int:
@@ -183,16 +189,6 @@ class _Description:
         size = {"bytes": 0, "symbolic": ""} if cost is None else self._size(cost)
         number = self._remark_numbers.setdefault(id(remark), len(self._remark_numbers))
         return {"number": number, **{key: found.get(key, "") for key in keys}, **size}
-
-
-def _roofline(found: Roofline) -> Data:
-    return {
-        "us": round(found.us, 2),
-        "roof": round(found.roof_us, 3),
-        "bound": found.bound,
-        "bytes": found.bytes,
-        "flops": round(found.flops),
-    }
 
 
 def _measured(op: Operation) -> Data | None:

@@ -252,14 +252,10 @@ def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]
     return atom(f"{source.inside(ATOM)}.to({_dtype(target)})")
 
 
-def _is_boolean(value: SSAValue) -> bool:
-    return value.type == i1
-
-
 def _write_zero_extension(
     op: Operation, operands: Sequence[Expression], helpers: set[str]
 ) -> Expression:
-    if _is_boolean(op.operands[0]):
+    if op.operands[0].type == i1:
         return _write_cast(op, operands, helpers)
     return _write_cast(op, _as_unsigned(op, operands), helpers)
 

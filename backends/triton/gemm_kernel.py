@@ -11,7 +11,7 @@ from coda_ir.backends.triton.gemm_emitter import GemmEmitter
 from coda_ir.backends.triton.gemm_names import docstring, summary_of
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue
-from coda_ir.backends.triton.kernel import EmittedKernel, SharedTiles
+from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.names import NameAllocator
@@ -95,7 +95,7 @@ class _GemmEmitter(GemmEmitter):
             registers=registers,
             host_helpers=kernel.host_helpers | ({"planned"} if registers else set()),
             imports=kernel.imports | self.main_loop.IMPORTS,
-            shared_tiles=self._shared_tiles(),
+            shared_tiles=None if self.split is None else self.split.shared_tiles(self.tiles),
         )
 
     def _wait(self) -> list[str]:
@@ -112,9 +112,6 @@ class _GemmEmitter(GemmEmitter):
 
     def _grid(self) -> HostValue:
         return self.tiles if self.split is None else self.tiles * self.split.programs
-
-    def _shared_tiles(self) -> SharedTiles | None:
-        return None if self.split is None else self.split.shared_tiles(self.tiles)
 
     def _emit_prologue(self) -> list[str]:
         bm, _, bk = self.schedule.tile

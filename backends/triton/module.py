@@ -67,7 +67,10 @@ def emit_program(
     signature_of(func)  # it raises the errors of types that are no tensors
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
-            raise _no_schedule(op)
+            raise CodaError(
+                f"{format_location(op.location)}: gemm.fused has no schedule",
+                "run the pass 'schedule' before the target triton",
+            )
     host = HostProgram(func, direct_launch=direct_launch)
     emit_operators(host)
     kernels = tuple(used.kernel for used in host.kernels.used)
@@ -76,13 +79,6 @@ def emit_program(
     lengths = {kernel.name: len(kernel.source) for kernel in kernels}
     stand_ins = sorted(host.kernels.stand_ins, key=lambda text: -lengths[launched_kernel(text)])
     return EmittedProgram(source, kernels, tuple(host.kernels.launches), tuple(stand_ins))
-
-
-def _no_schedule(op: FusedOp) -> CodaError:
-    return CodaError(
-        f"{format_location(op.location)}: gemm.fused has no schedule",
-        "run the pass 'schedule' before the target triton",
-    )
 
 
 @dataclass(frozen=True)

@@ -124,12 +124,9 @@ class _Around:
         if self.head == "const" and len(self.tokens) > 1 and self.tokens[-1].type != "_END":
             where: Where = "const" if len(self.tokens) > 2 else "comment"
             return Cursor(where, prefix, self.head, self.call())
-        if self.head in ("fn", "epilogue") and not self._is_closed():
+        if self.head in ("fn", "epilogue") and "}" not in self.tokens:
             return self._in_header(prefix)
         return Cursor("top", prefix)
-
-    def _is_closed(self) -> bool:
-        return "}" in self.tokens
 
     def _in_body(self, prefix: str) -> Cursor:
         last = self.tokens[-1]

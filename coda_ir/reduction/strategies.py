@@ -120,7 +120,11 @@ def _edits_of(op: Operation) -> list[Edit]:
     edits += [partial(_delete, op.properties, name) for name in _optional_properties(op)]
     if isinstance(op, FuncOp):
         for signature in get_args(Signature):
-            edits += _signature_edits(op, signature)
+            edits += [
+                partial(_delete_entry, op, signature, index, key)
+                for index, entry in enumerate(_entries(op, signature))
+                for key in entry.data
+            ]
     return edits
 
 
@@ -137,14 +141,6 @@ def _optional_properties(op: Operation) -> list[str]:
 
 def _delete(attributes: MutableMapping[str, Attribute], name: str) -> bool:
     return attributes.pop(name, None) is not None
-
-
-def _signature_edits(func: FuncOp, signature: Signature) -> list[Edit]:
-    return [
-        partial(_delete_entry, func, signature, index, key)
-        for index, entry in enumerate(_entries(func, signature))
-        for key in entry.data
-    ]
 
 
 def _delete_entry(func: FuncOp, signature: Signature, index: int, key: str) -> bool:
@@ -317,15 +313,11 @@ def _mergeable(editor: FunctionEditor) -> list[tuple[BlockArgument, BlockArgumen
     first: dict[tuple[Attribute, Attribute | None], BlockArgument] = {}
     pairs: list[tuple[BlockArgument, BlockArgument]] = []
     for argument in editor.block.args:
-        key = argument.type, _dims(editor.attributes_of(argument))
+        key = argument.type, editor.attributes_of(argument).data.get("coda.dims")
         if key in first:
             pairs.append((argument, first[key]))
         first.setdefault(key, argument)
     return pairs
-
-
-def _dims(attributes: DictionaryAttr) -> Attribute | None:
-    return attributes.data.get("coda.dims")
 
 
 def _merge(editor: FunctionEditor, argument: BlockArgument, earlier: BlockArgument) -> bool:

@@ -14,7 +14,6 @@ The logsumexp is batch x heads x queries in float32, and inf for a query that se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import SSAValue
@@ -105,7 +104,7 @@ def fused_attention_grad_call(op: CallOp, d_y: SSAValue, *, wants_mask: bool) ->
     """Return the gradients for q, k, v, and the mask if requested, of the call `op` with gradient
     `d_y`.
     """
-    positional, named = _arguments(op)
+    positional, named = op.template.evaluate([None] * len(op.inputs), {}, {})
     mask = op.inputs[3] if len(op.inputs) > 3 else None
     y, lse = op.outputs
     saved = len(op.inputs) + 1
@@ -119,10 +118,6 @@ def fused_attention_grad_call(op: CallOp, d_y: SSAValue, *, wants_mask: bool) ->
         [value.type for value in results],
         positions=range(len(results)),
     )
-
-
-def _arguments(op: CallOp) -> tuple[list[Any], dict[str, Any]]:
-    return op.template.evaluate([None] * len(op.inputs), {}, {})
 
 
 def _mask(mask: SSAValue | None, number: int = 3) -> str:

@@ -449,15 +449,11 @@ def transforms_itself(graph: GraphModule) -> bool:
     itself, which requires PyTorch's own rules for their operators.
     """
     return any(
-        _module(node.target).startswith(_TRANSFORMS)
+        str(getattr(node.target, "__module__", None) or "").startswith(_TRANSFORMS)
         for module in graph.modules()
         if isinstance(module, GraphModule)
         for node in module.graph.nodes
     )
-
-
-def _module(target: object) -> str:
-    return str(getattr(target, "__module__", None) or "")
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:

@@ -5,7 +5,7 @@ depends on values.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from inspect import signature
@@ -50,7 +50,7 @@ def keep_scans() -> None:
     for model in MODELS:
         with suppress(ImportError):
             import_module(f"{MODELS_OF_TRANSFORMERS}{model}.modeling_{model}")
-    for module in _imported_models():
+    for module in filter(_is_file_of_models, list(sys.modules.values())):
         for function, substitute in SUBSTITUTES.items():
             _substitute(getattr(module, function, None), substitute)
 
@@ -73,10 +73,6 @@ def keep_scans_of(model: torch.nn.Module) -> bool:
     for function, substitute in functions:
         _substitute(function, substitute)
     return any(_has_parameters_of(function, substitute) for function, substitute in functions)
-
-
-def _imported_models() -> Iterator[ModuleType]:
-    return filter(_is_file_of_models, list(sys.modules.values()))
 
 
 def _is_file_of_models(value: object) -> TypeGuard[ModuleType]:

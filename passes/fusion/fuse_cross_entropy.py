@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
@@ -119,7 +119,7 @@ def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None
 
 def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
     """Yield the float32 row sums that are computed from `value` by pointwise operators."""
-    for op in _users(value):
+    for op in dict.fromkeys(use.operation for use in value.uses):
         if isinstance(op, coda.CastOp | coda.MulOp):
             yield from _sums_of(op.result)
         elif isinstance(op, coda.ReduceOp) and _is_wide_sum(op):
@@ -128,10 +128,6 @@ def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
 
 def _is_wide_sum(op: coda.ReduceOp) -> bool:
     return op.kind.data == "sum" and element_type_of(op.result) == f32
-
-
-def _users(value: SSAValue) -> list[Operation]:
-    return list(dict.fromkeys(use.operation for use in value.uses))
 
 
 def _factors(reduce: coda.ReduceOp) -> set[SSAValue] | None:

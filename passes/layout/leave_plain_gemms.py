@@ -72,9 +72,5 @@ def _adds_a_bias_at_most(segment: Segment) -> bool:
         bias is not None
         and segment.ports[0].kind in (PortKind.ROW, PortKind.GROUP_ROW)
         and isinstance(yielded.owner, arith.AddfOp)
-        and _are(yielded.owner, accumulator, bias)
+        and {yielded.owner.lhs, yielded.owner.rhs} == {accumulator, bias}
     )
-
-
-def _are(op: arith.AddfOp, accumulator: SSAValue, bias: SSAValue) -> bool:
-    return {op.lhs, op.rhs} == {accumulator, bias}
