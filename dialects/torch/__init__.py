@@ -26,7 +26,9 @@ from coda_ir.dialects.torch.ops import (
     COPY as COPY,
     PRODUCTS as PRODUCTS,
     CallOp as CallOp,
+    Piece as Piece,
     StoredRow as StoredRow,
+    Text as Text,
     VjpOp as VjpOp,
     in_place as in_place,
 )

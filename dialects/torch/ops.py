@@ -1,9 +1,10 @@
 """Operators that run through PyTorch."""
 
 import ast
+import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -84,6 +85,19 @@ class CallEffect(MemoryEffect):
         return set() if is_pure else {EffectInstance(MemoryEffectKind.WRITE)}
 
 
+class Text(NamedTuple):
+    """An argument of a call as text, with the operands `of` that it names by number."""
+
+    text: str
+    of: Sequence[SSAValue] = ()
+
+
+_OPERAND = re.compile(r"\{(\d+)\}")
+
+Piece: TypeAlias = SSAValue | Text | str
+"""An argument of a new call: an operand, an argument of another call, or text."""
+
+
 @irdl_op_definition
 class CallOp(IRDLOperation):
     """A call of an operator of PyTorch that has no counterpart in the dialect `coda`.
@@ -135,6 +149,24 @@ class CallOp(IRDLOperation):
             },
             result_types=[result_types],
         )
+
+    @staticmethod
+    def on(
+        callee: str, arguments: Sequence[Piece], type: Attribute, *, view: bool = False
+    ) -> "CallOp":
+        """Build a call with one result on these arguments, whose operands it takes once each."""
+        inputs: dict[SSAValue, str] = {}
+
+        def numbered(value: SSAValue) -> str:
+            return inputs.setdefault(value, f"{{{len(inputs)}}}")
+
+        texts: list[str] = []
+        for argument in arguments:
+            if isinstance(argument, SSAValue):
+                argument = Text("{0}", [argument])
+            text, of = (argument, ()) if isinstance(argument, str) else argument
+            texts.append(_OPERAND.sub(lambda number, of=of: numbered(of[int(number[1])]), text))
+        return CallOp(callee, [*inputs], ", ".join(texts), [type], view=view)
 
     @property
     def picks(self) -> tuple[int, ...] | None:

@@ -1,7 +1,8 @@
 """Pass `convert-float64-to-torch`: operators on float64 become calls of PyTorch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f64
@@ -54,16 +55,7 @@ class _Calls:
         """Insert a call of `callee` with a result of the shape of `like`, and by default
         its type.
         """
-        inputs: list[SSAValue] = []
-        texts: list[str] = []
-        for argument in arguments:
-            if isinstance(argument, str):
-                texts.append(argument)
-                continue
-            if argument not in inputs:
-                inputs.append(argument)
-            texts.append(f"{{{inputs.index(argument)}}}")
-        call = CallOp(f"aten.{callee}", inputs, ", ".join(texts), [type or like.type])
+        call = CallOp.on(f"aten.{callee}", arguments, type or like.type)
         dims = self.rewriter.shapes.dims(like)
         if self.rewriter.shapes.are_declared(dims):
             call.attributes["coda.dims"] = dims_attribute(dims)
@@ -82,12 +74,17 @@ Rule: TypeAlias = Callable[[_Calls, Any], SSAValue | None]
 """Inserts what computes the result of an operator; None where no call of PyTorch does."""
 
 
-def _elementwise(callee: str) -> Rule:
-    def rule(calls: _Calls, op: coda.ElementwiseOp) -> SSAValue:
-        options = [f"{name}={value!r}" for name, value in op.ATEN_OPTIONS.items()]
-        return calls.call(callee, *op.operands, *options, like=op.result)
+def _call(callee: str, options: Callable[[Any], Sequence[str]] = lambda _: ()) -> Rule:
+    """Return the rule of an operator that one call computes from its operands and these options."""
+
+    def rule(calls: _Calls, op: Operation) -> SSAValue:
+        return calls.call(callee, *op.operands, *options(op), like=op.results[0])
 
     return rule
+
+
+def _aten_options(op: coda.ElementwiseOp) -> Sequence[str]:
+    return [f"{name}={value!r}" for name, value in op.ATEN_OPTIONS.items()]
 
 
 def _arithmetic(callee: str) -> Rule:
@@ -107,23 +104,9 @@ def _compare(calls: _Calls, op: coda.CompareOp) -> SSAValue:
     return calls.call(f"{op.relation.data}.Tensor", *op.operands, like=op.result)
 
 
-def _elu(calls: _Calls, op: coda.EluOp) -> SSAValue:
-    return calls.call("elu.default", op.operand, repr(op.alpha.value.data), like=op.result)
-
-
-def _pow(calls: _Calls, op: coda.PowOp) -> SSAValue:
-    exponent = repr(op.exponent.value.data)
-    return calls.call("pow.Tensor_Scalar", op.operand, exponent, like=op.result)
-
-
 def _relu2(calls: _Calls, op: coda.Relu2Op) -> SSAValue:
     positive = calls.call("relu.default", op.operand, like=op.result)
     return calls.call("square.default", positive, like=op.result)
-
-
-def _gelu(calls: _Calls, op: coda.GeluOp) -> SSAValue:
-    approximate = f"approximate={op.approximate.data!r}"
-    return calls.call("gelu.default", op.operand, approximate, like=op.result)
 
 
 def _softcap(calls: _Calls, op: coda.SoftcapOp) -> SSAValue:
@@ -131,10 +114,6 @@ def _softcap(calls: _Calls, op: coda.SoftcapOp) -> SSAValue:
     inside = calls.call("div.Tensor", op.operand, cap, like=op.result)
     bounded = calls.call("tanh.default", inside, like=op.result)
     return calls.call("mul.Tensor", bounded, cap, like=op.result)
-
-
-def _softmax(calls: _Calls, op: coda.SoftmaxOp) -> SSAValue:
-    return calls.call("softmax.int", op.x, "-1", like=op.result)
 
 
 _REDUCTIONS = {
@@ -152,15 +131,7 @@ def _reduce(calls: _Calls, op: coda.ReduceOp) -> SSAValue:
     return calls.in_type(total, element_type_of(op.result))
 
 
-def _linear(calls: _Calls, op: coda.LinearOp) -> SSAValue | None:
-    return _product(calls, op, "linear.default")
-
-
-def _matmul(calls: _Calls, op: coda.MatmulOp) -> SSAValue | None:
-    return _product(calls, op, "matmul.default")
-
-
-def _product(calls: _Calls, op: Operation, callee: str) -> SSAValue | None:
+def _product(callee: str, calls: _Calls, op: Operation) -> SSAValue | None:
     """Return the call for a product; None if its result has another type than its operands."""
     values = (*op.operands, *op.results)
     if any(element_type_of(value) != f64 for value in values):
@@ -168,20 +139,12 @@ def _product(calls: _Calls, op: Operation, callee: str) -> SSAValue | None:
     return calls.call(callee, *op.operands, like=op.results[0])
 
 
-def _rms_norm(calls: _Calls, op: coda.RMSNormOp) -> SSAValue | None:
-    """Return the calls for an RMSNorm; None for norms of groups of columns, which no front end
-    makes in float64.
+def _norm(callee: str, calls: _Calls, op: Norm) -> SSAValue | None:
+    """Return the calls for a norm; None for norms of groups of columns, which no front end makes in
+    float64, and of an unknown number of columns.
     """
-    return None if op.group is not None else _norm(calls, op, "rms_norm.default")
-
-
-def _layer_norm(calls: _Calls, op: coda.LayerNormOp) -> SSAValue | None:
-    return _norm(calls, op, "layer_norm.default")
-
-
-def _norm(calls: _Calls, op: Norm, callee: str) -> SSAValue | None:
     columns = shape_of(op.x)[-1]
-    if columns == DYNAMIC_INDEX:
+    if columns == DYNAMIC_INDEX or "group" in op.properties:
         return None
     params = [op.weight, op.bias] if isinstance(op, coda.LayerNormOp) else [op.weight]
     given = ["None" if param is None or is_modulated(op) else param for param in params]
@@ -207,20 +170,20 @@ _ELEMENTWISE: Mapping[type[Operation], str] = {
 }
 
 _RULES: Mapping[type[Operation], Rule] = {
-    **{op: _elementwise(callee) for op, callee in _ELEMENTWISE.items()},
+    **{op: _call(callee, _aten_options) for op, callee in _ELEMENTWISE.items()},
     **{op: _arithmetic(_ELEMENTWISE[op]) for op in _ARITHMETIC},
     coda.CompareOp: _compare,
-    coda.EluOp: _elu,
-    coda.PowOp: _pow,
+    coda.EluOp: _call("elu.default", lambda op: [repr(op.alpha.value.data)]),
+    coda.PowOp: _call("pow.Tensor_Scalar", lambda op: [repr(op.exponent.value.data)]),
     coda.CastOp: _cast,
     coda.Relu2Op: _relu2,
-    coda.GeluOp: _gelu,
+    coda.GeluOp: _call("gelu.default", lambda op: [f"approximate={op.approximate.data!r}"]),
     coda.SoftcapOp: _softcap,
-    coda.SoftmaxOp: _softmax,
+    coda.SoftmaxOp: _call("softmax.int", lambda _: ["-1"]),
     coda.ReduceOp: _reduce,
     coda.EmbeddingOp: _embedding,
-    coda.LinearOp: _linear,
-    coda.MatmulOp: _matmul,
-    coda.RMSNormOp: _rms_norm,
-    coda.LayerNormOp: _layer_norm,
+    coda.LinearOp: partial(_product, "linear.default"),
+    coda.MatmulOp: partial(_product, "matmul.default"),
+    coda.RMSNormOp: partial(_norm, "rms_norm.default"),
+    coda.LayerNormOp: partial(_norm, "layer_norm.default"),
 }

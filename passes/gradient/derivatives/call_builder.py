@@ -4,27 +4,15 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import CallOp, Piece, Text
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
-
-
-@dataclass(frozen=True)
-class Text:
-    """An argument of a call as text, with the operands `of` that it names by number."""
-
-    text: str
-    of: Sequence[SSAValue] = ()
-
-
-Piece: TypeAlias = SSAValue | Text | str
-"""What an argument of a new call is made of: an operand, an argument of another call, or text."""
 
 _OPERAND = re.compile(r"\{(\d+)\}")
 
@@ -84,24 +72,8 @@ class Call:
         view: bool = False,
     ) -> SSAValue:
         """Append a call of `callee` with these arguments; return its result."""
-        inputs: list[SSAValue] = []
-
-        def number_of(value: SSAValue) -> str:
-            if value not in inputs:
-                inputs.append(value)
-            return f"{{{inputs.index(value)}}}"
-
-        texts: list[str] = []
-        for argument in arguments:
-            match argument:
-                case Text(text, of):
-                    texts.append(_OPERAND.sub(lambda m, of=of: number_of(of[int(m[1])]), text))
-                case str():
-                    texts.append(argument)
-                case _:
-                    texts.append(number_of(argument))
         type = TensorType(element, shape)
-        return self.adjoint.insert(CallOp(callee, inputs, ", ".join(texts), [type], view=view))
+        return self.adjoint.insert(CallOp.on(callee, arguments, type, view=view))
 
     def like(self, callee: str, *arguments: Piece, of: SSAValue, view: bool = False) -> SSAValue:
         """Append a call whose result has the type of `of`."""
