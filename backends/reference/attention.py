@@ -15,31 +15,31 @@ Tensors = Sequence[torch.Tensor]
 
 
 def attention(op: coda.AttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    q, k, v, *added = operands
-    out, lse = attended(op, q, k, v, *_added(op, added))
+    out, lse = attended(op, operands[:3], *added(op, operands[3:]))
     return [out] if op.lse is None else [out, lse]
 
 
 def attended(
     op: coda.AttentionLike,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    inputs: Tensors,
     sinks: torch.Tensor | None,
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the result, with heads side by side, and the logsumexp of the scores."""
-    mixed, lse = _heads_of(op, q, k, v, sinks, mask).attend()
-    return mixed.transpose(1, 2).reshape(*q.shape[:-1], -1), lse
+    """Return the result for q, k and v, with heads side by side, and the logsumexp of the
+    scores.
+    """
+    mixed, lse = _heads_of(op, inputs, sinks, mask).attend()
+    return mixed.transpose(1, 2).reshape(*inputs[0].shape[:-1], -1), lse
 
 
 def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numerics) -> Tensors:
     """Compute the gradients of attention."""
-    d_out, out, lse, q, k, v, *added = operands
-    sinks, mask = _added(op, added)
+    d_out, out, lse, *inputs = operands[:6]
+    sinks, mask = added(op, operands[6:])
     moment = moment_of(op, d_out, out)
-    found = score_gradients(op, d_out, moment, lse, q, k, v, mask)
-    results = [query_gradient(found, q), *key_gradients(found, k, v)]
+    found = score_gradients(op, d_out, moment, lse, inputs, mask)
+    gradients = (found.d_q(), found.d_k(), found.d_v())
+    results = list(map(joined, gradients, inputs))
     if op.d_sinks is not None and sinks is not None:
         weights = torch.exp(sinks[:, None] - lse)
         results.append(-(weights * moment).sum((0, 2)))
@@ -59,34 +59,18 @@ def score_gradients(
     d_out: torch.Tensor,
     moment: torch.Tensor,
     lse: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    inputs: Tensors,
     mask: torch.Tensor | None = None,
 ) -> ScoreGradients:
-    """Return the gradients of the scores of `op`, given those of its result."""
+    """Return the gradients of the scores of q, k and v, given those of the result of `op`."""
     d_y = _split_heads(d_out, op.value_columns)
-    return _heads_of(op, q, k, v, None, mask).gradients(d_y, moment, lse)
-
-
-def query_gradient(found: ScoreGradients, q: torch.Tensor) -> torch.Tensor:
-    """Return dQ, with the shape of q."""
-    return _joined(found.d_q(), q)
-
-
-def key_gradients(found: ScoreGradients, k: torch.Tensor, v: torch.Tensor) -> list[torch.Tensor]:
-    """Return dK and dV, with the shapes of k and v."""
-    return [_joined(found.d_k(), k), _joined(found.d_v(), v)]
+    return _heads_of(op, inputs, None, mask).gradients(d_y, moment, lse)
 
 
 def _heads_of(
-    op: coda.AttentionLike,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    sinks: torch.Tensor | None,
-    mask: torch.Tensor | None,
+    op: coda.AttentionLike, inputs: Tensors, sinks: torch.Tensor | None, mask: torch.Tensor | None
 ) -> Heads:
+    q, k, v = inputs
     queries, keys = (_split_heads(x, op.head_dim.value.data) for x in (q, k))
     return Heads(
         *(queries, keys, _split_heads(v, op.value_columns)),
@@ -103,12 +87,12 @@ def _split_heads(x: torch.Tensor, width: int) -> torch.Tensor:
     return split_columns(x if x.dim() == 3 else x[None], width).transpose(1, 2)
 
 
-def _joined(heads: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def joined(heads: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Put heads side by side, as in `like`."""
     return heads.transpose(1, 2).reshape(like.shape)
 
 
-def _added(op: coda.AttentionLike, given: Tensors) -> list[torch.Tensor | None]:
+def added(op: coda.AttentionLike, given: Tensors) -> list[torch.Tensor | None]:
     """Return the sinks and the mask; None for one that `op` lacks."""
     tensors = iter(given)
     return [None if value is None else next(tensors) for value in (op.sinks, op.mask)]

@@ -10,10 +10,10 @@ import torch
 
 from coda_ir.backends.reference.attention import (
     Heads,
+    added,
     attended,
-    key_gradients,
+    joined,
     moment_of,
-    query_gradient,
     score_gradients,
 )
 from coda_ir.backends.reference.gemm_ops import (
@@ -89,35 +89,36 @@ Tensors = Sequence[torch.Tensor]
 
 
 def _fused_attention(op: FusedAttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    (q, k, v, *hiding), ports = _split(op, operands)
-    sinks = None if op.sinks is None else hiding.pop(0)
-    out, lse = attended(op, q, k, v, sinks, *hiding)
+    inputs, hiding, ports = _split(op, operands)
+    out, lse = attended(op, inputs, *added(op, hiding))
     return [lse, *_stored(op, [out], ports, numerics)]
 
 
 def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    (d_out, out, lse, q, k, v, *mask), ports = _split(op, operands)
+    (d_out, out, lse, *inputs), mask, ports = _split(op, operands)
     moment = moment_of(op, d_out, out)
-    found = score_gradients(op, d_out, moment, lse, q, k, v, *mask)
+    found = score_gradients(op, d_out, moment, lse, inputs, *mask)
     if op.adds_mask:
         # The weights of the reference have the sum 1 already.
         moment = torch.stack([moment, torch.ones_like(moment)], -1)
-    return [moment, *_stored(op, [query_gradient(found, q)], ports, numerics)]
+    return [moment, *_stored(op, [joined(found.d_q(), inputs[0])], ports, numerics)]
 
 
 def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    (d_out, moment, lse, q, k, v, *mask), ports = _split(op, operands)
+    (d_out, moment, lse, *inputs), mask, ports = _split(op, operands)
     if op.adds_mask:
         moment = moment[..., 0]
-    found = score_gradients(op, d_out, moment, lse, q, k, v, *mask)
-    return _stored(op, key_gradients(found, k, v), ports, numerics)
+    found = score_gradients(op, d_out, moment, lse, inputs, *mask)
+    sums = list(map(joined, (found.d_k(), found.d_v()), inputs[1:]))
+    return _stored(op, sums, ports, numerics)
 
 
-def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors]:
-    """Split operands into the tensors of attention and those of the ports."""
+def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors, Tensors]:
+    """Split operands into the tensors of attention, its sinks and mask, and those of the ports."""
     start = len(op.BEFORE)
     end = start + len(op.ports)
-    return [*operands[:start], *operands[end:]], operands[start:end]
+    tensors = [*operands[:start], *operands[end : end + 3]]
+    return tensors, operands[end + 3 :], operands[start:end]
 
 
 def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:
