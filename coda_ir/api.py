@@ -276,10 +276,10 @@ def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
 def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> None:
     """Raise CodaError for options that apply only to training."""
     if fuse_gradient_accumulation:
-        raise CodaError("only programs that are trained have gradients", "pass training=True")
+        raise CodaError("only programs compiled for training have gradients", "pass training=True")
     if policy != SavePolicy():
         raise CodaError(
-            "only programs that are trained save values for a backward", "pass training=True"
+            "only programs compiled for training save values for a backward", "pass training=True"
         )
 
 
@@ -302,7 +302,7 @@ def _place(device: str | torch.device | None) -> tuple[torch.device, str]:
 
 
 def _checked_schedule(schedule: str | None) -> str | None:
-    expect_kind("schedule", schedule or "", str, "pass a text, such as 'mainloop=tma warps=8'")
+    expect_kind("schedule", schedule or "", str, "pass a string, such as 'mainloop=tma warps=8'")
     return schedule
 
 

@@ -208,7 +208,7 @@ def expect_names(options: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for name in options:
         if name not in known:
-            remedy = closest(name, known, f"use {', '.join(known)}")
+            remedy = closest(name, known, f"use one of {', '.join(known)}")
             raise CodaError(f"unknown option '{name}'", remedy)
 
 

@@ -66,11 +66,13 @@ class TuningOptions:
             return None
         if isinstance(tune, str):
             if tune != "stored":
-                raise CodaError(f"tune is '{tune}'", "pass True, seconds, or 'stored'")
+                raise CodaError(f"tune is '{tune}'", "pass True, a number of seconds, or 'stored'")
             return TuningOptions("stored", BUDGET_S)
-        expect_kind("tune", tune, (int, float), "pass True, False, seconds, or 'stored'")
+        expect_kind("tune", tune, (int, float), "pass a bool, a number of seconds, or 'stored'")
         if tune <= 0:
-            raise CodaError(f"tune is {tune}, expected seconds", "pass False to tune nothing")
+            raise CodaError(
+                f"tune is {tune}, expected a number of seconds", "pass False to tune nothing"
+            )
         return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
 
     def scheduling(self, schedule: str) -> str:

@@ -41,8 +41,8 @@ def check_call(
     if signature is None:
         return
     if not _gives_tensors(signature):
-        raise _wrong_overload(callee, f"{callee} gives no tensor")
-    usage = f"it is {callee}{_text(signature)}"
+        raise _wrong_overload(callee, f"{callee} returns no tensor")
+    usage = f"the signature is {callee}{_text(signature)}"
     _bind(callee, signature, arguments, usage)
     _check_results(callee, signature, count, positions)
 

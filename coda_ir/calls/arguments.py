@@ -98,7 +98,7 @@ class Signature:
         """Return the values of a call in the order of the arguments."""
         if len(args) > len(self.arguments):
             raise UnknownArgumentError(
-                f"{self.name} takes {len(self.arguments)} arguments, {len(args)} are given",
+                f"{self.name} takes {len(self.arguments)} arguments, got {len(args)}",
                 f"pass {', '.join(spec.name for spec in self.arguments)}",
             )
         values = dict(zip((spec.name for spec in self.arguments), args, strict=False))
@@ -108,7 +108,7 @@ class Signature:
         missing = [spec for spec in self.arguments if spec.name not in values]
         if missing:
             raise MissingArgumentError(
-                f"{self.name} lacks {counted(len(missing), 'argument')}: "
+                f"{self.name} is missing {counted(len(missing), 'argument')}: "
                 + ", ".join(spec.name for spec in missing),
                 "pass " + "; ".join(map(str, missing)),
             )

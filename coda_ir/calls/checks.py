@@ -68,7 +68,7 @@ def check_sizes(sizes: Mapping[str, object], signature: Signature) -> None:
         if symbol not in symbols:
             known = ", ".join(symbols) or "none"
             raise CodaError(
-                f"'{symbol}' is no symbol of {signature.name}",
+                f"{signature.name} has no dimension '{symbol}'",
                 closest(str(symbol), symbols, f"its symbols are {known}"),
             )
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:

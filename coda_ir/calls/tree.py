@@ -82,7 +82,7 @@ def _difference(path: str, given: Any, expected: Any) -> str:
     given_keys, expected_keys = _keys(given), _keys(expected)
     for key in expected_keys:
         if key not in given_keys:
-            return f"{path} lacks the key {key!r}"
+            return f"{path} is missing the key {key!r}"
     for key in given_keys:
         if key not in expected_keys:
             return f"{path} has the key {key!r}, which it did not have in the exported call"
@@ -238,9 +238,7 @@ class CallTree:
         for index in range(count, len(positional)):
             if index >= len(self.parameters):
                 most = f"{counted(index, 'argument')} by position"
-                raise CallError(
-                    f"the model takes {most}, {len(positional)} are given", self._usage()
-                )
+                raise CallError(f"the model takes {most}, got {len(positional)}", self._usage())
             name = self.parameters[index]
             if name in named:
                 raise CallError(
@@ -250,10 +248,12 @@ class CallTree:
         del positional[count:]
         for name in self.parameters[len(positional) : count]:
             if name not in named:
-                raise CallError(f"the call lacks the argument {name}", self._usage())
+                raise CallError(f"the call is missing the argument {name}", self._usage())
             positional.append(named.pop(name))
         if len(positional) < count:
-            raise CallError(f"the call lacks positional arguments, expected {count}", self._usage())
+            raise CallError(
+                f"the call is missing positional arguments, expected {count}", self._usage()
+            )
         return tuple(positional), self._complete(named, names)
 
     def _complete(self, named: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class CallTree:
         constants = self._constant_arguments()
         missing = [name for name in names if name not in named and name not in constants]
         if missing:
-            raise CallError(f"the call lacks the argument {missing[0]}", self._usage())
+            raise CallError(f"the call is missing the argument {missing[0]}", self._usage())
         return {name: named.get(name, constants.get(name)) for name in names}
 
     def _constant_arguments(self) -> dict[str, Any]:

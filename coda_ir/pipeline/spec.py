@@ -235,9 +235,10 @@ class _Parser:
                 options[key] = (True,)
             if not _fits(options[key], types[key]):
                 given = self.text[first.offset + 1 : self.token.offset].strip()
+                got = f"is '{given}'" if given else "has no value"
                 self.fail(
                     name,
-                    f"option '{name.text}' of '{pass_class.name}' is {given or 'given no value'}",
+                    f"option '{name.text}' of '{pass_class.name}' {got}",
                     f"write {name.text}={_expected(types[key])}",
                 )
         self.advance()

@@ -75,9 +75,10 @@ def random_inputs(
         tensors = random_arguments(func, chosen, seed=seed)
     except RuntimeError as error:  # of PyTorch's allocator
         stated = ", ".join(f"{symbol} = {size}" for symbol, size in chosen.items())
+        given, symbol = (f" with {stated}", next(iter(chosen))) if chosen else ("", None)
         raise CodaError(
-            f"the size of the arguments of {signature.name} exceeds the memory: {stated}",
-            "choose smaller sizes, as in --dim M=128",
+            f"the size of the arguments of {signature.name}{given} exceeds the memory",
+            f"choose smaller sizes, as in --dim {symbol}=128" if symbol else "use smaller extents",
         ) from error
     names = [spec.name for spec in signature.arguments]
     return {name: tensor.to(device) for name, tensor in zip(names, tensors, strict=True)}

@@ -379,7 +379,8 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *_: torch.Tensor) -> Any:
         raise DoubleBackwardError(
-            f"a gradient that {ctx.name} computed is differentiated, but it has no derivative",
+            f"a gradient that {ctx.name} computed is differentiated again; second derivatives are "
+            "not supported",
             "leave out create_graph=True, or use the PyTorch model for second derivatives",
         )
 

@@ -126,7 +126,9 @@ def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call
     if missing:
         names = " and ".join(f"'{name}'" for name in missing)
         raise ArgumentMistake(
-            f"{signature.name} is called without {names}", f"it is {signature.text}", call
+            f"{signature.name} is called without {names}",
+            f"the signature is {signature.text}",
+            call,
         )
     return bound
 
@@ -144,7 +146,7 @@ def _formal_of(
         if name not in known:
             raise ArgumentMistake(
                 f"{signature.name} has no parameter '{name}'",
-                keyword_remedy(signature.name, name, known, f"it is {signature.text}"),
+                keyword_remedy(signature.name, name, known, f"the signature is {signature.text}"),
                 argument.keyword.span,
             )
         return next(formal for formal in signature.formals if formal.name == name)
@@ -155,7 +157,7 @@ def _formal_of(
     plural = "argument" if len(positional) == 1 else "arguments"
     raise ArgumentMistake(
         f"{signature.name} takes {len(positional)} positional {plural}, got {given}",
-        SUPERFLUOUS.get(signature.name, f"it is {signature.text}"),
+        SUPERFLUOUS.get(signature.name, f"the signature is {signature.text}"),
         argument.span,
     )
 

@@ -281,7 +281,7 @@ class _EpilogueCall:
         if adjacent and group is not None:
             raise Mistake(
                 "pairs takes a group or adjacent=true, not both",
-                f"it is {PAIRS.text}",
+                f"the signature is {PAIRS.text}",
                 argument=name,
             )
         unit = 2 if group is None else group
@@ -291,7 +291,7 @@ class _EpilogueCall:
                 fault = (
                     f"the group is {unit}, expected an even divisor of the {gemm.columns} columns"
                 )
-            raise Mistake(f"pairs: {fault}", f"it is {PAIRS.text}", argument=name)
+            raise Mistake(f"pairs: {fault}", f"the signature is {PAIRS.text}", argument=name)
         pairing = PairingAttr.adjacent_columns() if adjacent else PairingAttr.halves(group)
         return replace(gemm, pairing=pairing)
 

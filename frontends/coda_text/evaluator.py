@@ -294,7 +294,7 @@ class Evaluator(ABC):
         span = arguments[0].value.span if arguments else node.span
         second = bound.get("b")
         return self.report(
-            mistake, span, f"it is {signature.text}", second[0].value if second else None
+            mistake, span, f"the signature is {signature.text}", second[0].value if second else None
         )
 
 

@@ -214,7 +214,7 @@ class FunctionLowering(ExpressionLowering):
             self.error(
                 node.span,
                 f"the extent is {size}, expected 1 or more",
-                "a symbol, as in x: bf16[M, 64], has any extent",
+                "for an extent that is known only at run time, write a symbol: x: bf16[M, 64]",
             )
             return None
         return size

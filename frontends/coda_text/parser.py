@@ -232,7 +232,7 @@ class _Recovery:
         if token.type == "COLON":
             return KEYWORD_ARGUMENT if bracket is not None else NO_TYPE
         if bracket is None and previous.type in CONTINUES and starts_line:
-            return f"line {previous.line} ends with '{previous}', so that it goes on here"
+            return f"line {previous.line} ends with '{previous}', so the statement continues here"
         if bracket is None and self._inside_body():
             if token.type in DEFINITION_STARTS or index >= len(self.tokens):
                 return "close the body before it with '}'"
@@ -242,7 +242,7 @@ class _Recovery:
         if self.parser.height_of("FN") == self.parser.height:
             if re.match(r"\s*\w+\s*=\s*[-\d]", line):
                 return f"write const {line.strip()}"
-            return "at the top level there are: import, const, fn and epilogue"
+            return "the top level holds only import, const, fn and epilogue"
         if previous.type == "ARROW" and expected == {"LPAR"}:
             return "results of an epilogue have names: (y: tile)"
         if token.type == "EQUAL" and {"COMMA", "RPAR"} <= expected:

@@ -176,10 +176,11 @@ class Loader:
     def _check_overrides(self) -> None:
         for name in self.overrides:
             if name not in self.const_names:
-                known = ", ".join(sorted(self.const_names)) or "none"
+                known = ", ".join(sorted(self.const_names))
+                remedy = f"the consts are {known}" if known else "the program defines no const"
                 raise CodaError(
                     f"there is no const '{name}' to override",
-                    closest(name, self.const_names, f"the consts are: {known}"),
+                    closest(name, self.const_names, remedy),
                 )
 
     def _scope(self, text: str, file: str) -> Scope:

@@ -251,7 +251,7 @@ def concat(call: Invocation) -> TensorValue:
         if part.dims != expected or part.type.element != first.type.element:
             raise Mistake(
                 f"concat: the parts {first.type} and {part.type} differ, expected the same type "
-                f"but for dimension {dim}"
+                f"except in dimension {dim}"
             )
         size = size + part.dims[dim]
     op = coda.ConcatOp([part.ssa for part in parts], dim)

@@ -63,6 +63,7 @@ def selected(
     """The selected part of `x`: ranges and indices, and of that what a tensor of indices names, as
     in PyTorch. Raises ArgumentMistake where it does not exist.
     """
+    operand = x
     dropped: set[int] = set()
     named: dict[int, Selection] = {}
     for dim, selection in enumerate(_per_dimension(x, selections, bracket)):
@@ -71,7 +72,7 @@ def selected(
         if selection.kind == "tensor":
             named[dim] = selection
             continue
-        part = _part(x, dim, selection)
+        part = _part(operand, dim, selection)
         if selection.kind == "index":
             dropped.add(dim)
         try:
@@ -115,7 +116,7 @@ def _per_dimension(
     rank, given = len(x.dims), len(selections) - len(dots)
     if given > rank:
         message = f"{given} indices, but x is {x.type} of rank {rank}"
-        raise ArgumentMistake(message, "write one for each dimension at most", bracket)
+        raise ArgumentMistake(message, "write at most one index for each dimension", bracket)
     at = dots[0] if dots else given
     everything: list[Selection | None] = [None] * (rank - given)
     return [*selections[:at], *everything, *selections[at + len(dots) :]]
@@ -174,14 +175,15 @@ def _expect_inside(
     if not is_manageable(length):
         raise ArgumentMistake("a bound is too large for a size", SIZE_LIMITS, selection.span)
     if below or empty or above:
-        which = "an index" if selection.kind == "index" else "a range"
-        count = f"the {size} elements of dimension {dim} of x {x.type}"
-        remedy = (
-            f"the last one is {size - 1}, or -1; a start is before its stop"
-            if isinstance(size, int)
-            else "a start is before its stop; negative numbers count from the end"
+        is_index = selection.kind == "index"
+        fault = "the index is out of range" if is_index else "the range is empty or out of bounds"
+        last_index = f"the last index is {size - 1}, or -1" if isinstance(size, int) else ""
+        order = "" if is_index else "a start is before its stop"
+        raise ArgumentMistake(
+            f"{fault}: dimension {dim} of x {x.type} has {size} elements",
+            "; ".join(filter(None, (last_index, order))) or "negative numbers count from the end",
+            selection.span,
         )
-        raise ArgumentMistake(f"this is not {which} of {count}", remedy, selection.span)
 
 
 def _sliced(call: Invocation, x: TensorValue, part: Part) -> TensorValue:

@@ -73,7 +73,7 @@ class ArgumentWriter:
             case _:
                 raise CodaError(
                     f"an operator has an argument of type {type(argument).__name__}",
-                    "pass tensors and real numbers, or keep the operator out of what is compiled",
+                    "pass tensors and real numbers, or move it out of the compiled function",
                 )
 
     def _node(self, node: Node) -> str:
@@ -83,7 +83,7 @@ class ArgumentWriter:
         if not isinstance(value, torch.Tensor):
             raise CodaError(
                 f"an operator depends on {node.name}, a number that depends on data",
-                "keep operators such as item out of what is compiled",
+                "move operators such as item out of the compiled function",
             )
         return self._operand(self._tensor(node))
 

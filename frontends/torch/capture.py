@@ -63,7 +63,7 @@ _REASONS = (
     ),
     _Reason(
         "data-dependent",
-        "control flow, or a number of Python, depends on the values of a tensor",
+        "control flow or a Python number depends on the values of a tensor",
         "compute it with tensors (torch.where), or export the parts of the model around it",
     ),
     _Reason(

@@ -40,6 +40,9 @@ class OptionError(CodaError):
 EXPLORE_VARIABLE = "CODA_EXPLORE"
 """Environment variable with the folder of the option `explore`."""
 
+RUNNERS = {"eager": "eager PyTorch", "inductor": "Inductor"}
+"""Names of the fallbacks in messages."""
+
 _WAYS = ("fallback", "compare", "target", "remarks", "explore", "explore_arch", "errors")
 """Options that choose how a graph runs and what is logged. The others change programs."""
 
@@ -109,7 +112,7 @@ class Options:
             if name not in names:
                 raise OptionError(
                     f"unknown option '{name}' of the backend coda",
-                    closest(name, names, f"use {', '.join(names)}", cutoff=0.7),
+                    closest(name, names, f"use one of {', '.join(names)}", cutoff=0.7),
                 )
         values: dict[str, Any] = {**MODES[mode or "default"], **(given or {})}
         options = Options(**values)
@@ -123,12 +126,12 @@ class Options:
             elif kind is bool:
                 _check_type(name, getattr(self, name), bool, "True or False")
         self._check_graphs()
-        _check_type("schedule", self.schedule or "", str, "a text such as 'target=sm_90 warps=8'")
+        _check_type("schedule", self.schedule or "", str, "a string such as 'target=sm_90 warps=8'")
         self._check_of_programs()
         if self.numerics is not None:
             _check_choice("numerics", self.numerics, [mode.value for mode in NumericsMode])
         _ = self.shown_remarks
-        _check_type("explore", self.explore or "", str, "a text with the name of a folder")
+        _check_type("explore", self.explore or "", str, "the name of a folder")
         self._check_arch()
 
     def _check_graphs(self) -> None:
@@ -180,7 +183,7 @@ class Options:
     def shown_remarks(self) -> frozenset[RemarkKind]:
         """The requested kinds of remarks. Raises OptionError for an unknown one."""
         text = os.environ.get(REMARKS_VARIABLE, "") if self.remarks is None else self.remarks
-        _check_type("remarks", text, str, "a text such as 'missed,passed'")
+        _check_type("remarks", text, str, "a string such as 'missed,passed'")
         kinds = [kind.strip() for kind in text.split(",") if kind.strip()]
         for kind in kinds:
             _check_choice("remarks", kind, (*REMARK_KINDS, "all"))
@@ -189,7 +192,7 @@ class Options:
 
 def _check_choice(name: str, value: object, choices: Any) -> None:
     if value not in choices:
-        raise OptionError(f"unknown {name} '{value}'", f"use {', '.join(choices)}")
+        raise OptionError(f"option {name} is {value!r}", f"use one of {', '.join(choices)}")
 
 
 def _check_type(name: str, value: object, expected: type, example: str) -> None:

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import UnknownLoc
 from coda_ir.collector import collector_paused
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import batch_norm_rules, decompositions
-from coda_ir.frontends.torch.compile_options import Options
+from coda_ir.frontends.torch.compile_options import RUNNERS, Options
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler, LeftToInductor, TrainingCompiler
 from coda_ir.frontends.torch.graph_inputs import (
     NothingToDo,
@@ -62,7 +62,7 @@ NOT_FOLDED = Remark(
 
 NUMBER_OF_TENSOR = (
     "an operator reads a number from a tensor, which has no value while the graph is traced\n"
-    "  help: pass sizes as numbers of Python, such as x.shape[0]"
+    "  help: pass sizes as Python numbers, such as x.shape[0]"
 )
 """The reason for which a graph with a call such as `arange(end=tensor)` is not compiled."""
 
@@ -118,14 +118,14 @@ def coda(
         return without_overlaps(run, graph, example_inputs)
     except LeftToInductor as reason:
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
-        logger.log(level, "%s runs through Inductor: %s", described_graph(graph), reason)
+        logger.log(level, "%s runs in Inductor: %s", described_graph(graph), reason)
         return LeftGraph(_lookup_backend("inductor")(graph, example_inputs))
     except Exception as error:
         # The model has to run, whatever is wrong with this compiler, or with how it traces.
         if chosen.errors == "raise":
             raise
         name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
-        left = f"{described_graph(graph)} runs through {name}"
+        left = f"{described_graph(graph)} runs in {RUNNERS[name]}"
         if str(error).split("\n", 1)[0] in READS_DATA:  # of AOTAutograd, which cannot trace it
             logger.warning("%s: %s", left, NUMBER_OF_TENSOR)
         else:
@@ -145,10 +145,12 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     """Compile a graph. Raises LeftToInductor if another compiler is better for it."""
     if any(tensor.is_nested for tensor in tensors_in(example_inputs)):
         name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
-        logger.warning("%s reads nested tensors and runs through %s", described_graph(graph), name)
+        logger.warning(
+            "%s reads nested tensors and runs in %s", described_graph(graph), RUNNERS[name]
+        )
         return _lookup_backend(name)(graph, example_inputs)
     if reads_inputs_by_strides(graph):
-        logger.warning("%s runs through eager: %s", described_graph(graph), READ_BY_STRIDES)
+        logger.warning("%s runs in eager PyTorch: %s", described_graph(graph), READ_BY_STRIDES)
         return _lookup_backend("eager")(graph, example_inputs)
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)

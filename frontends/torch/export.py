@@ -98,7 +98,7 @@ def _check_only_program(*others: object) -> None:
 def _example_of(program: ExportedProgram) -> tuple[Sequence[Any], Mapping[str, Any]]:
     if program.example_inputs is None:
         raise CodaError(
-            "the exported program lacks its example arguments",
+            "the exported program has no example arguments",
             "export the model again, or pass the model itself",
         )
     args, kwargs = program.example_inputs

@@ -26,7 +26,7 @@ from coda_ir.frontends.torch.attention import (
     masked_attention_us,
     slower_gradients_us,
 )
-from coda_ir.frontends.torch.compile_options import Options
+from coda_ir.frontends.torch.compile_options import RUNNERS, Options
 from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
     ModelInput,
@@ -158,17 +158,17 @@ class GraphCompiler:
             split = split_graph(graph) if self._splits and is_refused else None
             if split is not None:
                 through = "eager" if has_effects(graph) else fallback
-                logger.warning("a part of a graph runs through %s: %s", through, error)
+                logger.warning("a region of a graph runs in %s: %s", RUNNERS[through], error)
                 return storing_updates(self._compile_regions(split), updated)
             if fallback == "inductor" and not self._is_part:
                 raise LeftToInductor(str(error), is_refused=is_refused) from error
             level = self._refusals if is_refused else logging.INFO
-            logger.log(level, "a graph runs through %s: %s", fallback, error)
+            logger.log(level, "a graph runs in %s: %s", RUNNERS[fallback], error)
         except Exception:
             # The model has to run, whatever is wrong with this compiler.
             if self.options.errors == "raise":
                 raise
-            logger.exception("a graph runs through %s because of a defect of coda_ir", fallback)
+            logger.exception("a graph runs in %s because of a defect of coda_ir", RUNNERS[fallback])
         return None
 
     @property

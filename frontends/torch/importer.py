@@ -310,7 +310,7 @@ class GraphImporter:
         if unknown:
             raise CodaError(
                 f"a size depends on the values of a tensor ({', '.join(sorted(unknown))})",
-                "keep sizes from item() or tolist() out of what is compiled",
+                "move code with item() or tolist() out of the compiled function",
             )
         if len(results) == 1:
             call.attributes["coda.dims"] = dims_attribute(dims_of(results[0]))

@@ -39,9 +39,9 @@ def log_verdict(graph: str, operators: Mapping[str, int], *, shown: Collection[R
         if name.startswith(("coda.", "torch.", "gemm.map")) and name not in (*VIEWS, *LIBRARY)
     )
     calls = operators.get("func.call", 0)
-    how = f"by Inductor, between {calls} calls of programs" if calls else "by kernels and PyTorch"
+    how = f"in Inductor, between {calls} calls of programs" if calls else "in kernels and PyTorch"
     level = logging.WARNING if shown else logging.INFO
-    text = "%s: GEMMs with epilogues: %d, by the library: %d; other operators: %d, %s"
+    text = "%s: GEMMs with epilogues: %d, in the library: %d; other operators: %d, %s"
     logger.log(level, text, graph, gemms, library, left, how)
 
 

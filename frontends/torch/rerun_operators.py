@@ -69,7 +69,8 @@ def _gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
 
 def _refuse(name: str, *_: object) -> Any:
     raise DoubleBackwardError(
-        f"a gradient of coda_ir::{name} is differentiated, but it has no derivative",
+        f"a gradient of coda_ir::{name} is differentiated again; second derivatives are not "
+        "supported",
         "leave out create_graph=True",
     )
 

@@ -47,7 +47,7 @@ def element_type(dtype: torch.dtype) -> Attribute:
     if dtype not in ATTRIBUTES:
         raise CodaError(
             f"tensors of type {dtype} cannot be represented",
-            "compute it with real numbers, or keep it out of what is compiled",
+            "use real numbers, or move this part out of the compiled function",
         )
     return ATTRIBUTES[dtype]
 
@@ -60,7 +60,7 @@ def tensor_type(value: torch.Tensor) -> AnyTensor:
     if not is_strided(value):
         raise CodaError(
             f"tensors with the layout {value.layout} cannot be represented",
-            "make it dense, or keep it out of what is compiled",
+            "make it dense, or move this part out of the compiled function",
         )
     shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims_of(value)]
     return TensorType(element_type(value.dtype), shape)

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 
+from coda_ir.diagnostics import counted
 from coda_ir.dialects.coda import (
     AttentionGradOp,
     AttentionOp,
@@ -170,7 +171,8 @@ def _plan_function(func: FuncOp) -> None:
             pass_name=PlanBuffersPass.name,
             operator=func.sym_name.data,
             location=func.location,
-            message=f"{plan.intermediates} intermediate results in {plan.shared_buffers} buffers: "
+            message=f"{counted(plan.intermediates, 'intermediate result')} in "
+            f"{counted(plan.shared_buffers, 'buffer')}: "
             f"peak of {plan.planned_bytes} bytes, {plan.own_bytes} bytes without sharing",
             function=func.sym_name.data,
         )

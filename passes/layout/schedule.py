@@ -251,7 +251,7 @@ class SchedulePass(NamedPass):
                 split_k=1 if self.split_k is None else self.split_k,
             )
         except VerifyException as error:
-            raise CodaError(str(error), "leave the choice to the cost model") from error
+            raise CodaError(str(error), "leave it out: the cost model chooses") from error
 
     @property
     def device(self) -> Device:
@@ -288,7 +288,7 @@ class SchedulePass(NamedPass):
         except ValueError as error:
             raise CodaError(f"{place}: schedule: {error}", "choose another tile") from error
         except VerifyException as error:
-            raise CodaError(f"{place}: {error}", "leave the choice to the cost model") from error
+            raise CodaError(f"{place}: {error}", "leave it out: the cost model chooses") from error
         if not ranking:
             raise CodaError(
                 f"{place}: schedule: no tile of gemm.fused {'x'.join(gemm_shape(op))} fits "

@@ -355,11 +355,16 @@ def _plain_logits(logits: SSAValue) -> Site | Refusal:
     if isinstance(site, Refusal):
         return site
     segment = site.op.segments()[site.segment]
-    if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
+    if segment.pairing is not None:
         return Refusal(
-            "the columns of the logits are not paired, and their number is static",
-            f"the GEMM that computes {name_of(logits)} pairs its columns, or their number is "
-            "symbolic",
+            "the columns of the logits are not paired",
+            f"the GEMM that computes {name_of(logits)} pairs its columns",
+        )
+    if segment.columns == DYNAMIC_INDEX:
+        return Refusal(
+            "the number of columns is static",
+            f"{name_of(logits)} has a symbolic number of columns",
+            "give the size of the vocabulary as a number or a const",
         )
     return site
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
+from coda_ir.diagnostics import counted
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter, Refusal
@@ -105,7 +106,8 @@ def defer_or_split(
 
 def _described(deferral: NormDeferral) -> str:
     rotations = sum(isinstance(op, coda.RopeOp) for op in deferral.consumers)
-    counts = {"GEMMs": len(deferral.consumers) - rotations, "rotations": rotations}
-    text = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
+    counts = {"GEMM": len(deferral.consumers) - rotations, "rotation": rotations}
+    text = " and ".join(counted(count, what) for what, count in counts.items() if count)
     again = len(deferral.recomputed_by)
-    return f"{text or '0 GEMMs'}{f', applied again in {again} epilogues' if again else ''}"
+    repeated = f", applied again in {counted(again, 'epilogue')}" if again else ""
+    return f"{text or '0 GEMMs'}{repeated}"

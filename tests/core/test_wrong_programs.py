@@ -81,8 +81,8 @@ class TestWrongProgram:
         "options, message",
         [
             ({"constants": ["D"]}, "constants is of type list\n  help: pass a dictionary"),
-            ({"schedule": {"warps": 8}}, "schedule is of type dict\n  help: pass a text"),
-            ({"tune": None}, "tune is None\n  help: pass True, False, seconds"),
+            ({"schedule": {"warps": 8}}, "schedule is of type dict\n  help: pass a string"),
+            ({"tune": None}, "tune is None\n  help: pass a bool, a number of seconds"),
             ({"device": 0.5}, "unknown device '0.5'\n  help: use cpu or cuda"),
         ],
     )
@@ -112,7 +112,7 @@ class TestWrongOptions:
     @pytest.mark.parametrize(
         "options, message",
         [
-            ({"fuse": True}, "unknown option 'fuse'\n  help: use entry, constants, training"),
+            ({"fuse": True}, "unknown option 'fuse'\n  help: use one of entry, constants"),
             (
                 {"stream_logit": 2, "training": True},
                 "unknown option 'stream_logit'\n  help: did you mean 'stream_logits'?",
@@ -129,7 +129,7 @@ class TestWrongOptions:
         [
             ({"M": -3}, "the size M is -3\n  help: use a number of elements"),
             ({"M": 2.5}, "the size M is 2.5\n  help: use a number of elements"),
-            ({"N": 3}, "'N' is no symbol of f\n  help: its symbols are M"),
+            ({"N": 3}, "f has no dimension 'N'\n  help: its symbols are M"),
         ],
     )
     def test_sizes_that_no_call_has(self, training: bool, sizes: Any, message: str):

@@ -272,7 +272,10 @@ class TestRun:
         "arguments, message",
         [
             (["--dim", "N=3"], "silu has no dimension 'N'"),
-            (["--dim", f"M={10**14}"], "the size of the arguments of silu exceeds the memory"),
+            (
+                ["--dim", f"M={10**14}"],
+                "arguments of silu with M = 100000000000000 exceeds the memory",
+            ),
             (["--entry", "gelu"], "no function 'gelu'"),
             (["--device", "tpu"], "unknown device 'tpu'"),
             (["--device", "cuda:99"], "device 'cuda:99' does not exist"),
@@ -288,7 +291,7 @@ class TestRun:
 @pytest.mark.parametrize(
     ("callee", "message"),
     [
-        ("aten.add.default", "2:8: error[E0602]: torch.call: aten.add.default gives no tensor"),
+        ("aten.add.default", "2:8: error[E0602]: torch.call: aten.add.default returns no tensor"),
         ("aten.add_.Tensor", "2:8: error[E0602]: torch.call: aten.add_.Tensor changes its operand"),
         ("aten.matmul.default", "2:8: error[E0902]: aten.matmul.default fails: mat1 and mat2"),
     ],

@@ -252,7 +252,7 @@ class TestMistakes:
             ("--seed=0", "--run"),
             ("--device=cpu", "--run"),
             ("--entry=f", "--run or --emit"),
-            ("--dim=M=2", "--run or --check-equivalence or --emit"),
+            ("--dim=M=2", "--run, --check-equivalence or --emit"),
             ("--counterexample=x.npz", "--check-equivalence"),
         ],
     )

@@ -171,5 +171,5 @@ def test_second_derivatives_are_an_error(
 ):
     result: Any = trained(**tensors)
     (gradient,) = torch.autograd.grad(result.sum(), tensors["q"], create_graph=True)
-    with pytest.raises(DoubleBackwardError, match="it has no derivative"):
+    with pytest.raises(DoubleBackwardError, match="second derivatives"):
         torch.autograd.grad(gradient.square().sum(), tensors["q"])

@@ -79,7 +79,7 @@ def read_measurement(row: dict[str, Any]) -> Measurement:
     return Measurement(**known)
 
 
-CONTROL_FLOW = "control flow, or a number of Python, depends on the values of a tensor"
+CONTROL_FLOW = "control flow or a Python number depends on the values of a tensor"
 SIZES = "a size depends on the values of a tensor"
 COMPLEX = "tensors of type torch.complex64 cannot be represented"
 NO_FFT = "Unsupported dtype BFloat16"

@@ -62,7 +62,8 @@ def prepare(session: Session) -> None:
     given = vars(session.options)
     for name, users in _APPLIES_TO.items():
         if given[name] not in (None, []) and not any(given[user] for user in users):
-            needed = " or ".join(map(_flag, users))
+            *others, last = map(_flag, users)
+            needed = f"{', '.join(others)} or {last}" if others else last
             raise UsageError(f"argument {_flag(name)}: needs {needed}", f"add {needed}")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, counted
 from coda_ir.tools.opt import source, target
 from coda_ir.tools.opt.arguments import positive
 from coda_ir.tools.opt.errors import SUCCESS, UsageError
@@ -161,6 +161,6 @@ def _reporter() -> Generator[Callable[[Progress], None]]:
 
 def describe(progress: Progress) -> str:
     return (
-        f"coda-opt: reduce: {progress.operators} operators after {progress.tests} tests "
-        f"({progress.strategy})"
+        f"coda-opt: reduce: {counted(progress.operators, 'operator')} after "
+        f"{counted(progress.tests, 'test')} ({progress.strategy})"
     )

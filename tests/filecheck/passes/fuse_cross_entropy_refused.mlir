@@ -57,7 +57,7 @@ func.func @paired(%x: tensor<?x8xf32>, %w: tensor<200x8xf32>, %t: tensor<?xi64>)
   func.return %l : tensor<f32>
 }
 
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: the GEMM that computes %z pairs its columns, or their number is symbolic; failed condition: the columns of the logits are not paired, and their number is static; costs 400*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: the GEMM that computes %z pairs its columns; failed condition: the columns of the logits are not paired; costs 400*d0 + 8*d1 + 4 bytes
 // CHECK:      func.func @paired(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<200x8xf32>) pair<halves>
@@ -277,4 +277,4 @@ func.func @gradient_of_pairs(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: ten
 // CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
 // CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
 // CHECK-NEXT: }
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the GEMM that computes %z pairs its columns, or their number is symbolic; failed condition: the columns of the logits are not paired, and their number is static; costs 800*d0 + 8*d1 + 4*d2 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the GEMM that computes %z pairs its columns; failed condition: the columns of the logits are not paired; costs 800*d0 + 8*d1 + 4*d2 + 4 bytes

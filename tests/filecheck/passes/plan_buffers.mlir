@@ -229,7 +229,7 @@ func.func private @called(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}) -> tensor<
 // CHECK-NEXT:   func.return %b : tensor<?x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[analysis] plan-buffers: called: 1 intermediate results in 1 buffers: peak of 32*M bytes, 32*M bytes without sharing
+// REMARK: remark[analysis] plan-buffers: called: 1 intermediate result in 1 buffer: peak of 32*M bytes, 32*M bytes without sharing
 
 // -----
 

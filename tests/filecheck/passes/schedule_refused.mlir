@@ -17,7 +17,7 @@
 // TMA: schedule: target gfx942 has no TMA
 // TMA-NEXT: help: use sm_90, h200, or the pointer main loop
 // SPLIT: schedule: split_k is 65, expected 1 to 64
-// SPLIT: help: leave the choice to the cost model
+// SPLIT: help: leave it out: the cost model chooses
 // TUNE: tune: unknown mode 'always'
 func.func @f(%x: tensor<?x64xbf16>, %w: tensor<1024x64xbf16>) -> tensor<?x1024xbf16> {
   %z = gemm.fused %x : tensor<?x64xbf16>

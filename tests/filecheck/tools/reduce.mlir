@@ -8,7 +8,7 @@
 // CHECK-NEXT: func.return
 // CHECK-NEXT: }
 
-// FIRST: coda-opt: reduce: 7 operators after 1 tests (test the input)
+// FIRST: coda-opt: reduce: 7 operators after 1 test (test the input)
 // FIRST: coda.rms_norm
 
 // BORING: error[E1101]: the input is not interesting: the command of --test exits with 1

@@ -100,7 +100,8 @@ class TestText:
             "a.coda:2:32: error[E0401]: glu takes 1 positional argument, got 3\n"
             '  \treturn glu(x, activation="ä", x)\n'
             "  \t                              ^\n"
-            '  help: it is glu(x, *, activation: string = "silu", adjacent: boolean = false)'
+            "  help: the signature is "
+            'glu(x, *, activation: string = "silu", adjacent: boolean = false)'
         )
 
 

@@ -180,7 +180,7 @@ def test_remarks_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     place, _, what = verdict.partition(": ")
     assert place.startswith("the graph of torch_compile.py:")
     assert what == (
-        "GEMMs with epilogues: 2, by the library: 0; other operators: 1, by kernels and PyTorch"
+        "GEMMs with epilogues: 2, in the library: 0; other operators: 1, in kernels and PyTorch"
     )
     assert any("remark[missed] defer-rms-norm" in message for message in messages)
     assert not any("remark[passed]" in message for message in messages)
@@ -223,16 +223,16 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
             {"targets": "triton"},
             "unknown option 'targets' of the backend coda\n  help: did you mean 'target'?",
         ),
-        (None, {"max_autotune": True}, "of the backend coda\n  help: use fallback, compare"),
-        (None, {"target": "gpu"}, "unknown target 'gpu'"),
-        (None, {"fallback": "none"}, "unknown fallback 'none'"),
-        (None, {"errors": "ignore"}, "unknown errors 'ignore'"),
-        (None, {"numerics": "exact"}, "unknown numerics 'exact'"),
-        (None, {"backward": "none"}, "unknown backward 'none'"),
+        (None, {"max_autotune": True}, "of the backend coda\n  help: use one of fallback, compare"),
+        (None, {"target": "gpu"}, "option target is 'gpu'"),
+        (None, {"fallback": "none"}, "option fallback is 'none'"),
+        (None, {"errors": "ignore"}, "option errors is 'ignore'"),
+        (None, {"numerics": "exact"}, "option numerics is 'exact'"),
+        (None, {"backward": "none"}, "option backward is 'none'"),
         (None, {"memory_budget": "1 GB"}, "option memory_budget is '1 GB'"),
         (None, {"memory_budget": -1}, "option memory_budget is -1"),
         (None, {"stream_logits": 0}, "option stream_logits is 0"),
-        (None, {"remarks": "missed,most"}, "unknown remarks 'most'"),
+        (None, {"remarks": "missed,most"}, "option remarks is 'most'"),
         (None, {"remarks": True}, "option remarks is True"),
         (None, {"cuda_graphs": "yes"}, "option cuda_graphs is 'yes'"),
         (None, {"pack_weights": 1}, "option pack_weights is 1"),

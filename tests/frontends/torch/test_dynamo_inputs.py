@@ -105,7 +105,7 @@ def test_an_inverse_that_is_checked(caplog: pytest.LogCaptureFixture):
         return torch.inverse(F.silu(layer(x)) + 5 * torch.eye(8))
 
     check(compiled(model, fallback="inductor"), model, torch.randn(8, 8))
-    assert "a part of a graph runs through eager: " in caplog.text
+    assert "a region of a graph runs in eager PyTorch: " in caplog.text
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_complex_numbers(dynamic: bool, caplog: pytest.LogCaptureFixture):
     fast = compiled(model, dynamic=dynamic)
     with caplog.at_level(logging.INFO, "coda_ir"):
         check(fast, model, torch.randn(3, 8))
-    assert "a part of a graph runs through eager: " in caplog.text
+    assert "a region of a graph runs in eager PyTorch: " in caplog.text
     assert "tensors of type torch.complex64 cannot be represented" in caplog.text
     fused = [r for r in caplog.messages if "remark[passed] fuse-pointwise" in r]
     assert any("coda.silu" in message for message in fused)
@@ -162,7 +162,7 @@ def test_nested_tensors(caplog: pytest.LogCaptureFixture):
     parts = [torch.randn(rows, 16) for rows in (3, 5)]
     block, x = Block(), nested.nested_tensor(parts, layout=torch.jagged)
     torch.testing.assert_close(compiled(block)(x).values(), block(torch.cat(parts)))
-    assert "reads nested tensors and runs through eager" in caplog.text
+    assert "reads nested tensors and runs in eager" in caplog.text
 
 
 def test_lambda_that_cannot_be_traced():

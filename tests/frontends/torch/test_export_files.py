@@ -92,15 +92,15 @@ def assert_same(actual: Any, wanted: Any) -> None:
 
 
 WRONG_CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
-    (lambda f, i, e: f(i), "lacks the argument extra"),
-    (lambda f, i, e: f(), "lacks the argument ids"),
+    (lambda f, i, e: f(i), "is missing the argument extra"),
+    (lambda f, i, e: f(), "is missing the argument ids"),
     (lambda f, i, e: f(i, e, ids=i), "given both by position and by name|without the argument"),
-    (lambda f, i, e: f(i, e, True, 2), "takes . arguments by position, 4 are given"),
+    (lambda f, i, e: f(i, e, True, 2), "takes . arguments by position, got 4"),
     (lambda f, i, e: f(i, e, mask=i), "without the argument mask"),
     (lambda f, i, e: f(i, e, False), "flip is False, but the model was exported with True"),
     (lambda f, i, e: f(i, e, power=i), "power is a tensor, but"),
     (lambda f, i, e: f(i, [e["bias"]]), "^extra is a list, expected a dict"),
-    (lambda f, i, e: f(i, {"other": e["bias"]}), "^extra lacks the key 'bias'"),
+    (lambda f, i, e: f(i, {"other": e["bias"]}), "^extra is missing the key 'bias'"),
     (lambda f, i, e: f(i, {**e, "other": i}), "^extra has the key 'other', which"),
     (lambda f, i, e: f(i, {"bias": [i, i]}), r"^extra\['bias'\] is a list, expected one value"),
     (lambda f, i, e: f(i.float(), e), "argument ids has element type float32"),
