@@ -8,6 +8,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.block.cancel_transposes import CancelTransposesPass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
+from coda_ir.passes.block.compose_views import ComposeViewsPass
 from coda_ir.passes.block.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.block.skip_zero_rows import SkipZeroRowsPass
 from coda_ir.passes.gradient.derivatives.activity import keep_differentiated
@@ -40,6 +41,8 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropNoOpsPass(),
+    ComposeViewsPass(),
+    DeadCodeElimination(),
     RaiseActivationsPass(),
     RaiseRMSNormPass(),
     DeadCodeElimination(),

@@ -206,3 +206,21 @@ def test_heads_that_are_computed_with_stay_columns():
         expected = model.double()(x.double())
     (actual,) = run_function(find_entry(exported.module), exported.arguments(x), "stated")
     assert relative_error(actual, expected) < 1e-6
+
+
+class Own(nn.MultiheadAttention):
+    """PyTorch's own self-attention, whose heads have rows in the order (T x B)."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x, x, x, need_weights=False)[0]
+
+
+def test_own_attention_has_no_transposes():
+    model, x = Own(16, 2, batch_first=True), torch.randn(2, 5, 16)
+    exported = export(model, (x,))
+    _, _, *named, _ = (op.name.removeprefix("coda.") for op in exported.module.walk())
+    assert named == ["linear", "slice", "slice", "slice", "attention", "linear"]
+    with torch.no_grad():
+        expected = copy.deepcopy(model).double()(x.double())
+    (actual,) = run_function(find_entry(exported.module), exported.arguments(x), "stated")
+    assert relative_error(actual, expected) < 1e-6

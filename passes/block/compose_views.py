@@ -1,0 +1,86 @@
+"""Pass `compose-views`: reshapes, transposes and slices of a tensor become as few as possible."""
+
+from dataclasses import replace
+from itertools import chain
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+
+from coda_ir.dialects import coda
+from coda_ir.passes.support.factored_views import FactoredView, View, insert_steps
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+
+
+class ComposeViewsPass(FunctionPass):
+    """Replaces views of views by slices, a reshape, a transpose and a reshape, if those are fewer.
+
+    The heads of PyTorch's own attention, whose rows are (T x B):
+
+        %a = coda.reshape %z : (T x B x 3·E) to (T x B x 3 x E)
+        %b = coda.transpose %a : to (3 x T x B x E)
+        %c = coda.slice %b {dim = 0, ...} : to (1 x T x B x E)     %a = coda.slice %z {dim = 2, ...}
+        %d = coda.reshape %c : to (T x B·heads x D)           ->   %b = coda.reshape %a
+        %e = coda.transpose %d : to (B·heads x T x D)              %q = coda.transpose %b
+        %q = coda.reshape %e : to (B x heads x T x D)
+
+    A reshape between transposes joins dimensions that are not adjacent in memory, which copies
+    them; the composed views are read in place, and slices of the columns of a linear map can become
+    linear maps of their own. Legal iff no reshape cuts a factor of a dimension in parts, and each
+    slice takes a range of the outermost factor of a dimension of the tensor.
+
+    A linear map of rows in another order than that of its tensor, which each reader of the result
+    puts back, maps the rows as they are:
+
+        %t = coda.transpose %x : (B x T x K) to (T x B x K)        %l = coda.linear %x, %w
+        %l = coda.linear %t, %w                               ->
+        %y = coda.transpose %l : (T x B x N) to (B x T x N)
+    """
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.LinearOp | coda.MatmulOp):
+                _keep_rows_in_order(op, rewriter)
+        for op in rewriter.ops:
+            if isinstance(op, View):
+                _compose(op, rewriter)
+
+
+def _compose(op: View, rewriter: FunctionRewriter) -> None:
+    base, view, count = FactoredView.of(op.result, rewriter.shapes)
+    dims = rewriter.shapes.dims
+    steps = view.steps(dims(base), dims(op.result))
+    if len(steps) >= count or not all(rewriter.shapes.are_declared(each.dims) for each in steps):
+        return
+    rewriter.passed(op, f"composed with {count - 1} views before it")
+    rewriter.replace(op, insert_steps(steps, base, rewriter.before(op)))
+
+
+def _keep_rows_in_order(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> None:
+    """Map the rows of a tensor in its own order, if all that read the result put them back."""
+    shapes = rewriter.shapes
+    base, view, _ = FactoredView.of(op.x, shapes)
+    factors = list(chain.from_iterable(view.dims[:-1]))
+    rows = sorted(factors)
+    if rows == factors:
+        return
+    extents = tuple(factor.extent for factor in rows)
+    x_dims = (*extents, shapes.dims(op.x)[-1])
+    result_dims = (*extents, shapes.dims(op.result)[-1])
+    whole = FactoredView.whole(result_dims)
+    places = [tuple(whole.dims[rows.index(factor)][0] for factor in dim) for dim in view.dims[:-1]]
+    result = replace(whole, dims=(*places, whole.dims[-1]))
+    readers = result.readers(op.result, shapes)
+    if not readers or not all(reader.has_rows_in_order for reader in readers):
+        return
+    if not shapes.are_declared(result_dims):
+        return
+    rewriter.passed(
+        op, "maps rows in the order of its operand, as all that read them put them back"
+    )
+    insert = rewriter.before(op)
+    ordered = replace(view, dims=(*((factor,) for factor in rows), view.dims[-1]))
+    x = insert_steps(ordered.steps(shapes.dims(base), x_dims), base, insert)
+    shape = [n if isinstance(n, int) else DYNAMIC_INDEX for n in result_dims]
+    value = insert.again(op, [x, *op.operands[1:]], shape)
+    rewriter.replace(
+        op, insert_steps(result.steps(result_dims, shapes.dims(op.result)), value, insert)
+    )
