@@ -331,6 +331,18 @@ def gemm_level_dims(schedule: str) -> dict[str, Dims]:
     return {result.name_hint or "": shapes.dims(result) for result in results}
 
 
+SUMS_OF_SAMPLES = """
+func.func @f(%x: tensor<4x5x300x6xf32>) -> tensor<4x5x?x6xf32> {
+  %p = gemm.map tile(%x : tensor<4x5x300x6xf32>)
+      -> (partial_col<add> : tensor<4x5x?x6xf32>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+  }
+  func.return %p : tensor<4x5x?x6xf32>
+}
+"""
+
+
 class TestGemmLevel:
     def test_without_a_schedule_the_number_of_tiles_is_a_symbol(self):
         dims = gemm_level_dims("")
@@ -352,6 +364,12 @@ class TestGemmLevel:
         assert dims["m"] == dims["p"] == ("M", 8)
         assert dims["u"] == ("V",)
         assert dims["outer"] == (8, 1, "V"), "only a table tells the columns"
+
+    def test_tiles_of_samples_are_counted_in_the_rows_of_one(self):
+        module = Parser(make_context(), SUMS_OF_SAMPLES).parse_module()
+        (func,) = module.ops
+        assert isinstance(func, FuncOp)
+        assert list(SymbolicShapes(func).usual_tiles.values()) == [3]
 
     def test_gradients(self):
         dims = gemm_level_dims("")
