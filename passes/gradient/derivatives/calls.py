@@ -195,7 +195,30 @@ def _index_select(call: Call, dy: SSAValue) -> None:
 
 
 def _gather(call: Call, dy: SSAValue) -> None:
-    _add_where_taken("aten.scatter_add.default", call, dy)
+    """Add up what each element was taken for: of few columns, all in one pass over dy, whose bits
+    repeat without sorting the indices.
+    """
+    x, index, dim = call.op.inputs[0], call.operand(2, "index"), call.literal(1, "dim", None)
+    if index is None or dim not in (-1, len(shape_of(x)) - 1) or not _are_few(x, index):
+        return _add_where_taken("aten.scatter_add.default", call, dy)
+    insert = call.adjoint.insert
+    zero, number = insert(coda.ConstantOp(0.0, element_type_of(dy))), element_type_of(index)
+    sums: list[SSAValue] = []
+    for column in range(shape_of(x)[-1]):
+        is_here = insert(coda.CompareOp(index, insert(coda.ConstantOp(column, number)), "eq"))
+        sums.append(insert(coda.ReduceOp(insert(coda.WhereOp(is_here, dy, zero)), "sum")))
+    call.adjoint.give(x, insert(coda.ConcatOp(sums, len(shape_of(x)) - 1)))
+
+
+FEW_COLUMNS = 16
+"""Of which one kernel computes sums in the time in which it loads what it adds up."""
+
+
+def _are_few(x: SSAValue, index: SSAValue) -> bool:
+    """Return whether `index` takes elements of each row of x from few columns."""
+    *rows, columns = shape_of(x)
+    *taken, count = shape_of(index)
+    return rows == taken and 0 < columns <= FEW_COLUMNS and count != DYNAMIC_INDEX
 
 
 def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> None:

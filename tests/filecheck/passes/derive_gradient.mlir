@@ -164,19 +164,19 @@ func.func @tied(%ids: tensor<?xi64> {coda.name = "ids", coda.dims = ["M"]}, %tar
 // A sum over what was broadcast, a call of PyTorch, and two results.
 func.func @call(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}, %row: tensor<8xf32> {coda.name = "row"}, %i: tensor<?x8xi64> {coda.name = "i", coda.dims = ["M", 8]}) -> (tensor<?x8xf32> {coda.name = "y"}, tensor<?x1xf32> {coda.name = "m"}) {
   %a = coda.mul %x, %row : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
-  %y = torch.call "aten.gather.default"(%a, %i) {arguments = "{0}, 1, {1}"} : (tensor<?x8xf32>, tensor<?x8xi64>) -> tensor<?x8xf32>
+  %y = torch.call "aten.gather.default"(%a, %i) {arguments = "{0}, 0, {1}"} : (tensor<?x8xf32>, tensor<?x8xi64>) -> tensor<?x8xf32>
   %m = coda.reduce %a {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
   func.return %y, %m : tensor<?x8xf32>, tensor<?x1xf32>
 }
 
 // CHECK:      func.func private @call_joint(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8 : i64]}, %row: tensor<8xf32> {coda.name = "row"}, %i: tensor<?x8xi64> {coda.name = "i", coda.dims = ["M", 8 : i64]}, %d_y: tensor<?x8xf32> {coda.name = "d_y"}, %d_m: tensor<?x1xf32> {coda.name = "d_m", coda.dims = ["M", 1 : i64]}) -> (tensor<?x8xf32> {coda.name = "y"}, tensor<?x1xf32> {coda.name = "m"}, tensor<?x8xf32> {coda.name = "d_x", coda.dims = ["M", 8 : i64], coda.own}, tensor<8xf32> {coda.name = "d_row", coda.own}) attributes {coda.joint = {arguments = 3 : i64, results = 2 : i64, wrt = ["x", "row"]}} {
 // CHECK-NEXT:   %a = coda.mul %x, %row : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %y = torch.call "aten.gather.default"(%a, %i) {arguments = "{0}, 1, {1}"} : (tensor<?x8xf32>, tensor<?x8xi64>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = torch.call "aten.gather.default"(%a, %i) {arguments = "{0}, 0, {1}"} : (tensor<?x8xf32>, tensor<?x8xi64>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %m = coda.reduce %a {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %0 = coda.constant {value = 1.250000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %1 = coda.mul %d_m, %0 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %2 = torch.call "aten.new_zeros.default"(%d_y, %a) {arguments = "{0}, [size({1}, 0), 8]"} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %3 = torch.call "aten.scatter_add.default"(%2, %i, %d_y) {arguments = "{0}, 1, {1}, {2}"} : (tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %3 = torch.call "aten.scatter_add.default"(%2, %i, %d_y) {arguments = "{0}, 0, {1}, {2}"} : (tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %d_a = coda.add %1, %3 : (tensor<?x1xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %d_x = coda.mul %d_a, %row : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %4 = coda.mul %d_a, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
