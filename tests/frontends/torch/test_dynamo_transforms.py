@@ -55,6 +55,19 @@ def test_transforms(name: str):
     torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5, check_dtype=False)
 
 
+def test_transforms_of_a_compiled_function():
+    """PyTorch runs it in eager mode, then and later."""
+    reset()
+    fast = compiled(gated)
+    fast(X)
+    torch.testing.assert_close(func.vmap(fast)(X), func.vmap(gated)(X), rtol=0, atol=0)
+    found = func.grad(lambda x: fast(x).sum())(X)
+    torch.testing.assert_close(found, func.grad(total)(X), rtol=0, atol=0)
+    found = func.jvp(fast, (X,), (X,))
+    torch.testing.assert_close(found, func.jvp(gated, (X,), (X,)), rtol=0, atol=0)
+    torch.testing.assert_close(fast(X), gated(X), rtol=0, atol=0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [penalty, change])
 def test_the_gradient_of_a_gradient(function: Function):
