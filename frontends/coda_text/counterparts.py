@@ -130,7 +130,7 @@ _TENSORS: dict[str, str] = _by_name(
 
 _SAME_TYPE = (
     "tan asin acos atan sinh cosh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh "
-    "erfc frac log2 log10 selu celu logit nan_to_num tril triu zeros_like ones_like"
+    "erfc frac log10 selu celu logit nan_to_num tril triu zeros_like ones_like"
 )
 
 _PYTORCH: dict[str, str] = {

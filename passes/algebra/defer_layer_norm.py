@@ -59,7 +59,8 @@ def check_modulated(name: str, option: str, value: str) -> None:
 
 
 class DeferLayerNormPass(FunctionPass):
-    """LN(x)·W + b = r·((x ⊙ w)·W) − (r·mu)·u + c0 with u = wᵀW and c0 = betaᵀW + b.
+    """Defers a LayerNorm past the GEMMs that read it, with u = wᵀW and c0 = betaᵀW + b:
+    LN(x)·W + b = r·((x ⊙ w)·W) − (r·mu)·u + c0.
 
         %h = coda.layer_norm %x, %w, %beta       %s = coda.mul %x, %w
         %z = coda.linear %h, %W, %b       ->     %r, %mu = coda.norm_stats %x {kind = "layer"}

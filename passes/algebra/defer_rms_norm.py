@@ -26,7 +26,8 @@ from coda_ir.passes.support.norms import (
 
 
 class DeferRMSNormPass(FunctionPass):
-    """Row scales commute with a GEMM: ((x·r) ⊙ w)·W = r·((x ⊙ w)·W), r = rsqrt(mean x² + eps).
+    """Defers an RMSNorm past the GEMMs that read it, because row scales commute with a GEMM:
+    ((x·r) ⊙ w)·W = r·((x ⊙ w)·W), with r = rsqrt(mean x² + eps).
 
         %h = coda.rms_norm %x, %w            %s = coda.mul %x, %w
         %z = coda.linear %h, %W       ->     %r = coda.norm_stats %x {kind = "rms"}

@@ -42,7 +42,8 @@ class _Scaled:
 
 
 class MoveScalesPass(FunctionPass):
-    """(s·x)·W = s·(x·W), for a scalar s or one per row: the GEMM reads the unscaled x.
+    """Moves a scalar, or a scale per row, past a GEMM, which reads the unscaled x:
+    (s·x)·W = s·(x·W).
 
         %t = coda.mul %x, %s                         %a = coda.matmul %x, %W : ... -> f32
         %z = coda.matmul %t, %W               ->     %z = coda.cast(coda.mul %a, %s)

@@ -19,7 +19,8 @@ Gemm = coda.LinearOp | coda.MatmulOp | FusedOp
 
 
 class PlaceColumnScalePass(FunctionPass):
-    """x ⊙ w before a GEMM: in the epilogue that produces x, or folded into W ahead of time.
+    """Places the scale w of x ⊙ w before a GEMM: in the epilogue that produces x, or folded into
+    W ahead of time.
 
         %s = coda.mul %x, %w                  %v = gemm.scale_weight nk %W, %w
         %z = coda.linear %s, %W       ->      %z = coda.linear %x, %v

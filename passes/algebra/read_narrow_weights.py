@@ -43,7 +43,8 @@ class _Narrow:
 
 
 class ReadNarrowWeightsPass(FunctionPass):
-    """x·(s·W)ᵀ = s·(x·Wᵀ) for a weight of 8 bits with one scale, or one per column of the result.
+    """Reads a weight of 8 bits as it is stored, and scales the result: x·(s·W)ᵀ = s·(x·Wᵀ), for one
+    scale, or one per column of the result.
 
         %d = coda.cast %w : i8 -> bf16                 %z = coda.linear %x, %w : bf16, i8 -> f32
         %v = coda.mul %d, %s                    ->     %y = coda.cast(%z * %s + %b)

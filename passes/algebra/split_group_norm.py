@@ -37,7 +37,8 @@ GROUPS = "rewritten as code on groups of columns"
 
 
 class SplitGroupNormPass(FunctionPass):
-    """GN(x) = x ⊙ scale + shift, with one row of each for each sample, from sums of columns of x.
+    """Splits a GroupNorm into sums of columns of x, and x ⊙ scale + shift with one row of each for
+    each sample.
 
         %t = coda.transpose %x                     %s = coda.sum_to %x        (B x 1 x C)
         %n = coda.group_norm %t, %w, %b      ->    %q = coda.sum_to %x ⊙ %x   (B x 1 x C)

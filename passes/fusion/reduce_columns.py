@@ -19,7 +19,7 @@ from coda_ir.passes.support.matching import defined_by
 
 
 class ReduceColumnsPass(FunctionPass):
-    """The largest elements of the rows of xᵀ are found where a pointwise kernel reads x.
+    """Reduces the rows of xᵀ as columns of x, in a pointwise kernel that reads x.
 
         %t = coda.transpose %x             %p = gemm.map tile(%x) -> (partial_col<max>) {
         %a = coda.abs %t                     yield |x|

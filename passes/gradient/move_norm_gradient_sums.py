@@ -23,7 +23,7 @@ from coda_ir.passes.support.order import BlockOrder
 
 
 class MoveNormGradientSumsPass(FunctionPass):
-    """The adjoint of a linear map moves a row sum to its other side: <h, dz·Wᵀ> = <h·W, dz>.
+    """Takes the row sum of a norm's gradient on the other side of a GEMM: <h, dz·Wᵀ> = <h·W, dz>.
 
         %h  = coda.rms_norm %x, %w                     the forward, with %z = coda.linear %h, %W
         %dh = coda.matmul %dz, %W

@@ -14,7 +14,7 @@ from coda_ir.passes.support.ports import port_kind
 
 
 class ScaleRowsFirstPass(FunctionPass):
-    """s·(a·W) = (s·a)·W: the row factors of the result are applied to the rows of a.
+    """Applies the row factors of a product to the rows of its operand: s·(a·W) = (s·a)·W.
 
         %z = coda.grouped_linear %a, %W, %ends        %b = coda.mul %a, %s
         %y = coda.mul %z, %s                    ->    %y = coda.grouped_linear %b, %W, %ends
