@@ -379,7 +379,7 @@ def _scan(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
         reads.append(b.parameter(b.rows[0], n, states, element="f32"))
     call = f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}"
     if b.choices.chance(30):
-        b.result(f"{call}, final=true)[1]")
+        b.result(f"{call}, final=true)", unused=("_",))
     return f"{call})", n
 
 
@@ -394,7 +394,7 @@ def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
         reads.append(b.parameter(b.rows[0], heads, n // heads, 3, element="f32"))
     call = f"ssd({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}, states=3"
     if b.choices.chance(30):
-        b.result(f"{call}, final=true)[1]")
+        b.result(f"{call}, final=true)", unused=("_",))
     return f"{call})", n
 
 

@@ -41,10 +41,12 @@ class TextBuilder:
         self.statements.append(f"{name} = {expression}")
         self.tiles.append((name, columns))
 
-    def result(self, expression: str) -> None:
-        """Return what is no tile of the program: integers, truth values, losses."""
+    def result(self, expression: str, *, unused: tuple[str, ...] = ()) -> None:
+        """Return what is no tile of the program: integers, truth values, losses. The names of
+        `unused` take the results before it.
+        """
         name = f"r{len(self.statements)}"
-        self.statements.append(f"{name} = {expression}")
+        self.statements.append(f"{', '.join((*unused, name))} = {expression}")
         self.results.append(name)
 
     def tile(self) -> tuple[str, int]:
