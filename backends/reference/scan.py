@@ -7,7 +7,7 @@ import torch
 
 from coda_ir.backends.reference.numerics import Handlers, Numerics
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceModel
+from coda_ir.dialects.coda.scan import ScanLike, StateSpaceGradLike, StateSpaceLike, StateSpaceModel
 
 Tensors = Sequence[torch.Tensor]
 Scan = Callable[[Tensors], tuple[torch.Tensor, torch.Tensor]]
@@ -53,40 +53,30 @@ def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
     return part.reshape(*part.shape[:-1], groups, states).repeat_interleave(heads // groups, 2)
 
 
-def _model(scan: Scan, op: StateSpaceModel, operands: Tensors) -> Tensors:
-    y, last = scan(operands)
+def _scan_of(op: StateSpaceLike) -> Scan:
+    if isinstance(op, ScanLike):
+        return scanned_channels
+    return partial(scanned_states, states=op.state_count)
+
+
+def _model(op: StateSpaceModel, operands: Tensors, _: Numerics) -> Tensors:
+    y, last = _scan_of(op)(operands)
     return [y] if op.final is None else [y, last.clone()]
 
 
-def _gradients(scan: Scan, op: StateSpaceGradLike, operands: Tensors) -> Tensors:
-    """Return the gradients of `scan` for its operands, given those of its results."""
+def _gradients(op: StateSpaceGradLike, operands: Tensors, _: Numerics) -> Tensors:
+    """Return the gradients of the scan for its operands, given those of its results."""
     d_y, *given = operands
     adjoints = [d_y] if op.d_final is None else [d_y, given.pop()]
     with torch.enable_grad():
         leaves = [operand.detach().requires_grad_() for operand in given]
-        results = scan([leaf.clone() for leaf in leaves])[: len(adjoints)]
+        results = _scan_of(op)([leaf.clone() for leaf in leaves])[: len(adjoints)]
     return torch.autograd.grad(results, leaves, adjoints, allow_unused=True, materialize_grads=True)
 
 
-def _selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) -> Tensors:
-    return _model(scanned_channels, op, operands)
-
-
-def _selective_scan_grad(op: coda.SelectiveScanGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    return _gradients(scanned_channels, op, operands)
-
-
-def _ssd(op: coda.SSDOp, operands: Tensors, _: Numerics) -> Tensors:
-    return _model(partial(scanned_states, states=op.state_count), op, operands)
-
-
-def _ssd_grad(op: coda.SSDGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    return _gradients(partial(scanned_states, states=op.state_count), op, operands)
-
-
 SCAN_HANDLERS: Handlers = {
-    coda.SelectiveScanOp: _selective_scan,
-    coda.SelectiveScanGradOp: _selective_scan_grad,
-    coda.SSDOp: _ssd,
-    coda.SSDGradOp: _ssd_grad,
+    coda.SelectiveScanOp: _model,
+    coda.SelectiveScanGradOp: _gradients,
+    coda.SSDOp: _model,
+    coda.SSDGradOp: _gradients,
 }

@@ -120,30 +120,25 @@ def softmax(graph: GraphImporter, node: Node) -> Value | None:
     return graph.insert(coda.SoftmaxOp(x)).result
 
 
-def reduce(kind: str) -> Handler:
+def reduce(kind: str, *, negated: bool = False) -> Handler:
+    """Import a reduction of the last dimension; where `negated`, of -x, and negate the result."""
+
     def handle(graph: GraphImporter, node: Node) -> Value | None:
         x, dims = graph.tensor(arguments(node)[0]), argument(node, 1, "dim")
         keepdim = argument(node, 2, "keepdim", False)
         last = len(shape_of(x)) - 1
         if not is_float(element_type_of(x)) or list(dims or ()) not in ([-1], [last]):
             return None
+        if negated:
+            x = graph.insert(coda.NegOp(x)).result
         column = graph.insert(coda.ReduceOp(x, kind, element_type(result_dtype(node)))).result
+        if negated:
+            column = graph.insert(coda.NegOp(column)).result
         if keepdim:
             return column
         return _reshaped(graph, column, node)
 
     return handle
-
-
-def minimum_of_rows(graph: GraphImporter, node: Node) -> Value | None:
-    """`amin` of the last dimension: -max(-x)."""
-    x, dims = graph.tensor(arguments(node)[0]), argument(node, 1, "dim")
-    if not is_float(element_type_of(x)) or list(dims or ()) not in ([-1], [len(shape_of(x)) - 1]):
-        return None
-    type = element_type(result_dtype(node))
-    largest = graph.insert(coda.ReduceOp(graph.insert(coda.NegOp(x)).result, "max", type)).result
-    column = graph.insert(coda.NegOp(largest)).result
-    return column if argument(node, 2, "keepdim", False) else _reshaped(graph, column, node)
 
 
 def layer_norm(graph: GraphImporter, node: Node) -> Value | None:
@@ -387,7 +382,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.mean.dim": reduce("mean"),
     "aten.sum.dim_IntList": reduce("sum"),
     "aten.amax.default": reduce("max"),
-    "aten.amin.default": minimum_of_rows,
+    "aten.amin.default": reduce("max", negated=True),
     "aten.layer_norm.default": layer_norm,
     "aten.rms_norm.default": rms_norm,
     "aten.embedding.default": embedding,
