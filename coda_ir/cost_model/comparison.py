@@ -108,6 +108,8 @@ class Estimates(NamedTuple):
     apart_host: float
     masked: float = 0.0
     """Those of storing the scores of masked attention that both leave to PyTorch."""
+    read: float = 0.0
+    """The same of attention by own kernels that read a mask."""
 
     @property
     def fused(self) -> float:
@@ -128,7 +130,7 @@ def compare(
     apart, fused = (_Cost(device, costs, host=costs.base) for _ in range(2))
     apart.add_graph(before)
     fused.add_lowered(after, programs)
-    return Estimates(fused.gpu, fused.host, apart.gpu, apart.host, fused.masked)
+    return Estimates(fused.gpu, fused.host, apart.gpu, apart.host, fused.masked, fused.read)
 
 
 @dataclass
@@ -140,6 +142,7 @@ class _Cost:
     gpu: float = 0.0
     host: float = 0.0
     masked: float = 0.0
+    read: float = 0.0
 
     def add_graph(self, func: FuncOp, programs: Mapping[str, FuncOp] | None = None) -> None:
         """Add a function whose operators between GEMMs a compiler turns into few kernels."""
@@ -173,7 +176,7 @@ class _Cost:
             self.gpu += times.kernel_us(times.traffic(group))
             self.host += self.costs.compiled
             for op in group:
-                self.gpu += times.narrow_sums_us(op, is_compiled=programs is None)
+                self.gpu += times.table_us(op, is_compiled=programs is None)
                 if isinstance(op, coda.GroupNormOp):
                     self.gpu += times.kernel_us(times.bytes([op.x]))
                     self.host += self.costs.compiled
@@ -199,8 +202,9 @@ class _Cost:
             elif is_attention(op):
                 self.gpu += times.attention_us(op) + times.masked_us(op)
                 self.masked += _masked_us(op, times)
+                self.read += _read_us(op, times)
             elif is_left(op) and is_executed(op):
-                self.gpu += times.call_us(op) + times.narrow_sums_us(op)
+                self.gpu += times.call_us(op) + times.table_us(op)
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
             elif isinstance(op, coda.TransposeOp):
@@ -285,6 +289,17 @@ def _masked_us(op: Operation, times: OperatorTimes) -> float:
     else:
         return 0.0
     return GRADIENT_PRODUCTS * us if is_gradient else us
+
+
+def _read_us(op: Operation, times: OperatorTimes) -> float:
+    """Return the same for an own kernel that reads a mask of truth values; one of two kernels of
+    the gradients counts for both.
+    """
+    forward, backward = gemm.FusedAttentionOp, gemm.AttentionDkvOp
+    if not isinstance(op, (forward, backward)) or op.mask is None or op.adds_mask:
+        return 0.0
+    us = spelled_attention_us(times.scores(op), op.head_dim.value.data, times.device)
+    return us if isinstance(op, forward) else GRADIENT_PRODUCTS * us
 
 
 def _levels(block: Block) -> dict[Operation, int]:

@@ -319,6 +319,16 @@ def test_values_of_other_columns(
     check_emitted(emitted, tensors, numbers, "f32")
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_kernels_read_turned_masks(emitted: Any, causal: bool):
+    """PyTorch's kernels want the keys of a query side by side."""
+    mask = torch.randn(5, 7, 3).permute(2, 0, 1)[None]
+    found = emitted.attention_mask(mask, 5, 7, causal, None, torch.device("cpu"))
+    seen = torch.ones(5, 7).tril(2).bool() if causal else torch.ones(5, 7).bool()
+    assert torch.equal(found, mask.masked_fill(~seen, float("-inf")))
+    assert found.stride(-1) == 1
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize(
     ("shape", "keys"), [((2, 3, 5, 37), 37), ((2, 1, 4, 1), 29), ((2, 4097), 4097)]

@@ -348,13 +348,19 @@ def test_a_compiler_stores_scores_that_were_spelled_in_float32():
 
 
 @pytest.mark.parametrize(
-    ("options", "measured_us"), [("", 109), ("causal=true,", 82), ("mask=m,", 210)]
+    ("sizes", "options", "measured_us"),
+    [
+        ("2, 2048, 2048", "head_dim=128", 109),
+        ("2, 2048, 2048", "head_dim=128, causal=true", 82),
+        ("2, 2048, 2048", "head_dim=128, mask=m", 210),
+        ("16, 1025, 1024", "head_dim=64", 225),
+    ],
 )
-def test_attention_takes_about_what_it_took(options: str, measured_us: float):
+def test_attention_takes_about_what_it_took(sizes: str, options: str, measured_us: float):
     """cuDNN on one H100, in blocks of 16 heads."""
     module = coda_ir.parse(f"""
-fn f(x: bf16[2, 2048, 2048], m: bool[2048, 2048]) -> bf16[2, 2048, 2048] {{
-    return attention(x, x, x, {options} head_dim=128)
+fn f(x: bf16[{sizes}], m: bool[2048, 2048]) -> bf16[{sizes}] {{
+    return attention(x, x, x, {options})
 }}
 """)
     (func,) = functions_of(module).values()
@@ -445,6 +451,14 @@ def test_gradients_of_masks_in_a_fixed_order_leave_processors_idle():
     assert longer(2, "", "") == 0
 
 
+def test_masks_of_truth_values_are_read_by_own_kernels():
+    text = GRADIENT.replace("Bx", "2x").replace("DM", "").replace("OF", "")
+    text = text.replace("512x512xbf16", "512x512xi1").replace("return %dq", "return %dk")
+    found = comparison_of(text)
+    scores_us = spelled_attention_us(2 * 16 * 512 * 512, 64)
+    assert (found.masked, found.read) == (0, GRADIENT_PRODUCTS * scores_us)
+
+
 TABLE = """
 func.func @f(%i: tensor<ROWSxi64>, %d: tensor<ROWSxCxbf16>) -> tensor<32xCxbf16> {
   %t = coda.embedding_grad %i, %d : (tensor<ROWSxi64>, tensor<ROWSxCxbf16>) -> tensor<32xCxbf16>
@@ -461,6 +475,14 @@ def test_sums_in_a_narrow_table_wait_for_each_other():
     assert wider.apart - narrow.apart == pytest.approx(ATOMIC_US * rows * 8, rel=0.05)
     assert wide.apart < narrow.apart / 2
     assert wide.fused < ORDERED_US * rows < narrow.fused
+
+
+def test_a_compiler_adds_up_tables_in_float32():
+    (func,) = functions_of(coda_ir.parse(TABLE.replace("ROWS", "8").replace("xC", "x256"))).values()
+    (op,) = (op for op in func.body.block.ops if isinstance(op, coda.EmbeddingGradOp))
+    times = OperatorTimes.of(func, SM_90)
+    zeros_and_sums_us = moving_us(2 * 4 * 32 * 256, SM_90)
+    assert (times.table_us(op), times.table_us(op, is_compiled=True)) == (0, zeros_and_sums_us)
 
 
 def test_symbols_have_one_size_in_all_estimates():

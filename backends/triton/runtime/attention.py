@@ -62,8 +62,14 @@ def joined_heads(x, like):
     return y if y.is_contiguous() else y.contiguous()
 
 
+def dense_columns(x):
+    """x with the columns of a row side by side, where PyTorch's kernels read them."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
 def attention_mask(mask, queries, keys, causal, window, device):
     """`mask` and what positions hide; None where every key is seen."""
+    mask = None if mask is None else dense_columns(mask)
     causal = causal and queries > 1
     if window is not None and window >= max(queries, keys):
         window = None

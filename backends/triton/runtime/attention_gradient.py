@@ -14,6 +14,7 @@ import triton.language as tl
 from coda_ir.backends.triton.runtime.attention import (
     attention_mask,
     capped_scores,
+    dense_columns,
     hidden_scores,
     joined_heads,
     softmax_of_keys,
@@ -426,11 +427,6 @@ def cudnn_attends(q, k, v, is_causal):
         return False
     params = cuda.SDPAParams(q, k, v, None, 0.0, is_causal, q.shape[1] != k.shape[1])
     return cuda.can_use_cudnn_attention(params) and has_attention("cudnn")
-
-
-def dense_columns(x):
-    """x with the columns of a row side by side, where PyTorch's kernels read them."""
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def padded_columns(*tensors):
