@@ -43,7 +43,7 @@ class Diagnostic:
     message: str
     remedy: str | None = None
     code: str | None = None
-    """What `--explain` of coda-opt explains: a code such as E0201, or the pass of a remark."""
+    """A name that `coda-opt --explain` explains: a code such as E0201, or the pass of a remark."""
 
     def to_dict(self) -> dict[str, str | dict[str, str | int]]:
         """Plain data for JSON; fields without a value are left out."""

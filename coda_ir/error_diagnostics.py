@@ -24,7 +24,7 @@ INPUT_ERRORS = (
     AlreadyRegisteredConstructException,
     InvalidIRException,
 )
-"""What a wrong input raises; anything else is a defect of the tool or of its surroundings."""
+"""Errors of a wrong input; any other is a defect of the tool or of its surroundings."""
 
 _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?:error: )?", re.DOTALL)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 ProgramInfo: TypeAlias = "Artifact | ReferenceInfo"
-"""What is known of a program beside its results."""
+"""Properties of a program beside its results."""
 
 
 class Executable(Protocol):

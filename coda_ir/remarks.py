@@ -53,7 +53,7 @@ class Remark:
     bytes: int | str | SymbolicSize | None = None
     """Memory traffic that a missed rewrite costs, or that a passed one saves."""
     suggestion: str | None = None
-    """What the user can change so that the rewrite becomes legal."""
+    """A change by the user that makes the rewrite legal."""
     function: str | None = None
     """Name of the function that the operator is in."""
 

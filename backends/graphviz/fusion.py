@@ -28,7 +28,7 @@ VIEWS = (ReshapeOp, SliceOp, TransposeOp)
 NOT_DRAWN = (ConstantOp, ReturnOp)
 
 PREPARED = (PackWeightOp, ScaleWeightOp)
-"""What is computed once per weight."""
+"""Operators that run once per weight."""
 
 MARK = "operator"
 """File name of the locations that number the operators."""

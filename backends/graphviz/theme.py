@@ -61,7 +61,7 @@ PARTIAL: Attributes = {
     "color": "#7a4fb5",
 }
 PREPARED: Attributes = {"style": "filled", "fillcolor": "#fff6d6", "color": "#c9a227"}
-"""What is computed once per weight."""
+"""Operators that run once per weight."""
 UNFUSED: Attributes = {"fillcolor": "#ffe2cc", "color": "#d9622b", "penwidth": 1.5}
 REMOVED: Attributes = {"style": "rounded,dashed", "color": "#aab4be", "fontcolor": "#8a949e"}
 """An operator that a pass has folded into another one."""

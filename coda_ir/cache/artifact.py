@@ -31,13 +31,13 @@ class Artifact:
     kernels: tuple[str, ...]
     """Names of its kernels in the order of their first launch."""
     operators: Mapping[str, int]
-    """How many operators of each name the scheduled function has, those in regions included."""
+    """The number of operators of each name in the scheduled function, those in regions included."""
     launches: tuple[str, ...] = ()
     """Its kernels are compiled by these ahead of the first call; see `launching/`."""
     remark_data: tuple[Mapping[str, Any], ...] = ()
-    """What the passes of the levels said; see `remarks`."""
+    """Remarks of the passes of the levels; see `remarks`."""
     origin_remark_data: tuple[Mapping[str, Any], ...] = ()
-    """What was said while the program of the block level was made; see `origin_remarks`."""
+    """Remarks of making the program of the block level; see `origin_remarks`."""
     warnings: tuple[Diagnostic, ...] = ()
     """Warnings about the text of the program."""
     graph: str = ""

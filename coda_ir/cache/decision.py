@@ -64,7 +64,7 @@ class Decision:
     model_us: float
     """Measured for the model's choice; where that cannot run, for the next that can."""
     rows: int
-    """What was measured."""
+    """The number of rows that was measured."""
     tried: tuple[Tried, ...]
     """The first is the model's choice."""
     is_complete: bool

@@ -31,7 +31,7 @@ class Header:
     key: str
     function: str
     architecture: str
-    """What the program was compiled for, such as `sm_90` or `cpu`."""
+    """The architecture that the program was compiled for, such as `sm_90` or `cpu`."""
     toolchain: Mapping[str, str]
     created: float
     """Seconds since 1970."""

@@ -19,7 +19,7 @@ from coda_ir.remarks import REMARK_KINDS, Remark, fused_parts
 from coda_ir.symbolic_size import SymbolicSize
 
 Plain: TypeAlias = dict[str, Any]
-"""What JSON can write."""
+"""A value that JSON can write."""
 
 _TEXTS = ("kind", "pass_name", "operator", "message", "condition", "suggestion", "function")
 

@@ -28,7 +28,7 @@ class TunedEntry:
 
     key: str
     gemm: str
-    """What people call it: `M x 4096 x 11008`."""
+    """A readable name: `M x 4096 x 11008`."""
     device: str
     bucket: int
     toolchain: Mapping[str, str]

@@ -16,7 +16,7 @@ class Device:
     """
 
     name: str
-    """What the option `target` of the pass `schedule` calls it."""
+    """The name in the option `target` of the pass `schedule`."""
     products: str
     shared_memory: int
     """Bytes of shared memory (AMD: LDS) of one program."""
@@ -27,7 +27,7 @@ class Device:
     largest_tile: int
     """Accumulators of a program."""
     processors: int
-    """How many processors run programs at a time."""
+    """The number of processors that run programs at a time."""
     matrix_tflops: float
     """10^12 multiplications and additions of 16-bit floats per second, on tensor cores, dense."""
     vector_tflops: float
@@ -48,7 +48,7 @@ class Device:
     convert to float16, as Triton does on gfx942, whose float8 is another one."""
     has_tma: bool = False
     threads: int = 2048
-    """Of the programs that a processor runs at a time."""
+    """Threads of all programs that a processor runs at a time."""
 
     def pointwise_us(self, moved: float, kernels: int = 1) -> float:
         """Return the microseconds of pointwise kernels that together move this number of bytes."""

@@ -23,7 +23,7 @@ class MainLoop:
 
     name: str
     title: str
-    """What a remark calls its hardware."""
+    """The name of its hardware in remarks."""
     efficiency: float
     """Share of the peak rate of the multiplications alone, without loads and barriers."""
     step_ns: float
@@ -43,7 +43,7 @@ class MainLoop:
     loads_ahead: bool = False
     """True if the first loads of a tile run under the tile before."""
     fallback: str | None = None
-    """What is taken where this one cannot run an operator."""
+    """The main loop for operators that this one cannot run."""
     runs_on: Callable[[Device], bool] = lambda device: True
     obstacle: Callable[[ColumnCuts, ScheduleAttr], str | None] = lambda cuts, schedule: None
     """Why it cannot run an operator under a schedule; None where it can."""

@@ -50,7 +50,7 @@ class Validator:
     draws: Sequence[Draw] = DRAWS
     minimize: bool = True
     checked: int = 0
-    """How many pairs of functions were run and compared."""
+    """The number of pairs of functions that were run and compared."""
 
     def __post_init__(self) -> None:
         self._take(self.module)

@@ -27,7 +27,7 @@ class Difference:
     relative: float
     """Over the largest element of both rows; infinite where one of both is no finite number."""
     elements: int
-    """How many elements differ."""
+    """The number of elements that differ."""
 
     def __str__(self) -> str:
         place = f"[{', '.join(map(str, self.index))}]"

@@ -67,7 +67,7 @@ class EmittedCheck(PassInstrumentation):
     draws: Sequence[Draw] = DRAWS
     note: Callable[[str], None] = print
     compared: int = 0
-    """How many runs of emitted modules were compared."""
+    """The number of compared runs of emitted modules."""
 
     def before_pipeline(self, module: ModuleOp) -> None:
         self._before = functions_of(module.clone())

@@ -19,7 +19,7 @@ from coda_ir.float64 import comparable, relative_error
 from coda_ir.signatures import stated_dtype
 
 FACTOR = 4.0
-"""How many times the error of the reference backend in stated precision is allowed."""
+"""Allowed multiple of the error of the reference backend in stated precision."""
 
 SUMS = 2e-6
 """The relative error of a sum in float32."""

@@ -26,7 +26,7 @@ from coda_ir.functions import returned_values
 Tensors = Sequence[torch.Tensor]
 
 RUN_ERRORS = (CodaError, RuntimeError, IndexError, ValueError)
-"""What running a function on inputs that do not fit it raises, PyTorch's errors among them."""
+"""Errors of running a function on inputs that do not fit it, PyTorch's among them."""
 
 ATTEMPTS = 4
 """Sizes that are tried before a draw is given up: a reshape may need even ones."""

@@ -15,7 +15,7 @@ MOST_ELEMENTS = 2**27
 """Elements of the arguments of all runs together, which limits the runs of large functions."""
 
 HALVINGS = 6
-"""How often a tensor is cut into halves, of which one may be zero."""
+"""Times that a tensor is cut into halves, of which one may be zero."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ Handler: TypeAlias = Callable[[CodaLanguageServer, Any], Any]
 """Answers a request or takes a notification, at once or as a coroutine."""
 
 KERNELS_SECONDS = 0.7
-"""How long a hover waits for the kernels before it shows the types alone."""
+"""Seconds that a hover waits for the kernels before it shows the types alone."""
 
 
 def make_server() -> CodaLanguageServer:

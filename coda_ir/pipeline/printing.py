@@ -73,7 +73,7 @@ class PrintIR(PassInstrumentation):
     print_module: Callable[[ModuleOp], str]
     runs: Sequence[PassRun]
     _before: str = field(default="", init=False)
-    """What the module was before the pass that runs, where changes matter."""
+    """The text of the module before the running pass, where changes matter."""
 
     def before_pass(self, run: PassRun, module: ModuleOp) -> None:
         if self.selection.after_change:

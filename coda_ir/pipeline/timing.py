@@ -81,7 +81,7 @@ class TimePasses(PassInstrumentation):
     def __init__(self, timer: Timer):
         self._timer = timer
         self._measured: tuple[Timer, ...] = ()
-        """What the time since `_begin` belongs to."""
+        """The timers to which the time since `_begin` belongs."""
         self._begin = 0.0
 
     def before_pass(self, run: PassRun, module: ModuleOp) -> None:

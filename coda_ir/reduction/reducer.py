@@ -59,7 +59,7 @@ class Progress:
     """The progress of a reduction."""
 
     strategy: str
-    """What is tried, such as `drop operators`."""
+    """The current strategy, such as `drop operators`."""
     tests: int
     operators: int
     """Operators of the smallest module so far."""

@@ -33,7 +33,7 @@ class ExistingGradients:
     """
 
     signature: Signature
-    """Of the forward program."""
+    """The signature of the forward program."""
     _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def find(self, node: Any, read: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:

@@ -39,9 +39,9 @@ class Request:
 
     problem: Problem
     name: str
-    """What people call it."""
+    """A readable name."""
     space: Space
-    """What the options leave to the cost model, whose choice stands unless another is faster."""
+    """Choices that the options leave to the cost model; its own stands unless another is faster."""
     device: Device
     forms: tuple[Form, ...] = FORMS
     """Those that may be chosen."""

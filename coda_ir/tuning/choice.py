@@ -14,7 +14,7 @@ DRIFT = 0.05
 that the clock of the device changed in between: the comparison is repeated."""
 
 REPEATS = 3
-"""How often a comparison is tried before the candidate is given up."""
+"""Tries of a comparison before the candidate is given up."""
 
 UNFINISHED = "the budget was spent before"
 

@@ -49,7 +49,7 @@ class Problem:
     module: ModuleOp
     """A function `gemm` with one `gemm.fused` without a schedule."""
     sizes: Mapping[str, int]
-    """What the symbols of the arguments stand for."""
+    """The sizes of the symbols of the arguments."""
     rows: int
     """M, or K where x is transposed."""
 

@@ -15,7 +15,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch.ops import CallOp, VjpOp
 
 AnyCall: TypeAlias = CallOp | LibraryCallOp | VjpOp
-"""What runs as a call of PyTorch, or differentiates one."""
+"""An operator that runs as a call of PyTorch, or differentiates one."""
 
 
 class Determinism(Enum):

@@ -70,7 +70,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "maximum": max,
     "minimum": min,
 }
-"""What operators compute of numbers."""
+"""Functions of numbers by operator."""
 
 NARROW = ("bf16", "f16")
 MAX_POWER = 16

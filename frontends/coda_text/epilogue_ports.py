@@ -32,7 +32,7 @@ UNSTATED = tuple(name for name in ELEMENT_TYPES if name not in FLOAT_TYPES)
 OPERAND_KINDS = [
     kind.value for kind in PortKind if kind != PortKind.TILE_T and kind.combiner is None
 ]
-"""What an epilogue of the language takes; the gradients of weights have other ports too."""
+"""Ports of the language; the gradients of weights have other ports too."""
 
 RESULT_KINDS = [
     kind.value for kind in ResultKind if kind not in (ResultKind.TILE_T, ResultKind.ACCUMULATE)

@@ -6,7 +6,7 @@ from coda_ir.frontends.coda_text.counterparts import CALLS, ELEMENT_NAMES, FUNCT
 from coda_ir.frontends.coda_text.remedies import Given, fields_of, fill
 
 LONGEST = 200
-"""How many characters on each side of a mistake are looked at."""
+"""Characters on each side of a mistake that are searched."""
 
 MODULES = frozenset(
     ("F", "torch", "nn", "functional", "np", "numpy", "math", "jax", "jnp", "tl", "ops", "self")

@@ -71,7 +71,7 @@ class Invocation:
     values: Mapping[str, Sequence[Value]]
     insert: Callable[[Operation], None]
     symbols: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
-    """What the symbols of the function stand for, where it is inlined."""
+    """The sizes of the symbols of the function, where it is inlined."""
     tensors: Callable[[], Iterable[TensorValue]] = tuple
     """Gives the tensors that the function has been given or computed so far."""
 

@@ -47,7 +47,7 @@ from coda_ir.symbolic_size import SymbolicSize
 MAX_INLINE_DEPTH = 48
 INLINED_SIZE = 50_000
 INLINED_SIZE_PER_SOURCE_SIZE = 20
-"""How much calls may expand a program, so that the work stays linear in what is written."""
+"""Limit for the expansion of a program by calls, so that the work stays linear in its length."""
 
 
 def lower_program(

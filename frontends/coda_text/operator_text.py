@@ -18,7 +18,7 @@ from coda_ir.frontends.coda_text.values import CODA_NAMES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
 SUM, PRODUCT, NEGATION, ATOM = 1, 2, 3, 4
-"""How strongly an expression holds together, from weak to strong."""
+"""Precedence of expressions, from weak to strong."""
 
 _INFIX: dict[type[Operation], tuple[str, int]] = {
     coda.AddOp: ("+", SUM),
@@ -309,7 +309,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.ExtentOp: OperatorWriter.extent,
     CallOp: OperatorWriter.torch_call,
 }
-"""What is not written as the call of its name, with its operands, and its properties by name."""
+"""Writers of operators that are not calls of their names, with operands, and properties by name."""
 
 
 def _call(name: str, *operands: str, **given: str) -> Text:

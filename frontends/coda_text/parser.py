@@ -34,7 +34,7 @@ _TYPOGRAPHY = str.maketrans(
         **{"\u00f7": "/", "\u2264": "<=", "\u2265": ">=", "\u2260": "!="},
     }
 )
-"""What word processors make of characters of the language."""
+"""Characters that word processors put in place of those of the language."""
 
 MAX_DIGITS = 18
 EXPRESSION_STARTS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "LPAR", "LSQB", "MINUS"})

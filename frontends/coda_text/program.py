@@ -28,7 +28,7 @@ from coda_ir.frontends.coda_text.values import (
 from coda_ir.sources import read_source
 
 PREFIX = "std/"
-"""How the paths of imports from the standard library begin."""
+"""The beginning of paths of imports from the standard library."""
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "std")
 

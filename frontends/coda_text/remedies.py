@@ -155,7 +155,7 @@ def _sizes(dims: Sequence[object]) -> str:
 
 
 SIMILAR = 0.7
-"""How similar a misspelled name is to the right one; names of other functions are less similar."""
+"""Least similarity of a misspelled name and the right one; names of other functions have less."""
 
 TORCH_CALL = 'torch("namespace.operator.overload({0})", x, dtype=f32, shape=[M, 64])'
 

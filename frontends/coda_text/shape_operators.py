@@ -26,7 +26,7 @@ from coda_ir.frontends.coda_text.values import (
 from coda_ir.symbolic_size import SymbolicSize
 
 MAX_PARTS = 16
-"""How many sizes a remedy writes."""
+"""Sizes that a remedy writes, at most."""
 
 
 def reshape(call: Invocation) -> TensorValue:

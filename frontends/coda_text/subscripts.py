@@ -23,7 +23,7 @@ from coda_ir.frontends.coda_text.values import (
 from coda_ir.symbolic_size import SymbolicSize
 
 END = 2**63 - 1
-"""What a slice of PyTorch without an end stops at."""
+"""The end of a slice of PyTorch that names none."""
 
 NO_TENSOR: Mapping[type, str] = {
     TupleValue: "unpack it: a, b = ...",

@@ -45,7 +45,7 @@ _USUAL = {
     "input_layernorm": "norm_in",
     "post_attention_layernorm": "norm_out",
 }
-"""What the weights of modules with these names are usually called on paper."""
+"""Usual names in papers for the weights of modules with these names."""
 
 
 class NameTable:
@@ -138,7 +138,7 @@ _BASES = {
     "coda.embedding": "x",
     "coda.softmax": "p",
 }
-"""What results of an operator are called, with a number."""
+"""Names of the results of an operator, to which a number is added."""
 
 
 class UnwritableError(CodaError):

@@ -35,7 +35,7 @@ MODEL_ERRORS = (
     ImportError,
     NameError,
 )
-"""What tracing raises, and what the code of a model does."""
+"""Errors of tracing, and of the code of a model."""
 
 
 class CaptureError(CodaError):
@@ -47,7 +47,7 @@ class _Reason(NamedTuple):
 
     words: str
     summary: str | None
-    """What replaces the message."""
+    """The text that replaces the message."""
     remedy: str
 
 

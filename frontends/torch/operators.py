@@ -26,7 +26,7 @@ from coda_ir.storage import EXPAND
 from coda_ir.symbolic_shapes import dims_attribute
 
 END = 2**63 - 1
-"""What a slice without an end stops at."""
+"""The end of a slice that names none."""
 
 
 # Conversions

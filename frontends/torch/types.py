@@ -37,7 +37,7 @@ ATTRIBUTES: dict[torch.dtype, Attribute] = {
 }
 
 UNNAMED = "?"
-"""What an extent that is neither a number nor a product of symbols is called."""
+"""The name of an extent that is neither a number nor a product of symbols."""
 
 
 def element_type(dtype: torch.dtype) -> Attribute:
@@ -197,7 +197,7 @@ def _expression_text(expression: Any) -> str:
 
 
 _FOREIGN = (f"{Path(torch.__file__).parent}/", "<")
-"""How the files begin that are not the model's: PyTorch's, and what it generates."""
+"""Beginnings of the files that are not the model's: PyTorch's, and those that it generates."""
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 

@@ -144,7 +144,7 @@ class _Rows:
         self.choice: coda.ScatterOp | None = None
         self.products = 0
         self.counts = set[int]()
-        """How many matrices the tensors of the groups have."""
+        """The numbers of matrices in the tensors of the groups."""
 
     def of(self, value: SSAValue) -> _Chosen | None:
         """Return how the chosen part of `value` is computed; None if it is not known to have

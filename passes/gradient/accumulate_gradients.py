@@ -23,7 +23,7 @@ from coda_ir.storage import DONATED
 GEMMS = (coda.WeightGradientOp, coda.GroupedWeightGradientOp, coda.LinearOp, coda.MatmulOp)
 
 EXISTING = ".grad"
-"""What follows the name of an argument in that of the gradient that there is."""
+"""The suffix of an argument's name in the name of its existing gradient."""
 
 
 class AccumulateGradientsPass(NamedPass):

@@ -29,7 +29,7 @@ from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark, form
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 NOMINAL_EXTENT = 256
-"""What a symbolic extent counts as where none is given: sizes have to be compared."""
+"""The size of a symbolic extent where none is given: sizes have to be compared."""
 
 _RECOMPUTABLE = (
     coda.ElementwiseOp,

@@ -80,7 +80,7 @@ class _Rewrite:
     stream: LogitStream
     rewriter: FunctionRewriter
     totals: dict[Sink, list[SSAValue]] = field(default_factory=dict[Sink, list[SSAValue]])
-    """What each sink gave so far: a running sum, or the parts that will lie side by side."""
+    """Results of each sink so far: a running sum, or the parts that will lie side by side."""
 
     def run(self, parts: Sequence[tuple[int, int]]) -> None:
         stream, order = self.stream, self.rewriter.order
@@ -123,7 +123,7 @@ class _Part:
     rewrite: _Rewrite
     range: tuple[int, int]
     before: Sequence[SSAValue]
-    """What has to be computed before this part starts."""
+    """Values that have to be computed before this part starts."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     inputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The inputs of linear maps, which are there only then."""

@@ -28,10 +28,10 @@ from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import library_multiplies_groups
 
 By: TypeAlias = Literal["kernels", "library"]
-"""What computes the products: generated kernels, or the library of PyTorch."""
+"""The provider of the products: generated kernels, or the library of PyTorch."""
 
 BY: Mapping[str, By] = {"unfused": "kernels", "library": "library"}
-"""What computes the products in the forms that are not fused."""
+"""The provider of the products in the forms that are not fused."""
 
 _WHOLE = {
     PortKind.HALF_TILE: PortKind.TILE,
@@ -61,7 +61,7 @@ class Unfused:
     )
     """In order: each epilogue follows its products, which need no memory after it."""
     results: list[SSAValue] = field(default_factory=list[SSAValue])
-    """What the results of the GEMM are replaced with."""
+    """The values that replace the results of the GEMM."""
 
 
 def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:

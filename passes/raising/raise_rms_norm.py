@@ -35,7 +35,7 @@ class _Norm:
     wide: SSAValue
     eps: float
     weight: SSAValue | None = None
-    """What x is scaled by before the division."""
+    """The scale of x before the division."""
 
 
 class RaiseRMSNormPass(FunctionPass):

@@ -34,7 +34,7 @@ class Rotation:
 
     op: Operation
     view: ColumnView
-    """What is rotated."""
+    """The rotated value."""
     layout: str
     cos: SSAValue
     sin: SSAValue

@@ -28,7 +28,7 @@ PRODUCT_AND_SUM = "aten.baddbmm.default"
 MAXIMUM, SLICE = "aten.max.dim", "aten.slice.Tensor"
 
 MOST_STEPS = 64
-"""How many operators are looked at between a product and the softmax."""
+"""Operators between a product and the softmax that are searched, at most."""
 
 
 @dataclass

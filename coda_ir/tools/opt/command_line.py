@@ -50,7 +50,7 @@ environment:
 The manual is docs/coda-opt.md."""
 
 SIMILAR = 0.75
-"""How similar a misspelled option is to the right one; `--cse` and `--seed` are less similar."""
+"""Least similarity of a misspelled option and the right one; `--cse` and `--seed` have less."""
 
 OTHER_OPTIONS = {
     "--tune": "tuning is an option of the pass schedule (docs/tuning.md)",

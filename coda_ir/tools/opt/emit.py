@@ -32,7 +32,7 @@ LEVELS = (*IR, "triton", *MACHINE, *RESOURCES, *PICTURES)
 VIEWS = ("ir", "fusion")
 
 COMMENTS = {"llvm": ";", "amdgcn": ";"}
-"""What begins a comment, where that is not `//`."""
+"""The beginning of a comment, where that is not `//`."""
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:

@@ -54,7 +54,7 @@ _APPLIES_TO = {
     **dict.fromkeys(("arch", "kernel", "view"), ("emit",)),
     "test": ("reduce",),
 }
-"""What options say nothing without."""
+"""Options without which others have no effect."""
 
 
 def prepare(session: Session) -> None:

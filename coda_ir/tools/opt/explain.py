@@ -32,7 +32,7 @@ fn layer(x: bf16[M, 64], weight w: bf16[96, 64], bias: bf16[96], scale: f32[M, 1
     return y, finalize(largest)
 }
 """
-"""What the explanation of a word of epilogues ends with."""
+"""The end of the explanation of a word of epilogues."""
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:

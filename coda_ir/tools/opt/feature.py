@@ -91,7 +91,7 @@ class Feature:
     around_chunk: Callable[[Session], AbstractContextManager[Any]] = lambda _: nullcontext()
     """A context manager around all that is done with one piece of the input."""
     instrumentations: Callable[[Session], Iterable[PassInstrumentation]] = lambda _: ()
-    """What watches the passes run on one piece of the input."""
+    """Instruments of the passes that run on one piece of the input."""
     write: Callable[[Session, ModuleOp], str | None] = lambda _, __: None
     """The output for a module in place of the target's; None to leave it to the others."""
     finish: Callable[[Session], None] = lambda _: None

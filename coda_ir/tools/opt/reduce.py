@@ -107,7 +107,7 @@ class CommandTest:
     """Seconds."""
     print_module: Callable[[ModuleOp], str]
     outcome: str = ""
-    """How the last run ended."""
+    """The outcome of the last run."""
 
     def __call__(self, module: ModuleOp) -> bool:
         self.path.write_text(self.print_module(module), encoding="utf-8")

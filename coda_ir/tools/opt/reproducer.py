@@ -32,7 +32,7 @@ from coda_ir.tools.opt.passes import pass_manager
 
 CONFIGURATION = re.compile(r"^(?://|#) configuration: (.*)$", re.MULTILINE)
 COMMENTS = {"coda": "#"}
-"""What begins a comment, where that is not `//`."""
+"""The beginning of a comment, where that is not `//`."""
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:

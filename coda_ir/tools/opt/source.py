@@ -25,7 +25,7 @@ FRONTENDS = ("coda", "mlir")
 _CODA_DEFINITION = re.compile(r"^(import|const|fn|epilogue) ", re.MULTILINE)
 
 SEPARATORS = {"coda": (b"\n# -----", b"\n// -----"), "mlir": (b"// -----",)}
-"""What stands between the pieces of an input that is split."""
+"""Separators of the pieces of an input that is split."""
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:
