@@ -144,6 +144,22 @@ def test_gradients(name: str, is_open: bool):
     assert runs_again == (is_open and case.is_static)
 
 
+@pytest.mark.parametrize("rows", ["M", "N"])
+def test_fewer_rows_than_those_gathered_from_are_added_where_they_were(rows: str):
+    module = parse_mlir(
+        f"""
+        func.func @f(%x: tensor<?x4xf32> {{coda.dims = ["M", 4]}},
+                     %i: tensor<?x3xi64> {{coda.dims = ["{rows}", 3]}}) -> (tensor<?x3xf32>) {{
+          %r = torch.call "aten.gather.default"(%x, %i) {{arguments = "{{0}}, 1, {{1}}"}}
+              : (tensor<?x4xf32>, tensor<?x3xi64>) -> (tensor<?x3xf32>)
+          func.return %r : tensor<?x3xf32>
+        }}
+        """
+    )
+    calls = [op.callee.data for op in joint_of(module).block.ops if isinstance(op, CallOp)]
+    assert ("aten.scatter_add.default" in calls) == (rows == "N")
+
+
 @pytest.mark.slow
 def test_few_columns_are_summed_without_sorting():
     """Fixed bits of sums at places that tensors name need sorted indices in PyTorch."""

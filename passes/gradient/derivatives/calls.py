@@ -199,7 +199,7 @@ def _gather(call: Call, dy: SSAValue) -> None:
     repeat without sorting the indices.
     """
     x, index, dim = call.op.inputs[0], call.operand(2, "index"), call.literal(1, "dim", None)
-    if index is None or dim not in (-1, len(shape_of(x)) - 1) or not _are_few(x, index):
+    if index is None or dim not in (-1, len(shape_of(x)) - 1) or not _are_few(call, x, index):
         return _add_where_taken("aten.scatter_add.default", call, dy)
     insert = call.adjoint.insert
     zero, number = insert(coda.ConstantOp(0.0, element_type_of(dy))), element_type_of(index)
@@ -214,11 +214,12 @@ FEW_COLUMNS = 16
 """Of which one kernel computes sums in the time in which it loads what it adds up."""
 
 
-def _are_few(x: SSAValue, index: SSAValue) -> bool:
+def _are_few(call: Call, x: SSAValue, index: SSAValue) -> bool:
     """Return whether `index` takes elements of each row of x from few columns."""
-    *rows, columns = shape_of(x)
-    *taken, count = shape_of(index)
-    return rows == taken and 0 < columns <= FEW_COLUMNS and count != DYNAMIC_INDEX
+    shapes = call.adjoint.backward.shapes
+    is_of_all_rows = shapes.dims(x)[:-1] == shapes.dims(index)[:-1]
+    are_known = 0 < shape_of(x)[-1] <= FEW_COLUMNS and shape_of(index)[-1] > 0
+    return is_of_all_rows and are_known
 
 
 def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> None:
