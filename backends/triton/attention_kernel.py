@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.argument_list import ArgumentList
+from coda_ir.backends.triton.argument_list import ArgumentList, Pitch, RowRuns
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue, constant
@@ -97,12 +97,13 @@ class _SumEmitter(SegmentEmitter):
 
 
 def emit_attention_sums(
-    op: AttentionSumOp, names: NameAllocator, pitches: Mapping[SSAValue, int] | None = None
+    op: AttentionSumOp, names: NameAllocator, pitches: Mapping[SSAValue, Pitch] | None = None
 ) -> EmittedKernel:
     """Emit the kernel of a scheduled `gemm.attention`, `gemm.attention_dq` or `gemm.attention_dkv`.
 
     One program computes a tile: BM rows of one head. `pitches` has the elements between the starts
-    of the rows of those operands that are ranges of columns. Raises CodaError without a schedule.
+    of the rows of those operands that are ranges of columns, or where the rows of permuted ones
+    start. Raises CodaError without a schedule.
     """
     if op.schedule is None:
         raise CodaError(
@@ -138,7 +139,7 @@ class _Kernel:
         op: AttentionSumOp,
         schedule: ScheduleAttr,
         names: NameAllocator,
-        pitches: Mapping[SSAValue, int],
+        pitches: Mapping[SSAValue, Pitch],
     ):
         self.op, self.schedule, self.pitches = op, schedule, pitches
         self.is_of_queries = not isinstance(op, AttentionDkvOp)
@@ -298,8 +299,8 @@ class _Kernel:
         """Return the variables of the sums."""
         return [name.lower() for name in self.op.SUMS]
 
-    def _pitch(self, value: SSAValue) -> int:
-        """Return the number of elements from one row to the next."""
+    def _pitch(self, value: SSAValue) -> Pitch:
+        """Return the number of elements from one row to the next, or where rows start."""
         return self.pitches.get(value, shape_of(value)[-1])
 
     def _optional(self, name: str) -> str:
@@ -322,12 +323,16 @@ class _Kernel:
         if not self.is_tma:
             return self.arguments.operand(value, tensor.name)
         extent, pitch = self._extent_of(value), self._pitch(value)
+        if isinstance(pitch, RowRuns):
+            pitch, batch = pitch.strides
+        else:
+            batch = extent * pitch
         return self.arguments.descriptor(
             value,
             (self._batches(), shape_of(value)[-1] // columns, extent, columns),
             (1, 1, rows, lanes),
             tensor.name,
-            strides=(extent * pitch, columns, pitch, 1),
+            strides=(batch, columns, pitch, 1),
         )
 
     def _epilogue(self) -> list[str]:

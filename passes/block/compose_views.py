@@ -6,7 +6,12 @@ from itertools import chain
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.dialects import coda
-from coda_ir.passes.support.factored_views import FactoredView, View, insert_steps
+from coda_ir.passes.support.factored_views import (
+    Factor,
+    FactoredView,
+    View,
+    insert_steps,
+)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
@@ -33,12 +38,15 @@ class ComposeViewsPass(FunctionPass):
         %t = coda.transpose %x : (B x T x K) to (T x B x K)        %l = coda.linear %x, %w
         %l = coda.linear %t, %w                               ->
         %y = coda.transpose %l : (T x B x N) to (B x T x N)
+
+    Rows that the operand joins in another order than that of its tensor, which copies it, are not
+    joined.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.LinearOp | coda.MatmulOp):
-                _keep_rows_in_order(op, rewriter)
+                _keep_rows(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, View):
                 _compose(op, rewriter)
@@ -54,33 +62,57 @@ def _compose(op: View, rewriter: FunctionRewriter) -> None:
     rewriter.replace(op, insert_steps(steps, base, rewriter.before(op)))
 
 
-def _keep_rows_in_order(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> None:
-    """Map the rows of a tensor in its own order, if all that read the result put them back."""
-    shapes = rewriter.shapes
-    base, view, _ = FactoredView.of(op.x, shapes)
+def _keep_rows(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> None:
+    """Map the rows of a tensor in its own order, if all that read the result put them back; else
+    as dimensions of their own, if those of the operand join some in another order.
+    """
+    view = FactoredView.of(op.x, rewriter.shapes)[1]
     factors = list(chain.from_iterable(view.dims[:-1]))
     rows = sorted(factors)
     if rows == factors:
         return
+    if _all_put_back(_result(op, view, rows, rewriter), op, rewriter):
+        rewriter.passed(op, "maps rows in the order of its operand, which their readers want")
+        _map_rows(op, rows, rewriter)
+    elif len(factors) > len(view.dims) - 1:
+        rewriter.passed(op, "maps rows that are not joined")
+        _map_rows(op, factors, rewriter)
+
+
+def _result(
+    op: coda.LinearOp | coda.MatmulOp,
+    x: FactoredView,
+    rows: list[Factor],
+    rewriter: FunctionRewriter,
+) -> FactoredView:
+    """Return the result of `op` as a view of that with other rows of its operand, the view `x`."""
+    columns = rewriter.shapes.dims(op.result)[-1]
+    whole = FactoredView.whole((*(factor.extent for factor in rows), columns))
+    places = [tuple(whole.dims[rows.index(each)][0] for each in dim) for dim in x.dims[:-1]]
+    return replace(whole, dims=(*places, whole.dims[-1]))
+
+
+def _all_put_back(
+    result: FactoredView, op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter
+) -> bool:
+    readers = result.readers(op.result, rewriter.shapes)
+    return bool(readers) and all(reader.has_rows_in_order for reader in readers or ())
+
+
+def _map_rows(
+    op: coda.LinearOp | coda.MatmulOp, rows: list[Factor], rewriter: FunctionRewriter
+) -> None:
+    """Map `rows` as dimensions of their own, in this order."""
+    shapes, insert = rewriter.shapes, rewriter.before(op)
     extents = tuple(factor.extent for factor in rows)
-    x_dims = (*extents, shapes.dims(op.x)[-1])
-    result_dims = (*extents, shapes.dims(op.result)[-1])
-    whole = FactoredView.whole(result_dims)
-    places = [tuple(whole.dims[rows.index(factor)][0] for factor in dim) for dim in view.dims[:-1]]
-    result = replace(whole, dims=(*places, whole.dims[-1]))
-    readers = result.readers(op.result, shapes)
-    if not readers or not all(reader.has_rows_in_order for reader in readers):
+    if not shapes.are_declared(extents):
         return
-    if not shapes.are_declared(result_dims):
-        return
-    rewriter.passed(
-        op, "maps rows in the order of its operand, as all that read them put them back"
-    )
-    insert = rewriter.before(op)
+    base, view, _ = FactoredView.of(op.x, shapes)
+    result = _result(op, view, rows, rewriter)
     ordered = replace(view, dims=(*((factor,) for factor in rows), view.dims[-1]))
-    x = insert_steps(ordered.steps(shapes.dims(base), x_dims), base, insert)
-    shape = [n if isinstance(n, int) else DYNAMIC_INDEX for n in result_dims]
+    before, after = shapes.dims(op.x), shapes.dims(op.result)
+    x = insert_steps(ordered.steps(shapes.dims(base), (*extents, before[-1])), base, insert)
+    dims = (*extents, after[-1])
+    shape = [n if isinstance(n, int) else DYNAMIC_INDEX for n in dims]
     value = insert.again(op, [x, *op.operands[1:]], shape)
-    rewriter.replace(
-        op, insert_steps(result.steps(result_dims, shapes.dims(op.result)), value, insert)
-    )
+    rewriter.replace(op, insert_steps(result.steps(dims, after), value, insert))

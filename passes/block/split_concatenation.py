@@ -39,7 +39,8 @@ class SplitConcatenationPass(FunctionPass):
     parts as weights of one GEMM (`convert-linear-to-gemm`), and so keeps the concatenation.
 
     Legal iff all that is computed of the concatenation are such products and sums, or pointwise
-    code that leads to them; sums are added up in another order, which the mode eager-exact forbids.
+    code and transposes of rows that lead to them; sums are added up in another order, which the
+    mode eager-exact forbids.
     Worth it where a weight gradient reads the parts too: the slices of the weight are copies, which
     are small beside as many rows as a gradient has, but not beside those of a step of decoding, or
     one for each sample (adaLN).
@@ -74,7 +75,7 @@ def _joins_columns(op: coda.ConcatOp) -> bool:
 
 
 class _Users:
-    """The code that reads all columns of a value: pointwise code, and its sinks."""
+    """The code that reads all columns of a value: code by columns, and its sinks."""
 
     def __init__(self, whole: SSAValue):
         self.pointwise: dict[Operation, None] = {}
@@ -84,7 +85,7 @@ class _Users:
         while pending:
             for use in pending.pop().uses:
                 op = use.operation
-                if is_pointwise(op):
+                if _is_by_column(op):
                     if op not in self.pointwise:
                         pending.append(op.results[0])
                     self.pointwise[op] = None
@@ -118,6 +119,15 @@ class _Users:
                 "use the mode fp32-epilogue or deterministic",
             )
         return None
+
+
+def _is_by_column(op: Operation) -> bool:
+    """Return whether `op` computes each column from those of its operands: pointwise code, and
+    rows in another order.
+    """
+    if isinstance(op, coda.TransposeOp):
+        return op.permutation[-1] == len(op.permutation) - 1
+    return is_pointwise(op)
 
 
 def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:
@@ -215,9 +225,8 @@ class _Split:
 
     def _cut(self, value: SSAValue, number: int, insert: OpInserter) -> Operation:
         op, shape, (start, stop) = value.owner, shape_of(value), self.ranges[number]
-        if not is_pointwise(op):
+        if not isinstance(op, Operation) or not _is_by_column(op):
             return coda.SliceOp(value, len(shape) - 1, start, stop)
-        assert isinstance(op, Operation)
         return type(op).create(
             operands=[self._part(operand, number, insert) for operand in op.operands],
             result_types=[TensorType(element_type_of(value), (*shape[:-1], stop - start))],

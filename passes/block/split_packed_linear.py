@@ -51,6 +51,8 @@ def _is_sliced(op: Operation) -> bool:
 
 def _reads_slices(op: Operation) -> bool:
     """Return whether `op` reads a slice in place, and cannot be fused into an epilogue."""
+    if isinstance(op, coda.TransposeOp):
+        return all(isinstance(use.operation, coda.AttentionOp) for use in op.result.uses)
     is_per_sample = isinstance(op, coda.ReshapeOp) and 1 in shape_of(op.result)[1:-1]
     return is_per_sample or isinstance(op, coda.AttentionOp | ReturnOp)
 

@@ -215,7 +215,7 @@ class _Choice:
                 break
             repeatable |= ops
             saved = self._cut(repeatable)
-        saved = {self._before_transposes(value) for value in saved}
+        saved = self._before_slices({self._before_transposes(value) for value in saved})
         return [v for op in self.joint.block.ops for v in op.results if v in saved]
 
     def _before_transposes(self, value: SSAValue) -> SSAValue:
@@ -225,6 +225,22 @@ class _Choice:
         while isinstance(value.owner, coda.TransposeOp) and value.name_hint not in self.save:
             value = value.owner.x
         return value
+
+    def _before_slices(self, values: set[SSAValue]) -> set[SSAValue]:
+        """Save a tensor once in place of slices that are all of it and only read in another order:
+        a kernel that stores the slices would have nothing else to compute.
+        """
+        slices: dict[SSAValue, list[SSAValue]] = {}
+        for value in values:
+            part, readers = value.owner, [use.operation for use in value.uses]
+            if not isinstance(part, coda.SliceOp) or value.name_hint in self.save:
+                continue
+            if all(isinstance(op, coda.TransposeOp) for op in readers):
+                slices.setdefault(part.x, []).append(value)
+        for whole, parts in slices.items():
+            if self.size(parts) >= self.size([whole]):
+                values = values - {*parts} | {whole}
+        return values
 
     def size(self, values: Iterable[SSAValue]) -> int:
         """Return the bytes of `values`, as far as extents are known."""

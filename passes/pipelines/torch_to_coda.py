@@ -57,6 +57,9 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     DropNoOpsPass(),
     CommonSubexpressionElimination(),
+    # Once more: heads of attention are columns now.
+    ComposeViewsPass(),
+    DeadCodeElimination(),
     # Reductions of rows are known now.
     CancelTransposesPass(),
     # Behind the masks that have no effect.

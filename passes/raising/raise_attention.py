@@ -91,7 +91,7 @@ def _called(
     elif call.mask is not None:
         mask.add(call.mask)
     q, k, v = (
-        heads_of(value, rewriter.shapes)
+        heads_of(value, rewriter.shapes, in_any_order=True)
         or _scaled_heads(value, op, rewriter)
         or (orders.get(value) == HEADS_FIRST and _laid_out(value, HEADS_FIRST, op, rewriter))
         for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
@@ -110,11 +110,11 @@ def _spelled(
     q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter.shapes)
     k = finder.unmerged(found.transposed_k)
     heads = (
-        heads_of(q, rewriter.shapes)
+        heads_of(q, rewriter.shapes, in_any_order=True)
         or _scaled_heads(q, op, rewriter)
         or _laid_out(q, HEADS_FIRST, op, rewriter),
         _transposed_heads(k, v, finder, rewriter) or _laid_out(k, (0, 3, 1, 2), op, rewriter),
-        heads_of(v, rewriter.shapes) or _laid_out(v, HEADS_FIRST, op, rewriter),
+        heads_of(v, rewriter.shapes, in_any_order=True) or _laid_out(v, HEADS_FIRST, op, rewriter),
     )
     q, k, v = heads
     if q is None or k is None or v is None:
@@ -161,12 +161,14 @@ def _transposed_heads(
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
         heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))
-        return heads_of(unrepeated(heads, rewriter.shapes), rewriter.shapes)
+        source = unrepeated(heads, rewriter.shapes)
+        return heads_of(source, rewriter.shapes, in_any_order=True)
     view = ColumnView.of(value, rewriter.shapes)
     if len(view.axes) < 2:
         return None
     *others, columns, rows = view.axes
-    return heads_of_view(replace(view, axes=(*others, rows, columns)), rewriter.shapes)
+    turned = replace(view, axes=(*others, rows, columns))
+    return heads_of_view(turned, rewriter.shapes, in_any_order=True)
 
 
 def _laid_out(

@@ -24,7 +24,8 @@ class Heads:
     """Heads of columns of `x`: columns `first` to `first + count · period` of (rows x N) are split
     to (rows x count x period), of which each head is `width` columns from `offset` on, and possibly
     moved before the last dimension of the rows, (B x count x T x width). The rows are those of x,
-    but for extents of 1. Whole rows that are not split are a single head without a dimension.
+    but for extents of 1, or in another order. Whole rows that are not split are a single head
+    without a dimension.
     """
 
     x: SSAValue
@@ -36,6 +37,8 @@ class Heads:
     width: int
     is_before_rows: bool
     is_split: bool = True
+    order: tuple[int, ...] = ()
+    """The dimensions of x that the rows are, if they are in another order."""
 
     @property
     def is_whole(self) -> bool:
@@ -59,13 +62,16 @@ class Heads:
         """Return the columns of `x` that the periods cover, with the rows of the heads."""
         value, stop = self.x, self.first + self.count * self.period
         *rows, columns = shape_of(value)
-        if tuple(rows) != self.row_shape:
+        if not self.order and tuple(rows) != self.row_shape:
             shape = (*self.row_shape, columns)
             value = insert.insert(coda.ReshapeOp(value, shape), self.x.name_hint)
-        if (self.first, stop) == (0, columns):
+        if (self.first, stop) != (0, columns):
+            sliced = coda.SliceOp(value, len(self.rows), self.first, stop)
+            value = insert.insert(sliced, self.x.name_hint)
+        if not self.order:
             return value
-        sliced = coda.SliceOp(value, len(self.rows), self.first, stop)
-        return insert.insert(sliced, self.x.name_hint)
+        turned = coda.TransposeOp(value, (*self.order, len(self.order)))
+        return insert.insert(turned, self.x.name_hint)
 
     def own_columns(self, insert: OpInserter) -> SSAValue:
         """Return the columns of the heads alone, side by side."""
@@ -97,14 +103,18 @@ class Heads:
         return insert.insert(coda.TransposeOp(value, order))
 
 
-def heads_of(value: SSAValue, shapes: SymbolicShapes) -> Heads | None:
+def heads_of(
+    value: SSAValue, shapes: SymbolicShapes, *, in_any_order: bool = False
+) -> Heads | None:
     """Return the columns from which the heads `value` were split; None if they are not the columns
-    of a tensor.
+    of a tensor, with its rows in its order or, with `in_any_order`, in another one.
     """
-    return heads_of_view(ColumnView.of(value, shapes), shapes)
+    return heads_of_view(ColumnView.of(value, shapes), shapes, in_any_order=in_any_order)
 
 
-def heads_of_view(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
+def heads_of_view(
+    view: ColumnView, shapes: SymbolicShapes, *, in_any_order: bool = False
+) -> Heads | None:
     """Return the heads that a view of columns is, given its axes (rows, heads, columns)."""
     if len(view.axes) < 3:
         return None
@@ -113,8 +123,11 @@ def heads_of_view(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
         heads, rest = others[position], list(others)
         del rest[position]
         rows = _rows(rest, shapes.dims(view.base)[:-1])
+        order = () if rows or not in_any_order else _turned(rest, view.base)
+        rows = rows or tuple(shapes.dims(view.base)[axis] for axis in order)
         if rows and isinstance(heads, ColumnAxis) and isinstance(last, ColumnAxis):
-            return _heads(view, rows, heads, last, is_before_rows=position == -2)
+            found = _heads(view, rows, heads, last, is_before_rows=position == -2)
+            return found and replace(found, order=order)
     return None
 
 
@@ -138,6 +151,13 @@ def _rows(axes: list[Axis], rows: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
     if found != long:
         return None
     return tuple(axis.extent if isinstance(axis, RowAxis) else 1 for axis in axes)
+
+
+def _turned(axes: list[Axis], base: SSAValue) -> tuple[int, ...]:
+    """Return the dimensions of `base` that `axes` are, if these are all its rows; else none."""
+    order = tuple(axis.index for axis in axes if isinstance(axis, RowAxis))
+    is_all = len(order) == len(axes) and {*order} == {*range(len(shape_of(base)) - 1)}
+    return order if is_all else ()
 
 
 def _heads(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
+from coda_ir.backends.triton.argument_list import Pitch
 from coda_ir.backends.triton.attention_kernel import emit_attention_sums
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
@@ -21,7 +22,7 @@ from coda_ir.backends.triton.operators.launching import (
     operands_of,
     rows_of,
 )
-from coda_ir.backends.triton.operators.row_pitches import port_pitches, row_pitch, row_pitches
+from coda_ir.backends.triton.operators.row_pitches import head_pitches, port_pitches, row_pitches
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
@@ -86,11 +87,10 @@ def _attention_sums(host: HostProgram, op: AttentionSumOp) -> None:
     assert op.schedule is not None
     segment = op.segment()
     found = row_pitches(host, segment)
-    pitches = {value: pitch for value, pitch in found.items() if isinstance(pitch, int)}
-    for value in (op.q, op.k, op.v):
-        pitch = row_pitch(host, value)
-        if pitch is not None:
-            pitches[value] = pitch
+    pitches: dict[SSAValue, Pitch] = {
+        value: pitch for value, pitch in found.items() if isinstance(pitch, int)
+    }
+    pitches |= head_pitches(host, op, [value for _, value in segment.ports])
     kernel = kernel_of(
         host, op, lambda names: emit_attention_sums(op, names, pitches), by_operand(op, pitches)
     )

@@ -24,7 +24,14 @@ from coda_ir.dialects.coda import (
     TransposeOp,
 )
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
-from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
+from coda_ir.dialects.gemm import (
+    AttentionDqOp,
+    AttentionSumOp,
+    FusedAttentionOp,
+    FusedOp,
+    PortKind,
+    Segment,
+)
 from coda_ir.storage import (
     ALIGNMENT,
     is_looked_up_where_read,
@@ -131,6 +138,26 @@ def operand_pitches(host: HostProgram, op: RowOp) -> dict[SSAValue, Pitch]:
         for value in read
     }
     return {value: pitch for value, pitch in pitches.items() if pitch is not None}
+
+
+def head_pitches(
+    host: HostProgram, op: AttentionSumOp, others: Collection[SSAValue]
+) -> dict[SSAValue, Pitch]:
+    """The operands with heads that are parts of other tensors, or have the rows of a batch in
+    another order, which descriptors of boxes address; epilogues read `others`.
+    """
+    assert op.schedule is not None
+    is_tma = op.schedule.mainloop == "tma"
+    gradients = () if isinstance(op, FusedAttentionOp) else (op.d_out,)
+    outputs = (op.stored,) if isinstance(op, AttentionDqOp) else ()
+    pitches: dict[SSAValue, Pitch] = {}
+    for value in (op.q, op.k, op.v, *gradients, *outputs):
+        pitch = pitch_of(host, value)
+        is_turned = isinstance(pitch, RowRuns)
+        is_read = pitch is not None and (value in (op.q, op.k, op.v) or is_turned)
+        if is_read and not (is_turned and (not is_tma or value in others)):
+            pitches[value] = pitch
+    return pitches
 
 
 def row_pitch(host: HostProgram, value: SSAValue) -> int | None:

@@ -374,3 +374,23 @@ func.func @moved(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: 
 // CHECK-NEXT:    [[VC:%.*]] = coda.reshape [[V]]
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention [[Q]], %k, [[VC]] {head_dim = 8 : i64, causal = false}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// Heads whose rows are T x B, as in PyTorch's own modules.
+
+func.func @rows_first(%q: tensor<?x?x8xf32> {coda.dims = ["T", "B", 8 : i64]}) -> tensor<?x2x?x4xf32> {
+  %h = coda.reshape %q {coda.dims = ["T", "B", 2 : i64, 4 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
+  %t = coda.transpose %h {perm = [1 : i64, 2 : i64, 0 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<?x2x?x4xf32>
+  %y = torch.call "aten.scaled_dot_product_attention.default"(%t, %t, %t) {coda.dims = ["B", 2 : i64, "T", 4 : i64], arguments = "{0}, {1}, {2}"} : (tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>) -> tensor<?x2x?x4xf32>
+  func.return %y : tensor<?x2x?x4xf32>
+}
+
+// CHECK-LABEL: func.func @rows_first(
+// CHECK-NEXT:     %q_1 = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:     %q_2 = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:     %q_3 = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:     %y = coda.attention %q_1, %q_2, %q_3 {head_dim = 4 : i64, causal = false} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:     %0 = coda.reshape %y : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
+// CHECK-NEXT:     %y_1 = coda.transpose %0 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<?x2x?x4xf32>
+// CHECK-NEXT:     func.return %y_1 : tensor<?x2x?x4xf32>

@@ -66,3 +66,28 @@ func.func @kn(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %x: tensor<?x6xbf16>
 // CHECK-NEXT:   %dw = coda.weight_gradient %x, %d : (tensor<?x6xbf16>, tensor<?x12xbf16>) -> tensor<6x12xbf16>
 // CHECK-NEXT:   func.return %dx_2, %dw : tensor<?x6xbf16>, tensor<6x12xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Rows in another order, as those of heads.
+
+func.func @turned(%dq: tensor<2x64x8xbf16>, %dk: tensor<2x64x4xbf16>, %x: tensor<64x2x6xbf16>, %w: tensor<12x6xbf16>) -> (tensor<64x2x6xbf16>, tensor<12x6xbf16>) {
+  %d = coda.concat %dq, %dk {dim = 2 : i64} : (tensor<2x64x8xbf16>, tensor<2x64x4xbf16>) -> tensor<2x64x12xbf16>
+  %t = coda.transpose %d {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x64x12xbf16>) -> tensor<64x2x12xbf16>
+  %dx = coda.matmul %t, %w : (tensor<64x2x12xbf16>, tensor<12x6xbf16>) -> tensor<64x2x6xbf16>
+  %dw = coda.weight_gradient %t, %x : (tensor<64x2x12xbf16>, tensor<64x2x6xbf16>) -> tensor<12x6xbf16>
+  func.return %dx, %dw : tensor<64x2x6xbf16>, tensor<12x6xbf16>
+}
+
+// CHECK-LABEL: func.func @turned(
+// CHECK-NEXT:     %0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<12x6xbf16>) -> tensor<8x6xbf16>
+// CHECK-NEXT:     %t = coda.transpose %dq {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x64x8xbf16>) -> tensor<64x2x8xbf16>
+// CHECK-NEXT:     %1 = coda.slice %w {dim = 0 : i64, start = 8 : i64, stop = 12 : i64} : (tensor<12x6xbf16>) -> tensor<4x6xbf16>
+// CHECK-NEXT:     %t_1 = coda.transpose %dk {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x64x4xbf16>) -> tensor<64x2x4xbf16>
+// CHECK-NEXT:     %dx = coda.matmul %t, %0 : (tensor<64x2x8xbf16>, tensor<8x6xbf16>) -> tensor<64x2x6xbf16>
+// CHECK-NEXT:     %dx_1 = coda.matmul %t_1, %1 : (tensor<64x2x4xbf16>, tensor<4x6xbf16>) -> tensor<64x2x6xbf16>
+// CHECK-NEXT:     %dx_2 = coda.add %dx, %dx_1 : (tensor<64x2x6xbf16>, tensor<64x2x6xbf16>) -> tensor<64x2x6xbf16>
+// CHECK-NEXT:     %dw = coda.weight_gradient %t, %x : (tensor<64x2x8xbf16>, tensor<64x2x6xbf16>) -> tensor<8x6xbf16>
+// CHECK-NEXT:     %dw_1 = coda.weight_gradient %t_1, %x : (tensor<64x2x4xbf16>, tensor<64x2x6xbf16>) -> tensor<4x6xbf16>
+// CHECK-NEXT:     %dw_2 = coda.concat %dw, %dw_1 {dim = 0 : i64} : (tensor<8x6xbf16>, tensor<4x6xbf16>) -> tensor<12x6xbf16>
+// CHECK-NEXT:     func.return %dx_2, %dw_2 : tensor<64x2x6xbf16>, tensor<12x6xbf16>

@@ -208,18 +208,25 @@ def test_heads_that_are_computed_with_stay_columns():
     assert relative_error(actual, expected) < 1e-6
 
 
-class Own(nn.MultiheadAttention):
-    """PyTorch's own self-attention, whose heads have rows in the order (T x B)."""
+class Own(nn.Module):
+    """PyTorch's own self-attention, which orders rows (T x B)."""
+
+    def __init__(self, *, batch_first: bool):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=batch_first)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x, x, x, need_weights=False)[0]
+        return self.attention(x, x, x, need_weights=False)[0]
 
 
-def test_own_attention_has_no_transposes():
-    model, x = Own(16, 2, batch_first=True), torch.randn(2, 5, 16)
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_own_attention_reads_heads_in_place(batch_first: bool):
+    model, x = Own(batch_first=batch_first), torch.randn(2, 5, 16)
     exported = export(model, (x,))
     _, _, *named, _ = (op.name.removeprefix("coda.") for op in exported.module.walk())
-    assert named == ["linear", "slice", "slice", "slice", "attention", "linear"]
+    turned = [] if batch_first else ["transpose"]
+    heads = ["slice", *turned] * 3
+    assert named == ["linear", *heads, "attention", *turned, "linear"]
     with torch.no_grad():
         expected = copy.deepcopy(model).double()(x.double())
     (actual,) = run_function(find_entry(exported.module), exported.arguments(x), "stated")
