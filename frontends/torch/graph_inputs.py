@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
+from torch.nn.functional import scaled_dot_product_attention
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import losses_of_rows
@@ -354,8 +355,8 @@ def _kept_whole(*, is_differentiated: bool) -> AbstractContextManager[None]:
         map(_overload, WHOLE_OPERATORS), _not_decomposed
     )
     rules[_overload("batch_norm.default")] = _updating_statistics
-    if is_differentiated:
-        rules[_overload("scaled_dot_product_attention.default")] = _spelled_dropout
+    attention = _spelled_dropout if is_differentiated else _attention_of_four_axes
+    rules[_overload("scaled_dot_product_attention.default")] = attention
     return keep(rules)
 
 
@@ -404,20 +405,43 @@ def _updating_statistics(
     return result
 
 
-def _spelled_dropout(
-    q: object,
-    k: object,
-    v: object,
-    attn_mask: object = None,
+def _attention_of_four_axes(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    **options: object,
+    **options: Any,
 ) -> object:
-    """Decompose attention with dropout as eager PyTorch computes it on a CPU; without dropout it
-    stays whole.
+    """Decompose attention with more than four axes into one with four, for which there are kernels:
+    PyTorch computes the products of the others in float32. Attention with four axes stays whole.
+    """
+    outer = q.shape[:-2]
+    is_same = outer == k.shape[:-2] == v.shape[:-2]
+    if q.ndim <= 4 or not is_same or dropout_p != 0.0 or options.get("enable_gqa"):
+        return NotImplemented
+    if attn_mask is not None and attn_mask.ndim > 3:
+        attn_mask = attn_mask.expand(*outer, *attn_mask.shape[-2:]).flatten(0, -4)
+    q, k, v = (x.flatten(0, -4) for x in (q, k, v))
+    found = scaled_dot_product_attention(q, k, v, attn_mask, 0.0, is_causal, **options)
+    return found.unflatten(0, outer[:-1])
+
+
+def _spelled_dropout(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **options: Any,
+) -> object:
+    """Decompose attention with dropout as eager PyTorch computes it on a CPU; for attention without
+    dropout, see `_attention_of_four_axes`.
     """
     if dropout_p == 0.0:
-        return NotImplemented
+        return _attention_of_four_axes(q, k, v, attn_mask, 0.0, is_causal, **options)
     spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
     return spelled(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
 

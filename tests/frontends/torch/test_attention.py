@@ -146,6 +146,27 @@ def test_heads_of_queries_that_are_repeated():
         assert relative_error(found, copy.deepcopy(model).double()(x.double())) < 1e-6
 
 
+@pytest.mark.parametrize("masked", [(), (2, 1, 1, 1, 4)])
+def test_attention_in_windows(masked: tuple[int, ...]):
+    """Queries with an axis of windows beside that of heads; PyTorch has no kernel for five axes."""
+    maps, x = nn.Linear(16, 48, bias=False), torch.randn(2, 8, 16)
+    mask = torch.randn(masked) if masked else None
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = maps(x).view(2, 4, 2, 3, 2, 8).permute(3, 0, 4, 2, 1, 5).to(x.dtype)
+        hidden = None if mask is None else mask.to(x.dtype)
+        return F.scaled_dot_product_attention(q, k, v, hidden).transpose(1, 3).reshape(2, 8, 16)
+
+    fast = compiled(model)
+    with torch.no_grad():
+        fast(x)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            found = fast(x)
+        assert "attention_math" not in str(profile.key_averages())
+        maps.double()
+        assert relative_error(found, model(x.double())) < 1e-6
+
+
 class Latent(nn.Module):
     """Multi-head latent attention as transformers spells it, without rotary embedding: keys are an
     empty tensor that is assigned to, one part of them is the same for all heads.
