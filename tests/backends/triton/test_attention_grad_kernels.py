@@ -17,15 +17,18 @@ from support.attention_heads import (
     rotated_text,
 )
 from support.daily import daily
+from support.emitted import load_module
 from support.joints import function_of
 
 import coda_ir
+from coda_ir.api import parse
 from coda_ir.backends.reference import run_function
-from coda_ir.backends.triton import emit_program
+from coda_ir.backends.triton import emit_module, emit_program
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.coda_text import parse_text
+from coda_ir.functions import find_entry
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
@@ -276,6 +279,7 @@ def test_epilogues_of_shared_tiles_agree_with_float64():
         assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
 
 
+@pytest.mark.slow
 def test_one_tensor_for_queries_keys_and_values():
     of = Heads(2, 2, 32)
     text = "fn f(x: bf16[B, T, 64]) { return attention(x, x, x, head_dim=32, causal=true) }"
@@ -302,6 +306,7 @@ def test_batches_do_not_see_each_other():
         assert torch.equal(one[0], other[0]) and one[1].isnan().all()
 
 
+@pytest.mark.slow
 def test_keys_past_the_end_have_no_weight():
     """Scores of about -200 in all heads: a key of zeros would have an infinite weight."""
     of = PROGRAMS["all keys"]
@@ -311,6 +316,56 @@ def test_keys_past_the_end_have_no_weight():
     wanted = gradients(partial(attend, of), [x.double() for x in (q, k, v)], d_y.double())
     for one, other in zip(gradients(trained(of.text), [q, k, v], d_y), wanted, strict=True):
         assert one.isfinite().all() and relative_error(one, other) < 2e-2
+
+
+def backward_of_turned_rows() -> str:
+    """Both kernels, of 2 heads of 16 columns: q, k and v are thirds of the columns of z, and dO and
+    O have other rows, too, as those of PyTorch's own attention (T x B).
+    """
+    own, given, packed = "tensor<2x17x32xf32>", "tensor<17x2x32xf32>", "tensor<17x2x96xf32>"
+    lse, turn = "tensor<2x2x17xf32>", "{perm = [1 : i64, 0 : i64, 2 : i64]}"
+    ranges = {"q": (0, 32), "k": (32, 64), "v": (64, 96)}
+    slices = "".join(
+        f"%{name}s = coda.slice %z {{dim = 2 : i64, start = {start} : i64, stop = {stop} : i64}}"
+        f" : ({packed}) -> {given}\n"
+        for name, (start, stop) in ranges.items()
+    )
+    turns = "".join(
+        f"%{name} = coda.transpose %{name}s {turn} : ({given}) -> {own}\n"
+        for name in (*ranges, "d", "o")
+    )
+    options = """{head_dim = 16 : i64, causal = true}
+        schedule<tma, "16x16x16", warps = 4, stages = 1, group_m = 1>"""
+    inputs = f"%lse : {lse}, %q : {own}, %k : {own}, %v : {own}) {options}"
+    return f"""
+    func.func @f(%z: {packed}, %ds: {given}, %os: {given}, %lse: {lse}) -> ({own}, {own}, {own}) {{
+      {slices}{turns}
+      %moment, %dq = gemm.attention_dq (%d : {own}, %o : {own}, {inputs} -> (tile : {own}) {{
+      ^bb0(%a: f32):
+        gemm.yield %a : f32
+      }}
+      %dk, %dv = gemm.attention_dkv (%d : {own}, %moment : {lse}, {inputs}
+          -> (tile : {own}, tile : {own}) {{
+      ^bb0(%a: f32, %b: f32):
+        gemm.yield %a, %b : f32, f32
+      }}
+      func.return %dq, %dk, %dv : {own}, {own}, {own}
+    }}"""
+
+
+def test_descriptors_of_turned_rows_agree_with_float64():
+    """The strides of a batch and of a row change places; the last tiles are cut."""
+    module = parse(backward_of_turned_rows())
+    source = emit_module(module)
+    inputs = [torch.randn(17, 2, columns) for columns in (96, 32, 32)] + [3 + torch.rand(2, 2, 17)]
+    found = load_module(source).run(*inputs)
+    wanted = run_function(find_entry(module), inputs)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 2e-6
+    strides = re.findall(r"TensorDescriptor\((\w+), \[.*?\], (\[.*?\])", source)
+    of_z, of_others = "[96, 16, 192, 1]", "[32, 16, 64, 1]"
+    inputs = [("q", of_z), ("k", of_z), ("v", of_z)]
+    assert strides == [("d", of_others), ("o", of_others), *inputs, ("d", of_others), *inputs]
 
 
 AHEAD_OF_A_DAY = {

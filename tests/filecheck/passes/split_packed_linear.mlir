@@ -72,3 +72,32 @@ func.func @scaled(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %s: tensor<32xbf1
 // CHECK-NEXT:   %g = coda.mul %q, %k : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %g : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Slices in another order that more than attention reads.
+
+func.func @turned(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x16xbf16> {
+  %z = coda.linear %x, %w : (tensor<5x2x8xbf16>, tensor<32x8xbf16>) -> tensor<5x2x32xbf16>
+  %q = coda.slice %z {dim = 2 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
+  %k = coda.slice %z {dim = 2 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
+  %qt = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+  %kt = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+  %o = coda.attention %qt, %kt, %kt {head_dim = 8 : i64, causal = true} : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+  %s = coda.silu %kt : (tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+  %y = coda.add %o, %s : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+  func.return %y : tensor<2x5x16xbf16>
+}
+
+// CHECK:      func.func @turned(
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %q = coda.linear %x, %0 : (tensor<5x2x8xbf16>, tensor<16x8xbf16>) -> tensor<5x2x16xbf16>
+// CHECK-NEXT:   %1 = coda.slice %w {dim = 0 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %k = coda.linear %x, %1 : (tensor<5x2x8xbf16>, tensor<16x8xbf16>) -> tensor<5x2x16xbf16>
+// CHECK-NEXT:   %qt = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   %kt = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   %o = coda.attention %qt, %kt, %kt {head_dim = 8 : i64, causal = true} : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   %s = coda.silu %kt : (tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   %y = coda.add %o, %s : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   func.return %y : tensor<2x5x16xbf16>
+// CHECK-NEXT: }

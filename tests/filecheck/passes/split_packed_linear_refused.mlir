@@ -93,3 +93,27 @@ func.func @whole_scaled(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %s: tensor<
 // CHECK-NEXT:   %a = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %a, %y : tensor<?x16xbf16>, tensor<?x32xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Nor where it reads their rows in another order.
+
+func.func @turned(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x16xbf16> {
+  %z = coda.linear %x, %w : (tensor<5x2x8xbf16>, tensor<32x8xbf16>) -> tensor<5x2x32xbf16>
+  %q = coda.slice %z {dim = 2 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
+  %k = coda.slice %z {dim = 2 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
+  %qt = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+  %kt = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+  %o = coda.attention %qt, %kt, %kt {head_dim = 8 : i64, causal = true} : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+  func.return %o : tensor<2x5x16xbf16>
+}
+
+// CHECK:      func.func @turned(
+// CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<5x2x8xbf16>, tensor<32x8xbf16>) -> tensor<5x2x32xbf16>
+// CHECK-NEXT:   %q = coda.slice %z {dim = 2 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
+// CHECK-NEXT:   %k = coda.slice %z {dim = 2 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
+// CHECK-NEXT:   %qt = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   %kt = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   %o = coda.attention %qt, %kt, %kt {head_dim = 8 : i64, causal = true} : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
+// CHECK-NEXT:   func.return %o : tensor<2x5x16xbf16>
+// CHECK-NEXT: }
