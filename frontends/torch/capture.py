@@ -19,6 +19,7 @@ from torch.fx import Node
 from coda_ir.devices import interpret_without_gpu
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.checkpoints import with_scaled_layers
+from coda_ir.frontends.torch.encoder_layers import encoder_layer, multi_head_attention
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.kept_scans import keep_scans_of
@@ -317,7 +318,7 @@ def _outputs(program: ExportedProgram) -> list[Any]:
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Return decompositions of operators that the importer does not know: PyTorch's, or ours where
-    the derivative of PyTorch's is NaN although the operator has one, or where it has none.
+    it has none, or where the derivative of its own is NaN although the operator has one.
     """
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
     known: Any = torch.ops.aten
@@ -326,6 +327,8 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
         known.as_strided.default: _as_strided,
+        known._native_multi_head_attention.default: multi_head_attention,
+        known._transformer_encoder_layer_fwd.default: encoder_layer,
     }
     kept = {
         overload: rule
