@@ -30,7 +30,7 @@ class ComposeViewsPass(FunctionPass):
     A reshape between transposes joins dimensions that are not adjacent in memory, which copies
     them; the composed views are read in place, and slices of the columns of a linear map can become
     linear maps of their own. Legal iff no reshape cuts a factor of a dimension in parts, and each
-    slice takes a range of the outermost factor of a dimension of the tensor.
+    slice takes a range of the outermost factor of a dimension of the tensor, and not an empty one.
 
     A linear map of rows in another order than that of its tensor, which each reader of the result
     puts back, maps the rows as they are:

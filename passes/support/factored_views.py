@@ -114,8 +114,10 @@ class FactoredView:
                 return self._sliced(*op.range)
 
     def _sliced(self, dim: int, start: int, stop: int) -> FactoredView | None:
-        """Return a range of a dimension that is the outermost factor of one of the base."""
-        if len(self.dims[dim]) != 1:
+        """Return a range of a dimension that is the outermost factor of one of the base; None for
+        an empty range, which has no factors.
+        """
+        if len(self.dims[dim]) != 1 or start == stop:
             return self if (start, stop) == (0, 1) and not self.dims[dim] else None
         (factor,) = self.dims[dim]
         first, whole = self.ranges[factor.axis]
