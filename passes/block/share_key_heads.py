@@ -42,7 +42,7 @@ class ShareKeyHeadsPass(FunctionPass):
                 continue
             found = OneQueryAttention.of(op, rewriter.shapes)
             repeated = list(op.inputs[1:3]) if found is None else [found.k, found.v]
-            heads = [unrepeated(value, rewriter.shapes) for value in repeated]
+            heads = [unrepeated(value, rewriter) for value in repeated]
             if heads == repeated:
                 continue
             if found is None:

@@ -94,7 +94,7 @@ def _called(
         heads_of(value, rewriter.shapes, in_any_order=True)
         or _scaled_heads(value, op, rewriter)
         or (orders.get(value) == HEADS_FIRST and _laid_out(value, HEADS_FIRST, op, rewriter))
-        for value in (call.q, *(unrepeated(x, rewriter.shapes) for x in (call.k, call.v)))
+        for value in (call.q, *(unrepeated(x, rewriter) for x in (call.k, call.v)))
     )
     if not q or not k or not v:
         return NOT_HEADS
@@ -107,7 +107,7 @@ def _spelled(
     found = finder.find(op, mask)
     if not isinstance(found, SpelledAttention):
         return found
-    q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter.shapes)
+    q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter)
     k = finder.unmerged(found.transposed_k)
     heads = (
         heads_of(q, rewriter.shapes, in_any_order=True)
@@ -161,7 +161,7 @@ def _transposed_heads(
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
         heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))
-        source = unrepeated(heads, rewriter.shapes)
+        source = unrepeated(heads, rewriter)
         return heads_of(source, rewriter.shapes, in_any_order=True)
     view = ColumnView.of(value, rewriter.shapes)
     if len(view.axes) < 2:

@@ -11,7 +11,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.column_views import ONE, Axis, ColumnAxis, ColumnView, RowAxis
-from coda_ir.passes.support.function_pass import OpInserter
+from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
@@ -187,8 +187,10 @@ def _period_of_one(offset: int, width: int, columns: int) -> int:
     return width if offset else columns
 
 
-def unrepeated(value: SSAValue, shapes: SymbolicShapes) -> SSAValue:
-    """Return the heads before each was repeated for the queries that share it."""
+def unrepeated(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
+    """Return the heads before each was repeated for the queries that share it: what the new
+    dimension was added to, or a view of it if it has another shape (a single head of columns).
+    """
     joined = defined_by(value, coda.ReshapeOp)
     expanded = defined_by(joined.x, CallOp) if joined else None
     if joined is None or expanded is None or expanded.callee.data != "aten.expand.default":
@@ -196,16 +198,19 @@ def unrepeated(value: SSAValue, shapes: SymbolicShapes) -> SSAValue:
     single = defined_by(expanded.inputs[0], coda.ReshapeOp)
     if single is None:
         return value
-    dims = shapes.dims
-    before, after = dims(single.x), dims(joined.result)
-    if len(before) != 4 or len(after) != 4:
+    dims = rewriter.shapes.dims
+    one, many, after = dims(single.result), dims(expanded.outputs[0]), dims(joined.result)
+    if len(one) != 5 or len(many) != 5 or one[2] != 1:
         return value
-    batch, heads, rows, columns = before
-    one, many = dims(single.result), dims(expanded.outputs[0])
-    if one != (batch, heads, 1, rows, columns) or len(many) != 5:
-        return value
+    batch, heads, _, rows, columns = one
     times = many[2]
     is_repeat = many == (batch, heads, times, rows, columns)
     if not is_repeat or not isinstance(times, int) or not isinstance(heads, int):
         return value
-    return single.x if after == (batch, heads * times, rows, columns) else value
+    if after != (batch, heads * times, rows, columns):
+        return value
+    before = batch, heads, rows, columns
+    if dims(single.x) == before:
+        return single.x
+    shape = shape_of(single.result)
+    return rewriter.before(single).reshape(single.x, (*shape[:2], *shape[3:]), before)

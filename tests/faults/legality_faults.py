@@ -78,7 +78,7 @@ LEGALITY_FAULTS = (
         f"{L}check_qk_norm",
         Nth("never", "And", 1),
     ),
-    Fault("legality: logits in paired columns", f"{L}_plain_logits", Nth("drop", "Or")),
+    Fault("legality: logits in paired columns", f"{L}_plain_logits", Nth("never", "IsNot")),
     Fault("legality: a target from its own logits", f"{L}check_cross_entropy", Nth("never", "Is")),
     Fault("legality: columns paired in two ways", f"{L}check_pairing", Nth("always", "And")),
     Fault("legality: pairs where a column is selected", f"{L}check_pairing", Nth("drop", "Or")),

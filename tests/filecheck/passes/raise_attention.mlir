@@ -394,3 +394,25 @@ func.func @rows_first(%q: tensor<?x?x8xf32> {coda.dims = ["T", "B", 8 : i64]}) -
 // CHECK-NEXT:     %0 = coda.reshape %y : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
 // CHECK-NEXT:     %y_1 = coda.transpose %0 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<?x2x?x4xf32>
 // CHECK-NEXT:     func.return %y_1 : tensor<?x2x?x4xf32>
+
+// -----
+
+// A single head that queries share: the dimension in which it is repeated is added to its columns.
+func.func @single_head(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %v: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> tensor<?x?x32xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %ku = coda.reshape %k {coda.dims = ["B", 1 : i64, 1 : i64, "T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x1x1x?x8xf32>
+  %ke = torch.call "aten.expand.default"(%ku) {arguments = "{0}, [B, 1, 4, T, 8]", view, coda.dims = ["B", 1 : i64, 4 : i64, "T", 8 : i64]} : (tensor<?x1x1x?x8xf32>) -> tensor<?x1x4x?x8xf32>
+  %kr = coda.reshape %ke {coda.dims = ["B", 4 : i64, "T", 8 : i64]} : (tensor<?x1x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %vu = coda.reshape %v {coda.dims = ["B", 1 : i64, 1 : i64, "T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x1x1x?x8xf32>
+  %ve = torch.call "aten.expand.default"(%vu) {arguments = "{0}, [B, 1, 4, T, 8]", view, coda.dims = ["B", 1 : i64, 4 : i64, "T", 8 : i64]} : (tensor<?x1x1x?x8xf32>) -> tensor<?x1x4x?x8xf32>
+  %vr = coda.reshape %ve {coda.dims = ["B", 4 : i64, "T", 8 : i64]} : (tensor<?x1x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qh, %kr, %vr) {arguments = "{0}, {1}, {2}, is_causal=True", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xf32>) -> tensor<?x?x4x8xf32>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x32xf32>
+  func.return %y : tensor<?x?x32xf32>
+}
+
+// CHECK-LABEL: func.func @single_head(
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %k, %v {head_dim = 8 : i64, causal = true}
+// CHECK-NEXT:    func.return [[Y]]
