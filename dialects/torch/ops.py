@@ -85,14 +85,21 @@ class CallEffect(MemoryEffect):
         return set() if is_pure else {EffectInstance(MemoryEffectKind.WRITE)}
 
 
+_OPERAND = re.compile(r"\{(\d+)\}")
+
+
 class Text(NamedTuple):
     """An argument of a call as text, with the operands `of` that it names by number."""
 
     text: str
     of: Sequence[SSAValue] = ()
 
+    @property
+    def operand(self) -> SSAValue | None:
+        """The operand that the whole argument is, if it is one."""
+        match = _OPERAND.fullmatch(self.text)
+        return None if match is None else self.of[int(match[1])]
 
-_OPERAND = re.compile(r"\{(\d+)\}")
 
 Piece: TypeAlias = SSAValue | Text | str
 """An argument of a new call: an operand, an argument of another call, or text."""

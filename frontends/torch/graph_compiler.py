@@ -74,8 +74,9 @@ Inductor's time.
 
 
 MASK_SHARE = 0.06
-"""What cuDNN takes longer for a mask that says what causal attention does, which a program calls
-instead, as a share of storing the scores: 2.0 - 0.75 of the time without a mask."""
+"""The time that cuDNN adds for a mask that hides the same keys as causal attention, which a program
+calls instead, as a share of storing the scores: 2.0 - 0.75 of the time without a mask.
+"""
 
 
 class LeftToInductor(Exception):

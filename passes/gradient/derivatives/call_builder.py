@@ -1,7 +1,6 @@
 """Derivatives of PyTorch calls as other calls: reading and building of their arguments."""
 
 import ast
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,6 @@ from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp, Piece, Text
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
-
-_OPERAND = re.compile(r"\{(\d+)\}")
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,7 @@ class Call:
     def operand(self, number: int, name: str) -> SSAValue | None:
         """Return an argument that is a tensor."""
         argument = self.argument(number, name)
-        match = None if argument is None else _OPERAND.fullmatch(argument.text)
-        return None if match is None else self.op.inputs[int(match[1])]
+        return None if argument is None else argument.operand
 
     def literal(self, number: int, name: str, default: Any) -> Any:
         """Return an argument that is a number, a flag, or several; raise LeftToPyTorch for
