@@ -211,7 +211,7 @@ def _gather(call: Call, dy: SSAValue) -> None:
 
 
 FEW_COLUMNS = 16
-"""Of which one kernel computes sums in the time in which it loads what it adds up."""
+"""The most columns whose sums one kernel computes in the time in which it loads their elements."""
 
 
 def _are_few(call: Call, x: SSAValue, index: SSAValue) -> bool:
