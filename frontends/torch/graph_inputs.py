@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import PurePath
 from typing import Any
@@ -355,7 +356,7 @@ def _kept_whole(*, is_differentiated: bool) -> AbstractContextManager[None]:
         map(_overload, WHOLE_OPERATORS), _not_decomposed
     )
     rules[_overload("batch_norm.default")] = _updating_statistics
-    attention = _spelled_dropout if is_differentiated else _attention_of_four_axes
+    attention = partial(_attention_of_four_axes, spells_dropout=is_differentiated)
     rules[_overload("scaled_dot_product_attention.default")] = attention
     return keep(rules)
 
@@ -412,38 +413,29 @@ def _attention_of_four_axes(
     attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
+    spells_dropout: bool,
     **options: Any,
 ) -> object:
     """Decompose attention with more than four axes into one with four, for which there are kernels:
     PyTorch computes the products of the others in float32. Attention with four axes stays whole.
+
+    With `spells_dropout`, attention with dropout becomes what eager PyTorch computes on a CPU.
     """
+    if dropout_p != 0.0:
+        if not spells_dropout:
+            return NotImplemented
+        spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
+        return spelled(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
     outer = q.shape[:-2]
     is_same = outer == k.shape[:-2] == v.shape[:-2]
-    if q.ndim <= 4 or not is_same or dropout_p != 0.0 or options.get("enable_gqa"):
+    if q.ndim <= 4 or not is_same or options.get("enable_gqa"):
         return NotImplemented
     if attn_mask is not None and attn_mask.ndim > 3:
         attn_mask = attn_mask.expand(*outer, *attn_mask.shape[-2:]).flatten(0, -4)
     q, k, v = (x.flatten(0, -4) for x in (q, k, v))
     found = scaled_dot_product_attention(q, k, v, attn_mask, 0.0, is_causal, **options)
     return found.unflatten(0, outer[:-1])
-
-
-def _spelled_dropout(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    **options: Any,
-) -> object:
-    """Decompose attention with dropout as eager PyTorch computes it on a CPU; for attention without
-    dropout, see `_attention_of_four_axes`.
-    """
-    if dropout_p == 0.0:
-        return _attention_of_four_axes(q, k, v, attn_mask, 0.0, is_causal, **options)
-    spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
-    return spelled(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
 
 
 _TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")

@@ -98,7 +98,7 @@ def bound_mask(
 ):
     """Raise the finite numbers of a mask's row that are below LOWEST to LOWEST. Store the largest
     number of the row, and the reciprocal of the number of keys that have it. Each column of the
-    mask stands for REPEATS keys.
+    mask applies to REPEATS keys.
     """
     row = tl.program_id(0).to(tl.int64)
     top = tl.full((), float("-inf"), tl.float32)
