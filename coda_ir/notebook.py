@@ -45,7 +45,7 @@ def _picture(module: ModuleOp) -> str:
     if count > MAX_DRAWN:
         return f"<p>{count} operators; explore() and --emit=html show programs of this size.</p>"
     try:
-        svg = render_svg(draw_module(module, "fusion"))
+        svg = render_svg(draw_module(module))
     except CodaError as error:
         return f"<p>{escape(str(error))}</p>"
     return f'<div style="overflow:auto">{svg[svg.index("<svg") :]}</div>'

@@ -1,5 +1,5 @@
-"""Pictures of modules, drawn by Graphviz: the IR, and what was fused."""
+"""Pictures of the fused kernels of a module, drawn by Graphviz."""
 
-from coda_ir.backends.graphviz.target import VIEWS, draw_module, render_svg
+from coda_ir.backends.graphviz.target import draw_module, render_svg
 
-__all__ = ["VIEWS", "draw_module", "render_svg"]
+__all__ = ["draw_module", "render_svg"]

@@ -9,22 +9,16 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import Graph, title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
-from coda_ir.backends.graphviz.ir_view import draw_function
 from coda_ir.diagnostics import CodaError
 from coda_ir.signatures import signature_of
 
-VIEWS = ("ir", "fusion")
 
-
-def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) -> str:
+def draw_module(module: ModuleOp, entry: str | None = None) -> str:
     """Return the graph of a module in the DOT language.
 
-    The view `ir` shows the module as it is; `fusion` shows its operators with a box around those
-    that `coda-to-gemm` puts into one kernel. `entry` names a function, by default all are drawn.
-    Raises CodaError for an unknown view or function.
+    It shows the operators, with a box around those that `coda-to-gemm` puts into one kernel.
+    `entry` names a function; by default all are drawn. Raises CodaError for an unknown function.
     """
-    if view not in VIEWS:
-        raise CodaError(f"unknown view '{view}'", f"use one of {', '.join(VIEWS)}")
     chosen = chosen_functions(module, entry)
     name = chosen[0].sym_name.data if len(chosen) == 1 else "module"
     graph = Graph(name, dict(theme.GRAPH), {"node": theme.NODE, "edge": theme.EDGE})
@@ -32,10 +26,7 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
         box = graph.root
         if len(chosen) > 1:
             box = graph.root.box(label=title(func.sym_name.data), **theme.FUNCTION_BOX)
-        if view == "fusion":
-            draw_fusion(box, module, func)
-        else:
-            draw_function(box, func)
+        draw_fusion(box, module, func)
     return str(graph)
 
 

@@ -47,28 +47,14 @@ RETURN: Attributes = {
     "color": "#3d4852",
     "fontcolor": "white",
 }
-OPERATOR: Attributes = {"fillcolor": "#f4f6f8"}
 INSIDE: Attributes = {"fillcolor": "white"}
 """An operator inside a box."""
-MATMUL: Attributes = {"fillcolor": "#cfe1f5", "color": "#2f6db5", "penwidth": 1.5}
-SCALAR: Attributes = {"margin": "0.06,0.03", "width": 0.3, "color": "#aab4be"}
-PORT: Attributes = {"shape": "oval", "margin": "0.04,0.02", "color": "#aab4be", "fontsize": 10}
-RESULT: Attributes = {"style": "filled", "shape": "note", "fillcolor": "#ffffff"}
-PARTIAL: Attributes = {
-    "style": "filled,dashed",
-    "shape": "note",
-    "fillcolor": "#ffffff",
-    "color": "#7a4fb5",
-}
-PREPARED: Attributes = {"style": "filled", "fillcolor": "#fff6d6", "color": "#c9a227"}
-"""Operators that run once per weight."""
 UNFUSED: Attributes = {"fillcolor": "#ffe2cc", "color": "#d9622b", "penwidth": 1.5}
 REMOVED: Attributes = {"style": "rounded,dashed", "color": "#aab4be", "fontcolor": "#8a949e"}
 """An operator that a pass has folded into another one."""
 
 BOX: Attributes = {"style": "rounded,filled", "labeljust": "l", "margin": 10}
 GEMM_BOX: Attributes = {**BOX, "fillcolor": "#eaf2fb", "color": "#2f6db5"}
-SEGMENT_BOX: Attributes = {**BOX, "fillcolor": "#f7fafd", "color": "#9dbfe3"}
 MAP_BOX: Attributes = {**BOX, "fillcolor": "#e8f6ec", "color": "#3a8f56"}
 FINALIZE_BOX: Attributes = {**BOX, "fillcolor": "#f2ecfa", "color": "#7a4fb5"}
 PREPARED_BOX: Attributes = {**BOX, "fillcolor": "#fffbec", "color": "#c9a227"}

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from support.examples import EXAMPLES
 
-from coda_ir.backends.graphviz import VIEWS
 from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
 from coda_ir.backends.triton.aot.compiler import MACHINE_LEVELS
 from coda_ir.tools.coda_opt import main
@@ -29,7 +28,6 @@ def emitted(capsys: Capture, *arguments: str, code: int = 0) -> str:
 def test_the_names_are_those_of_the_backends():
     assert emit.MACHINE == MACHINE_LEVELS
     assert tuple(ARCHITECTURES) == arguments.ARCHITECTURES
-    assert emit.VIEWS == VIEWS
 
 
 class TestLevels:
@@ -92,7 +90,7 @@ class TestMachineCode:
 
 class TestPictures:
     def test_dot(self, capsys: Capture):
-        text = emitted(capsys, "--emit=dot", "--view=fusion")
+        text = emitted(capsys, "--emit=dot")
         assert text.startswith("digraph ") and "gemm_bias_gelu" in text
 
     @pytest.mark.skipif(shutil.which("dot") is None, reason="needs graphviz")
@@ -118,13 +116,11 @@ class TestMistakes:
             (["--emit=amdgcn", "--arch=sm_90"], "sm_90 has no amdgcn\n  help: use ptx or sass"),
             (["--emit=gemm", "--arch=sm_90"], "gemm is the same for every architecture"),
             (["--emit=triton", "--kernel=k"], "triton is of the whole program"),
-            (["--emit=gemm", "--view=ir"], "gemm is not a picture"),
             (["--emit=gemm", "-t", "triton"], "not allowed with -t/--target"),
             (["--emit=gemm", "-t", "mlir"], "not allowed with -t/--target"),
             (["--emit=gemm", "--run"], "not allowed with --run"),
             (["--arch=sm_90"], "argument --arch: needs --emit"),
             (["--kernel=k"], "argument --kernel: needs --emit"),
-            (["--view=fusion"], "argument --view: needs --emit"),
         ],
     )
     def test_command_line(self, arguments: list[str], message: str, capsys: Capture):
@@ -135,7 +131,6 @@ class TestMistakes:
         [
             (["--emit=resorces"], "unknown level 'resorces': did you mean 'resources'?"),
             (["--emit=ptx", "--arch=h100"], "unknown architecture 'h100': use one of sm_80, "),
-            (["--emit=svg", "--view=all"], "invalid choice: 'all'"),
         ],
     )
     def test_unknown_names(self, arguments: list[str], message: str, capsys: Capture):

@@ -29,7 +29,6 @@ RESOURCES = ("resources", "resources-json")
 DRAWINGS = ("dot", "svg")
 PICTURES = (*DRAWINGS, "html")
 LEVELS = (*IR, "triton", *MACHINE, *RESOURCES, *PICTURES)
-VIEWS = ("ir", "fusion")
 
 COMMENTS = {"llvm": ";", "amdgcn": ";"}
 """The beginning of a comment, where that is not `//`."""
@@ -46,7 +45,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         help="print the program as IR (block, gemm, scheduled), as a module of Triton (triton), "
         "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), the resources of its kernels "
-        "on a GPU (resources, resources-json), a picture (dot, svg), or a page to explore (html)",
+        "on a GPU (resources, resources-json), a picture of them (dot, svg), or a page to explore "
+        "(html)",
     )
     group.add_argument(
         "--arch",
@@ -55,12 +55,6 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "gfx950; no GPU is needed; with html, the page has its machine code",
     )
     group.add_argument("--kernel", metavar="NAME", help="emit only this kernel")
-    group.add_argument(
-        "--view",
-        choices=VIEWS,
-        help="what a picture shows: the module itself (default), or its operators with a box "
-        "around those that are fused into one kernel",
-    )
 
 
 def prepare(session: Session) -> None:
@@ -92,8 +86,6 @@ def _check_applies(options: argparse.Namespace) -> None:
         )
     if options.dim and level != "html" and not options.check_equivalence:
         raise UsageError(f"argument --dim: {level} is the same for every size", "use it with html")
-    if options.view is not None and level not in DRAWINGS:
-        raise UsageError(f"argument --view: {level} is not a picture", "use it with dot or svg")
     if arch is not None and level in (*DRAWINGS, "block", "gemm"):
         raise UsageError(f"argument --arch: {level} is the same for every architecture")
     if compiled and arch is not None:
@@ -153,7 +145,7 @@ def _page(session: Session, module: ModuleOp) -> str:
 def _picture(options: argparse.Namespace, module: ModuleOp) -> str:
     from coda_ir.backends.graphviz import draw_module, render_svg
 
-    text = draw_module(module, options.view or "ir", options.entry)
+    text = draw_module(module, options.entry)
     return render_svg(text) if options.emit == "svg" else text
 
 

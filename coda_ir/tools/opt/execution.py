@@ -51,7 +51,7 @@ _APPLIES_TO = {
     "entry": ("run", "emit"),
     "dim": ("run", "check_equivalence", "emit"),
     "counterexample": ("check_equivalence",),
-    **dict.fromkeys(("arch", "kernel", "view"), ("emit",)),
+    **dict.fromkeys(("arch", "kernel"), ("emit",)),
     "test": ("reduce",),
 }
 """Options without which others have no effect."""
