@@ -29,8 +29,9 @@ from coda_ir.dialects.gemm import (
     partial_arguments,
     partial_type,
 )
+from coda_ir.dialects.gemm.scalar_code import computes_in_float32
 from coda_ir.passes.fusion.joining import site_that_loads
-from coda_ir.passes.support.editing import EpilogueEditor, Site
+from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, name_of, static_columns
 
@@ -75,15 +76,24 @@ class SplitReductionsPass(FunctionPass):
     the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over
     rows, and the tile of a pointwise kernel need a static number of columns, and the statistics of
     a LayerNorm a type in which rounding costs more than E[x²] − mean² does.
+
+    Sums over all rows of another tensor, such as an argument or a gradient of attention, get a
+    kernel that loads it, which `fuse-attention` moves into the epilogue of that gradient. The
+    tensor may have the rows in another order: of a transpose that keeps columns, its operand.
     """
 
-    report: bool = True
-    """True if the pass emits remarks on what is refused, which a later run would repeat."""
+    last: bool = True
+    """False if a later run makes kernels for what no kernel loads, and reports what is refused."""
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
+                if self.last and isinstance(op, coda.SumToOp):
+                    op = _in_any_order(op, rewriter)
                 site = Site.of(op.x) or site_that_loads(op.x, op, rewriter.order)
+                if site is None and self.last and _has_own_kernel(op):
+                    rewriter.order.insert_before(kernel := new_map(op.location, [op.x]), op)
+                    site = Site(kernel, 0, 0, is_half=False)
                 if site is not None:
                     self._split(op, site, rewriter)
 
@@ -96,8 +106,36 @@ class SplitReductionsPass(FunctionPass):
             rewriter.passed(op, "split into tile partials")
             rewriter.order.sink(op, site.op)
             _rewrite(op, site, reduction, rewriter)
-        elif self.report:
+        elif self.last:
             rewriter.missed(op, reduction)
+
+
+def _in_any_order(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.SumToOp:
+    """Let a sum over all rows read the tensor of which its operand has the rows in another order,
+    which a kernel may have on chip.
+    """
+    x = op.x
+    while isinstance(view := x.owner, coda.TransposeOp) and _keeps_columns(view):
+        x = view.x
+    if x is op.x or shape_of(op.result) != shape_of(x)[-1:]:
+        return op
+    total = coda.SumToOp(x, shape_of(op.result), element_type=element_type_of(op.result))
+    rewriter.replace(op, rewriter.before(op).insert(total))
+    return total
+
+
+def _keeps_columns(op: coda.TransposeOp) -> bool:
+    return op.permutation[-1] == len(op.permutation) - 1
+
+
+def _has_own_kernel(op: Splittable) -> bool:
+    """Return whether `op` is a sum over all rows for which a kernel loads its operand. PyTorch
+    takes 20 us for 8192 x 1024 in bf16 on an H100, which a kernel reads in 6.
+    """
+    if not isinstance(op, coda.SumToOp) or _is_of_everything(op):
+        return False
+    is_static = not isinstance(static_columns(op.x), Refusal)
+    return is_static and computes_in_float32(element_type_of(op.x)) and _sample_dims(op) == 0
 
 
 def _square(builder: ScalarBuilder, value: SSAValue) -> SSAValue:

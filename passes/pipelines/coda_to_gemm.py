@@ -102,7 +102,7 @@ FUSION: tuple[ModulePass, ...] = (
     JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.
-    SplitReductionsPass(report=False),
+    SplitReductionsPass(last=False),
     FuseFinalizePass(),
     DeadCodeElimination(),
     # Where rows come from and go to, once epilogues are whole and store what is read.

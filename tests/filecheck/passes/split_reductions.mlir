@@ -432,3 +432,54 @@ func.func @rows_of_rows(%x: tensor<?x3x4x8xf32>) -> (tensor<?x3x4x8xf32>, tensor
 // CHECK-NEXT:   %d_1 = coda.reshape %d : (tensor<?x8xf32>) -> tensor<?x1x1x8xf32>
 // CHECK-NEXT:   func.return %z, %d_1 : tensor<?x3x4x8xf32>, tensor<?x1x1x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Of an argument, which a kernel loads for the sum; of the rows of a tile in another order.
+
+func.func @sum_of_argument(%x: tensor<?x3x8xbf16>) -> tensor<8xbf16> {
+  %d = coda.sum_to %x : (tensor<?x3x8xbf16>) -> tensor<8xbf16>
+  func.return %d : tensor<8xbf16>
+}
+
+// CHECK:      func.func @sum_of_argument(
+// CHECK-NEXT:   %partial = gemm.map tile(%x : tensor<?x3x8xbf16>)
+// CHECK-NEXT:       -> (partial_col<add> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       gemm.yield %x_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = gemm.finalize col (add %partial : tensor<?x8xf32>) -> (tensor<8xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %d : tensor<8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+func.func @rows_in_another_order(%x: tensor<2x3x8xbf16>) -> (tensor<3x2x8xbf16>, tensor<8xbf16>) {
+  %z = gemm.map tile(%x : tensor<2x3x8xbf16>)
+      -> (tile : tensor<2x3x8xbf16>) {
+    ^bb0(%a: f32):
+      %0 = arith.mulf %a, %a : f32
+      gemm.yield %0 : f32
+    }
+  %t = coda.transpose %z {perm = [1, 0, 2]} : (tensor<2x3x8xbf16>) -> tensor<3x2x8xbf16>
+  %d = coda.sum_to %t : (tensor<3x2x8xbf16>) -> tensor<8xbf16>
+  func.return %t, %d : tensor<3x2x8xbf16>, tensor<8xbf16>
+}
+
+// CHECK:      func.func @rows_in_another_order(
+// CHECK-NEXT:   %z, %partial = gemm.map tile(%x : tensor<2x3x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<2x3x8xbf16>, partial_col<add> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %a : f32
+// CHECK-NEXT:       gemm.yield %0, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %t = coda.transpose %z {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x3x8xbf16>) -> tensor<3x2x8xbf16>
+// CHECK-NEXT:   %d = gemm.finalize col (add %partial : tensor<?x8xf32>) -> (tensor<8xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %t, %d : tensor<3x2x8xbf16>, tensor<8xbf16>
+// CHECK-NEXT: }

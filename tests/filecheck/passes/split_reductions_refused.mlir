@@ -308,3 +308,29 @@ func.func @no_columns(%x: tensor<?x0xf32>) -> (tensor<?x0xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %m = coda.reduce %y {kind = "mean"} : (tensor<?x0xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   func.return %y, %m : tensor<?x0xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Sums over a part of the rows of an argument, and over rows that are columns of another tensor.
+
+func.func @other_sums(%x: tensor<?x4x16xbf16>, %y: tensor<8x8xbf16>) -> (tensor<4x16xbf16>, tensor<8xbf16>) {
+  %s = coda.sum_to %x : (tensor<?x4x16xbf16>) -> tensor<4x16xbf16>
+  %t = coda.transpose %y {perm = [1, 0]} : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %d = coda.sum_to %t : (tensor<8x8xbf16>) -> tensor<8xbf16>
+  func.return %s, %d : tensor<4x16xbf16>, tensor<8xbf16>
+}
+
+// CHECK:      func.func @other_sums(
+// CHECK-NEXT:   %s = coda.sum_to %x : (tensor<?x4x16xbf16>) -> tensor<4x16xbf16>
+// CHECK-NEXT:   %t = coda.transpose %y {perm = [1 : i64, 0 : i64]} : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %partial = gemm.map tile(%t : tensor<8x8xbf16>)
+// CHECK-NEXT:       -> (partial_col<add> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%t_1: f32):
+// CHECK-NEXT:       gemm.yield %t_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = gemm.finalize col (add %partial : tensor<?x8xf32>) -> (tensor<8xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %s, %d : tensor<4x16xbf16>, tensor<8xbf16>
+// CHECK-NEXT: }
