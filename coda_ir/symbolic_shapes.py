@@ -237,7 +237,7 @@ class SymbolicShapes:
         extents["?row_tiles"] = rows = max(map(prod, known), default=DYNAMIC_INDEX)
         sums = [s[:-2] for value in op.results if (s := shape_of(value))[-2:-1] == (DYNAMIC_INDEX,)]
         samples = max((prod(shape) for shape in sums if DYNAMIC_INDEX not in shape), default=rows)
-        extents["?sample_tiles"] = rows if rows == DYNAMIC_INDEX else -(-rows // samples)
+        extents["?sample_tiles"] = rows if rows == DYNAMIC_INDEX else -(-rows // max(samples, 1))
         for placeholder, extent in extents.items():
             if placeholder in named and extent != DYNAMIC_INDEX:
                 self.usual_tiles[named[placeholder]] = -(-extent // USUAL_TILE)

@@ -324,6 +324,10 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     known: Any = torch.ops.aten
     ours = {
         known.sinc.default: _sinc,
+        known.xlogy.Tensor: _xlogy,
+        known.xlogy.Scalar_Self: _xlogy,
+        known.special_xlog1py.default: _xlog1py,
+        known.special_xlog1py.self_scalar: _xlog1py,
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
         known.as_strided.default: _as_strided,
@@ -354,6 +358,23 @@ def _sinc(x: torch.Tensor) -> torch.Tensor:
     angle = torch.pi * torch.where(is_zero, 1, wide)
     quotient = torch.where(is_zero, 1, angle.sin() / angle)
     return quotient.to(x.dtype) if x.dtype.is_floating_point else quotient
+
+
+def _xlogy(x: torch.Tensor | float, y: torch.Tensor) -> torch.Tensor:
+    """Decompose x · log y, which is 0 if x is 0 and y is no NaN, and its derivative is 0 where that
+    of the product is not finite.
+    """
+    return x * torch.where(_vanishes(x, y, 0), 1, y).log()
+
+
+def _xlog1py(x: torch.Tensor | float, y: torch.Tensor) -> torch.Tensor:
+    """Decompose x · log(1 + y) like `_xlogy`."""
+    return x * torch.where(_vanishes(x, y, -1), 0, y).log1p()
+
+
+def _vanishes(x: torch.Tensor | float, y: torch.Tensor, pole: int) -> torch.Tensor:
+    """Return where an x of 0 hides a logarithm of y that is not finite, with its pole at `pole`."""
+    return ((y <= pole) | (y == torch.inf)) & (x == 0)
 
 
 def _std(x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:

@@ -365,11 +365,12 @@ class TestGemmLevel:
         assert dims["u"] == ("V",)
         assert dims["outer"] == (8, 1, "V"), "only a table tells the columns"
 
-    def test_tiles_of_samples_are_counted_in_the_rows_of_one(self):
-        module = Parser(make_context(), SUMS_OF_SAMPLES).parse_module()
-        (func,) = module.ops
+    @pytest.mark.parametrize("samples, tiles", [("4x5", 3), ("0x5", 0)])
+    def test_tiles_of_samples_are_counted_in_the_rows_of_one(self, samples: str, tiles: int):
+        text = SUMS_OF_SAMPLES.replace("4x5", samples)
+        (func,) = Parser(make_context(), text).parse_module().ops
         assert isinstance(func, FuncOp)
-        assert list(SymbolicShapes(func).usual_tiles.values()) == [3]
+        assert list(SymbolicShapes(func).usual_tiles.values()) == [tiles]
 
     def test_gradients(self):
         dims = gemm_level_dims("")

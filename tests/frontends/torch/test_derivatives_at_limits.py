@@ -38,6 +38,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
         [0.25, 0.25, 0.25, 0.25],
     ),
     "sinc": (torch.sinc, [0.0, 1e-40, -1.0, 2.0]),
+    "xlogy": (lambda x: torch.xlogy(x.relu(), x) + torch.xlogy(0, x), [-2.0, -0.5, 0.5, 2.0]),
+    "xlog1py": (lambda x: special.xlog1py((x + 3).relu(), x), [-4.0, -3.0, 0.5, 2.0]),
     "atan2": (lambda x: torch.atan2(x, x * 2), [0.0, 0.5, -1.0, 2.0]),
     "log_ndtr": (special.log_ndtr, [-30.0, 0.5, 2.0, 40.0]),
     "entr": (special.entr, [0.0, 0.5, 1.0, 2.0]),
