@@ -100,7 +100,7 @@ class Validator:
         """Return the samples with the results of `after`, or a counterexample."""
         before = self._functions[name]
         if after is None:
-            missing = Mismatch(None, "the function is gone")
+            missing = Mismatch(None, "the function no longer exists")
             return [] if is_private(before) else Counterexample(name, missing)
         if before.function_type != after.function_type:
             types = f"{after.function_type}, expected {before.function_type}"

@@ -188,7 +188,7 @@ def run_after(after: FuncOp, arguments: Tensors) -> list[torch.Tensor] | Mismatc
         return run(after, arguments)
     except RUN_ERRORS as error:
         text = error.message if isinstance(error, CodaError) else str(error)
-        return Mismatch(None, f"it does not run any more: {text}")
+        return Mismatch(None, f"it no longer runs: {text}")
 
 
 def compare(

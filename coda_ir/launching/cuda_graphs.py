@@ -208,7 +208,7 @@ class CudaGraphs:
         moving |= {at for at in addresses if inputs[at].nbytes < SMALL} - self._updated
         self._moving |= moving - self._weights
         if self._captures >= MAX_CAPTURES and not self._captures_at_once:
-            self._give_up("it was captured too often: its sizes or weights keep changing")
+            self._give_up("it was captured too many times: its sizes or weights keep changing")
             return self._run(inputs)
         return self._capture(key, inputs, addresses)
 

@@ -69,7 +69,7 @@ class _Budget:
         more = f", and {left_out} more" if left_out > 0 else ""
         operator, place = self.last[0], format_location(self.last[1])
         return (
-            f"rewriting did not end after {self.limit} rewrites; patterns that rewrote: "
+            f"rewriting did not finish after {self.limit} rewrites; patterns that rewrote: "
             f"{', '.join(shown[:SHOWN_PATTERNS])}{more}; last at {operator} ({place})"
         )
 

@@ -1,4 +1,4 @@
-"""Operators that run through PyTorch."""
+"""Operators that call PyTorch."""
 
 import ast
 import re

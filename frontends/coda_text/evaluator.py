@@ -141,7 +141,9 @@ class Evaluator(ABC):
     def _list(self, node: syntax.ListExpression) -> Value:
         items: list[Dim] = []
         for item in node.items:
-            size = self.size(item, "lists hold sizes; tensors are arguments, as in concat(a, b)")
+            size = self.size(
+                item, "a list holds sizes; pass tensors as separate arguments, as in concat(a, b)"
+            )
             if size is None:
                 return POISON
             items.append(size)

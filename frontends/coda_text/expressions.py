@@ -196,7 +196,7 @@ class ExpressionLowering(BodyEvaluator):
             return True
         self.error(
             node.callee.span,
-            "the calls expand the program too much",
+            "the calls expand the program beyond its limit",
             "functions that call each other twice grow fast: split the program",
         )
         return False

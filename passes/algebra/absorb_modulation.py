@@ -36,7 +36,7 @@ class AbsorbModulationPass(FunctionPass):
             found = _modulated(op)
             if found is None:
                 continue
-            found_stored = "the norm is stored for its scale and shift: eager rounds it"
+            found_stored = "the norm is stored for its scale and shift: eager PyTorch rounds it"
             if rewriter.refuses(op, check_rounding_may_move(op, found_stored)):
                 continue
             rewriter.passed(op, "became a parameter of the norm")

@@ -106,7 +106,7 @@ def _check(found: _Scaled) -> Refusal | None:
     if isinstance(number, coda.ConstantOp) and not isfinite(number.number):
         # Products with it have either sign, and no sum; the product with their sum has one.
         return Refusal("a constant factor is finite", f"{_STORED}: its factor is {number.number}")
-    refusal = check_rounding_may_move(found.op, f"{_STORED}: eager rounds it")
+    refusal = check_rounding_may_move(found.op, f"{_STORED}: eager PyTorch rounds it")
     if refusal is not None:
         return refusal
     for use in found.uses:

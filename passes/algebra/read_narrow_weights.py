@@ -151,7 +151,7 @@ def _check(op: LinearMap, found: _Narrow) -> Refusal | None:
             "each column of the result has one scale",
             f"{stored}: its scale {name_of(found.scale)} varies along K or by group",
         )
-    return check_rounding_may_move(op, f"{stored}: eager rounds the scaled weight")
+    return check_rounding_may_move(op, f"{stored}: eager PyTorch rounds the scaled weight")
 
 
 def _is_per_column(op: LinearMap, found: _Narrow) -> bool:

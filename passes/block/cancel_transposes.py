@@ -16,15 +16,16 @@ from coda_ir.passes.support.permuted import Order, inverse, permuted_values
 from coda_ir.symbolic_shapes import Dim
 
 NOT_FEWER = Refusal(
-    "fewer bytes are transposed before the code that it ends than after it",
-    "stays: as many bytes of other operands and results of the code before it would be transposed",
+    "moving the transpose before the code of its operand leaves fewer bytes to transpose",
+    "stays: other operands and results of that code, of as many bytes, would be transposed instead",
 )
 
 MOST_OPERATORS = 256
 """Operators of the longest code that moves: steps that are unrolled have the code of all before."""
 
 TOO_LONG = Refusal(
-    f"the code before it has at most {MOST_OPERATORS} operators", "stays: the code is longer"
+    f"the code of its operand has at most {MOST_OPERATORS} operators",
+    "stays: that code is longer",
 )
 
 
@@ -53,7 +54,9 @@ class CancelTransposesPass(FunctionPass):
             if orders.get(op.x) == inverse(op.permutation):
                 code = _Code.before(op, orders, rewriter)
                 if rewriter.accepts(
-                    op, code.refusal, "cancels others, in front of the code before it"
+                    op,
+                    code.refusal,
+                    "moves before the code of its operand, and cancels transposes there",
                 ):
                     code.move()
 

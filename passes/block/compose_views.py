@@ -72,10 +72,12 @@ def _keep_rows(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) ->
     if rows == factors:
         return
     if _all_put_back(_result(op, view, rows, rewriter), op, rewriter):
-        rewriter.passed(op, "maps rows in the order of its operand, which their readers want")
+        rewriter.passed(
+            op, "maps rows in the order of its operand, which the readers of the result restore"
+        )
         _map_rows(op, rows, rewriter)
     elif len(factors) > len(view.dims) - 1:
-        rewriter.passed(op, "maps rows that are not joined")
+        rewriter.passed(op, "maps rows whose dimensions stay separate")
         _map_rows(op, factors, rewriter)
 
 

@@ -42,7 +42,7 @@ def _gives_ends(call: CallOp, op: coda.SortOp, rewriter: FunctionRewriter) -> bo
 
 def _why_not(op: coda.SortOp, ends: SSAValue) -> Refusal | None:
     (groups,) = shape_of(ends)
-    found = "the rows are sorted through PyTorch"
+    found = "the rows are sorted by a call of PyTorch"
     if groups > coda.MAX_GROUPS:
         return Refusal(f"there are at most {coda.MAX_GROUPS} groups", f"{found}: {groups} groups")
     if not _leads_to(op.result, ends):

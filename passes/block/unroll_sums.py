@@ -80,12 +80,12 @@ def _why_not(op: coda.SumToOp) -> Refusal | None:
     if columns == DYNAMIC_INDEX or columns * element_bytes(op.x.type) % ALIGNMENT:
         return Refusal(
             f"rows start at multiples of {ALIGNMENT} bytes",
-            f"the sum runs through PyTorch: rows of {name} start at other addresses",
+            f"the sum remains a call of PyTorch: rows of {name} start at other addresses",
         )
     if not all(computes_in_float32(element_type_of(value)) for value in (op.x, op.result)):
         return Refusal(
             "float32 can represent every value",
-            f"the sum runs through PyTorch: it computes in {element_type_of(op.x)}",
+            f"the sum remains a call of PyTorch: it computes in {element_type_of(op.x)}",
         )
     return None
 

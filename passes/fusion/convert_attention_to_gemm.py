@@ -126,7 +126,7 @@ def _options(op: AttentionLike) -> dict[str, Attribute | None]:
 
 
 def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
-    instead = "runs through PyTorch, which stores all scores"
+    instead = "runs as PyTorch's attention, which stores all scores"
     refusal = _check(op, instead)
     if refusal is None and op.value_dim is not None:
         found = f"{instead}, with {op.value_columns} columns for {op.head_dim.value.data}"

@@ -58,7 +58,9 @@ def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> R
     if refusal is not None:
         return refusal
     if op.order is not None:
-        return Refusal("the kernel may choose the order of its sums", "it states an order")
+        return Refusal(
+            "the kernel may choose the order of its sums", "it states the order of its sums"
+        )
     if any(result.port.kind.data not in _STORED for result in segment.results):
         return Refusal("tiles and partial sums are stored", "it has a result of another kind")
     if rewriter.order.slices_after(_others(op, producer), producer) is None:

@@ -70,10 +70,10 @@ _REASONS: dict[type[Operation], Refusal] = {
     coda.SoftmaxOp: Refusal(
         "the whole row is on chip", "softmax runs as a separate kernel over whole rows"
     ),
-    CallOp: Refusal("an operator of the dialect coda computes it", "runs through PyTorch"),
+    CallOp: Refusal("an operator of the dialect coda computes it", "runs in eager PyTorch"),
     VjpOp: Refusal(
         "an operator of the dialect coda computes it",
-        "is differentiated by PyTorch, which recomputes it",
+        "is differentiated by autograd, which recomputes it",
     ),
     coda.CrossEntropyGradOp: Refusal(
         "the epilogue knows the index of its column",
@@ -105,12 +105,12 @@ NOT_A_TILE = Refusal(
     "the reduction runs as a separate kernel",
 )
 
-IN_GRAPH = "stays in the graph, between the programs"
+IN_GRAPH = "is compiled by Inductor, in the graph between the programs"
 
 WIDE = Refusal(
     "float32 can represent every value",
-    "runs through PyTorch: it computes in f64",
-    "convert to float32 before, if its precision is enough",
+    "runs in eager PyTorch: it computes in f64",
+    "convert to float32 first, if its precision is sufficient",
 )
 
 NOT_DETERMINISTIC = (
@@ -230,7 +230,7 @@ def _why_not_float32(op: Operation) -> Refusal | None:
     wide = [type for type in types if not is_scalar(type)]
     if not wide:
         return None
-    return replace(WIDE, found=f"runs through PyTorch: it computes in {wide[0]}")
+    return replace(WIDE, found=f"runs in eager PyTorch: it computes in {wide[0]}")
 
 
 def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:

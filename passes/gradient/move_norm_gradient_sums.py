@@ -62,7 +62,8 @@ class MoveNormGradientSumsPass(FunctionPass):
 
     def _check(self, found: NormGradientSum, order: BlockOrder) -> Sequence[MapGradient] | Refusal:
         refusal = check_rounding_may_move(
-            found.reduce, "the row sum of the norm's gradient stays: eager rounds the gradient"
+            found.reduce,
+            "the row sum of the norm's gradient stays: eager PyTorch rounds the gradient",
         )
         if refusal is not None:
             return refusal

@@ -47,7 +47,7 @@ def _scaled(op: coda.MulOp) -> Iterator[tuple[coda.GroupedLinearMap, SSAValue]]:
 
 def _check(op: coda.MulOp, product: coda.GroupedLinearMap) -> Refusal | None:
     name = name_of(product.result)
-    refusal = check_rounding_may_move(op, f"{name} is saved: eager rounds the rows")
+    refusal = check_rounding_may_move(op, f"{name} is saved: eager PyTorch rounds the rows")
     if refusal is not None:
         return refusal
     if product.bias is not None:

@@ -188,7 +188,7 @@ def _check_map(user: MapOp, partials: int) -> Refusal | None:
     if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
         return Refusal(
             "the columns of a gemm.map are known",
-            "it runs over all elements, and does not know their rows",
+            "it runs over all elements, regardless of rows",
             "give the last dimension as a number or a const",
         )
     if partials > MOST_OF_A_ROW:

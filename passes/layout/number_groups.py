@@ -78,7 +78,7 @@ def number_groups(rewriter: FunctionRewriter, gemms: Collection[FusedOp]) -> boo
             if isinstance(rows, Refusal):
                 rewriter.missed(op, rows)
             else:
-                rewriter.passed(op, "its rows name their groups, which are not sorted")
+                rewriter.passed(op, "its rows name their groups, so nothing is sorted")
                 _number(rows, rewriter)
                 is_changed = True
     return is_changed
@@ -99,15 +99,15 @@ class _Rows:
         is_sorted = isinstance(sort, coda.GroupOrderOp) and op.scatter is sort.order
         if not is_sorted or not isinstance(sort, coda.GroupOrderOp):
             return Refusal(
-                "coda.group_order sorts the rows, whose results return to their order",
+                "coda.group_order sorts the rows, and the results return to the original order",
                 f"searches the group of each row: {name_of(op.x)} is in another order",
             )
         bound, (count,) = bound_of(sort.ids, rewriter.shapes), shape_of(sort.ids)
         is_bounded = bound is not None and not bound.symbols and int(bound) <= sort.given["groups"]
         if not is_bounded or count == DYNAMIC_INDEX:
             return Refusal(
-                "the ids are known to be numbers of groups, and how many there are is known",
-                f"sorts {name_of(sort.ids)}, which may have other numbers",
+                "the ids are known to be numbers of groups, and their count is known",
+                f"sorts {name_of(sort.ids)}, which may contain other numbers",
             )
         if not isinstance(first, FusedOp) or not _gathers(first, sort) or not op.x.has_one_use():
             return Refusal(
@@ -157,14 +157,14 @@ def _why_not(first: FusedOp, last: FusedOp, rewriter: FunctionRewriter) -> Refus
             if segment.layout != Layout.NK or is_ordered or op.blocks is not None:
                 return Refusal(
                     "rows are multiplied one by one by weights of N x K, in any fixed order of K",
-                    f"sorts rows: {name_of(segment.weights[0])} is stored otherwise, or the order "
-                    "is stated",
+                    f"sorts rows: {name_of(segment.weights[0])} has another layout, or the "
+                    "program states the order of K",
                 )
     kinds = [port.kind.data for part in first.segments() for port, _ in part.results]
     if len(first.inputs) > 1 or first.scatter is not None or len(kinds) > 1:
         return Refusal(
             "the rows are the only result of a GEMM of one input",
-            f"sorts rows: {name_of(first.outputs[0])} has others beside it",
+            f"sorts rows: {name_of(first.outputs[0])} is not the only result",
         )
     factors = [port.value for part in last.segments() for port in part.ports]
     if rewriter.order.slices_after(factors, first) is None:

@@ -49,7 +49,9 @@ class OverlapLaunchesPass(FunctionPass):
                     op.attributes[AHEAD_ATTRIBUTE] = UnitAttr()
 
 
-_CONDITION = "what it would read before it waits was written before the kernel before began"
+_CONDITION = (
+    "everything that it reads before its wait was written before the preceding kernel started"
+)
 
 
 def _has_row_tiles(op: FusedOp) -> bool:

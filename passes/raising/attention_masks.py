@@ -28,7 +28,7 @@ CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
 
 OTHER_ROWS = Refusal(
     "queries and keys have the same batch, and equal lengths where the mask is causal",
-    "stays with PyTorch: the rows of its operands differ",
+    "remains a call of PyTorch: the rows of its operands differ",
 )
 
 
@@ -135,7 +135,7 @@ class _Resolution:
     def _fill(self, part: Part, inner: Sequence[_Step]) -> Refusal | None:
         numbers = {_number_in(other) for other in (part, *self.parts.filled)}
         if max(numbers) > FAR and any(step.kind == "add" for step in inner):
-            return unknown_mask("the number that replaces scores is within reach of its bias")
+            return unknown_mask("its bias may reach the number that replaces scores")
         if len(numbers) > 1:
             return unknown_mask("it replaces scores by several numbers")
         self.parts.filled.append(part)

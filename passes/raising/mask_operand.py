@@ -20,7 +20,7 @@ UNKNOWN_CONDITION = "the mask is known, or has the shape of the scores"
 
 
 def unknown_mask(found: str) -> Refusal:
-    return Refusal(UNKNOWN_CONDITION, f"stays with PyTorch: {found}")
+    return Refusal(UNKNOWN_CONDITION, f"remains a call of PyTorch: {found}")
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from coda_ir.passes.support.permuted import Order, permuted_values
 
 UNKNOWN_CALL = Refusal(
     "there is no dropout, and all arguments are known",
-    "stays with PyTorch: it has dropout, or an argument that is not a number",
+    "remains a call of PyTorch: it has dropout, or an argument that is not a number",
 )
 NOT_HEADS = Refusal(
     "the operands are heads that lie side by side in the columns of tensors",
-    "stays with PyTorch: its operands are not heads of this form",
+    "remains a call of PyTorch: its operands are not heads of this form",
 )
 
 

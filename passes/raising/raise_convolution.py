@@ -14,7 +14,7 @@ from coda_ir.passes.support.rows import ROWS, is_transposed
 
 OVERLAP = Refusal(
     "each element of the input is in one window: strides as large as the kernel, no padding",
-    "its windows overlap, leave elements out or are not counted, or its channels have groups",
+    "its windows overlap, leave elements out or are of unknown number, or its channels have groups",
 )
 CHANNELS_FIRST = Refusal(
     "the channels are columns for all readers of the result, or, of single positions, in the "

@@ -16,7 +16,7 @@ from coda_ir.symbolic_shapes import Dim
 
 TOO_WIDE = Refusal(
     f"a window has at most {coda.MAX_TAPS} positions, one for each position of the result",
-    "its windows have more positions, or leave positions out",
+    "its windows have more positions, or skip positions",
 )
 OTHER_LENGTH = Refusal(
     "the number of positions that are read is that of the input",

@@ -285,4 +285,4 @@ def _why_not(op: CallOp) -> Refusal:
     else:
         condition = "PyTorch converts its operands exactly, and its options have counterparts"
         found = f"its arguments are {arguments}"
-    return Refusal(condition, f"{op.callee.data} runs through PyTorch: {found}")
+    return Refusal(condition, f"{op.callee.data} remains a call of PyTorch: {found}")

@@ -99,7 +99,7 @@ def check_products_may_meet(total: Operation) -> Refusal | None:
         return None
     return Refusal(
         "the numerics mode allows rounding points to move",
-        "the products are stored and added one by one: eager rounds each, and the mode is "
+        "the products are stored and added one by one: eager PyTorch rounds each, and the mode is "
         "eager-exact",
         "use the mode fp32-epilogue or deterministic",
     )
@@ -115,7 +115,7 @@ def check_cancellation(
     eager PyTorch computes the variance from differences. See docs/numerics.md.
     """
     if numerics_mode(op) == NumericsMode.EAGER_EXACT:
-        found = "eager computes the variance from differences, and the mode is eager-exact"
+        found = "eager PyTorch computes the variance from differences, and the mode is eager-exact"
     elif isinstance(element_type_of(op.x), Float32Type):
         found = f"{name_of(op.x)} is float32, where abs(mean) of a row may be far above its std"
     else:

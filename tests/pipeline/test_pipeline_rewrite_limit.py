@@ -87,7 +87,7 @@ def test_names_the_patterns_and_the_place(pass_: ModulePass):
     with pytest.raises(RewriteLoopError) as caught:
         run(pass_, 11)
     message = str(caught.value)
-    assert "rewriting did not end after 11 rewrites" in message
+    assert "rewriting did not finish after 11 rewrites" in message
     assert "Ping (6 times), Pong (6 times)" in message
     assert "last at loop.state (loop.mlir:7:3)" in message
 

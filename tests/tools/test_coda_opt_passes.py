@@ -267,7 +267,7 @@ class TestDefects:
             ("make-invalid", "internal error: invalid IR after pass 'make-invalid': "),
             (
                 "loop",
-                r"internal error: rewriting did not end after 9 rewrites; .* Renew \(10 times\)",
+                r"internal error: rewriting did not finish after 9 rewrites; .* Renew \(10 times\)",
             ),
         ],
     )

@@ -1,4 +1,4 @@
-"""Operators that run through PyTorch: attention, embeddings, calls, and views."""
+"""Operators that are calls of PyTorch: attention, embeddings, calls, and views."""
 
 from collections.abc import Mapping
 

@@ -1,5 +1,5 @@
 # pyright: basic, reportAttributeAccessIssue=false
-"""Derivatives that run through PyTorch."""
+"""Derivatives that PyTorch computes."""
 
 import contextlib
 import sys

@@ -116,7 +116,7 @@ def is_constant_operand(op: Operation, operand: int) -> bool:
 def refusal(op: Operation, operand: int) -> str | None:
     """Return the reason why `op` has no derivative for operand number `operand`, if so."""
     if any(is_float8(element_type_of(value)) for value in (op.operands[operand], *op.results)):
-        return "float8 is too narrow for gradients; straight through, x + detach(y - x) has one"
+        return "float8 is too narrow for gradients; x + detach(y - x) passes them straight through"
     if type(op) not in RULES:
         is_block_level = op.name.startswith("coda.")
         level = "it has no rule" if is_block_level else "it is not an operator of the block level"

@@ -36,7 +36,7 @@ func.func @returned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf
 
 // A pointwise kernel reads them over a number of columns that nobody knows.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it runs over all elements, and does not know their rows; failed condition: the columns of a gemm.map are known
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it runs over all elements, regardless of rows; failed condition: the columns of a gemm.map are known
 // CHECK-LABEL: func.func @map(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>

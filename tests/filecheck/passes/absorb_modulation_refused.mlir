@@ -9,7 +9,7 @@ func.func @exact(%x: tensor<?x?x8xbf16>, %s: tensor<?x1x8xbf16>) -> tensor<?x?x8
   func.return %y : tensor<?x?x8xbf16>
 }
 
-// REMARK: remark[missed] absorb-modulation: coda.mul: the norm is stored for its scale and shift: eager rounds it before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 32*d0*d1 + 16*d2 bytes
+// REMARK: remark[missed] absorb-modulation: coda.mul: the norm is stored for its scale and shift: eager PyTorch rounds it before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 32*d0*d1 + 16*d2 bytes
 // REMARK: help: use the mode fp32-epilogue or deterministic
 // CHECK:      func.func @exact(
 // CHECK-NEXT:   %h = coda.layer_norm %x {eps = 1.000000e-06 : f64} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>

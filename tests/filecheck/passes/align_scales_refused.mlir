@@ -12,7 +12,7 @@ func.func @exact(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf1
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: eager rounds each, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: eager PyTorch rounds each, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 96*d0 bytes
 // REMARK: help: use the mode fp32-epilogue or deterministic
 // CHECK:      func.func @exact(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>

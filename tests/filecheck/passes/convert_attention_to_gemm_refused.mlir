@@ -128,7 +128,7 @@ func.func @forward_floats(%q: tensor<2x32x64xf32>, %k: tensor<2x40x32xf32>, %v: 
   func.return %y : tensor<2x32x64xf32>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores all scores, in f32; failed condition: tensor cores multiply 16-bit floats; costs 53248 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs as PyTorch's attention, which stores all scores, in f32; failed condition: tensor cores multiply 16-bit floats; costs 53248 bytes
 // CHECK:      func.func @forward_floats(%q: tensor<2x32x64xf32>, %k: tensor<2x40x32xf32>, %v: tensor<2x40x32xf32>) -> tensor<2x32x64xf32> {
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xf32>, tensor<2x40x32xf32>, tensor<2x40x32xf32>) -> tensor<2x32x64xf32>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xf32>
@@ -143,7 +143,7 @@ func.func @negative_scale(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v
   func.return %y : tensor<2x32x64xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores all scores; failed condition: the scale of the scores is positive; costs 26624 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs as PyTorch's attention, which stores all scores; failed condition: the scale of the scores is positive; costs 26624 bytes
 // CHECK:      func.func @negative_scale(
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64, scale = -1.000000e+00 : f64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
@@ -158,7 +158,7 @@ func.func @forward_values(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x64xbf16>, %v
   func.return %y : tensor<2x32x32xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores all scores, with 16 columns for 32; failed condition: values have as many columns as keys; costs 27648 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs as PyTorch's attention, which stores all scores, with 16 columns for 32; failed condition: values have as many columns as keys; costs 27648 bytes
 // CHECK:      func.func @forward_values(
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 32 : i64, value_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x64xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x32xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x32x32xbf16>

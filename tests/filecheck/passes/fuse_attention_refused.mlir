@@ -175,7 +175,7 @@ func.func @order(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
   func.return %sum : tensor<2x6x1xf32>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: it states an order; failed condition: the kernel may choose the order of its sums; costs 1584 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: it states the order of its sums; failed condition: the kernel may choose the order of its sums; costs 1584 bytes
 // CHECK:      func.func @order(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {

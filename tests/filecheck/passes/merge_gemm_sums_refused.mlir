@@ -178,7 +178,7 @@ func.func @exact(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %wq: tensor<8x16x
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: the products are stored and added one by one: eager rounds each, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] merge-gemm-sums: coda.add: the products are stored and added one by one: eager PyTorch rounds each, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 64*d0 + 32*d1 bytes
 // REMARK: help: use the mode fp32-epilogue or deterministic
 // CHECK:      func.func @exact(
 // CHECK-NEXT:   %a = gemm.fused %dq : tensor<?x8xbf16>

@@ -83,7 +83,7 @@ func.func @eager_exact(%x: tensor<?x8xf32>, %wa: tensor<16x8xf32>, %dz: tensor<?
 // CHECK-NEXT:   func.return %z, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: eager rounds the gradient before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 36*d1 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: eager PyTorch rounds the gradient before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 36*d1 bytes
 
 // -----
 

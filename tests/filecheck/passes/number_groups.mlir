@@ -47,7 +47,7 @@ func.func @tokens(%x: tensor<2x8xf32>, %scores: tensor<2x4xf32>, %w: tensor<4x12
 // CHECK:      func.func @tokens(%x: tensor<2x8xf32>, %scores: tensor<2x4xf32>, %w: tensor<4x12x8xf32>, %v: tensor<4x16x6xf32>, %r: tensor<2x16xf32>, %s: tensor<4xf32>) -> tensor<2x16xf32> {
 // CHECK-NEXT: }
 
-// REMARK: remark[passed] number-groups: gemm.fused: its rows name their groups, which are not sorted
+// REMARK: remark[passed] number-groups: gemm.fused: its rows name their groups, so nothing is sorted
 // REMARK: remark[passed] number-groups: gemm.map: 2 rows are added up by the GEMM that computes them
 
 // -----

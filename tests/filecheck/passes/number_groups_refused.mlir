@@ -44,7 +44,7 @@ func.func @unknown(%x: tensor<2x8xf32>, %scores: tensor<2x4xf32>, %w: tensor<4x1
 // CHECK:      func.func @unknown(%x: tensor<2x8xf32>, %scores: tensor<2x4xf32>, %w: tensor<4x12x8xf32>, %v: tensor<4x16x6xf32>, %r: tensor<2x16xf32>, %s: tensor<4xf32>, %chosen: tensor<4xi64>) -> tensor<2x16xf32> {
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] number-groups: gemm.fused: sorts %chosen, which may have other numbers; failed condition: the ids are known to be numbers of groups, and how many there are is known; costs 1952 bytes
+// REMARK: remark[missed] number-groups: gemm.fused: sorts %chosen, which may contain other numbers; failed condition: the ids are known to be numbers of groups, and their count is known; costs 1952 bytes
 
 // -----
 
@@ -191,4 +191,4 @@ func.func @stored(%x: tensor<2x8xf32>, %scores: tensor<2x4xf32>, %w: tensor<4x12
 // CHECK:      func.func @stored(%x: tensor<2x8xf32>, %scores: tensor<2x4xf32>, %w: tensor<4x12x8xf32>, %v: tensor<4x16x6xf32>, %r: tensor<2x16xf32>, %s: tensor<4xf32>, %u: tensor<4x6x16xf32>) -> tensor<2x16xf32> {
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] number-groups: gemm.fused: sorts rows: %u is stored otherwise, or the order is stated; failed condition: rows are multiplied one by one by weights of N x K, in any fixed order of K; costs 1952 bytes
+// REMARK: remark[missed] number-groups: gemm.fused: sorts rows: %u has another layout, or the program states the order of K; failed condition: rows are multiplied one by one by weights of N x K, in any fixed order of K; costs 1952 bytes

@@ -12,7 +12,7 @@ func.func @read(%scores: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}) -> (tenso
   func.return %sorted, %ends : tensor<?xi64>, tensor<4xi32>
 }
 
-// REMARK: remark[missed] order-groups: coda.sort: the rows are sorted through PyTorch: %sorted is read elsewhere; failed condition: only group ends are computed from the sorted numbers
+// REMARK: remark[missed] order-groups: coda.sort: the rows are sorted by a call of PyTorch: %sorted is read elsewhere; failed condition: only group ends are computed from the sorted numbers
 
 // CHECK:      func.func @read(%scores: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}) -> (tensor<?xi64>, tensor<4xi32>) {
 // CHECK-NEXT:   %top, %ids = coda.topk %scores {k = 1 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
@@ -36,7 +36,7 @@ func.func @many(%scores: tensor<?x513xf32> {coda.dims = ["M", 513 : i64]}) -> (t
   func.return %order, %ends : tensor<?xi64>, tensor<513xi32>
 }
 
-// REMARK: remark[missed] order-groups: coda.sort: the rows are sorted through PyTorch: 513 groups; failed condition: there are at most 512 groups
+// REMARK: remark[missed] order-groups: coda.sort: the rows are sorted by a call of PyTorch: 513 groups; failed condition: there are at most 512 groups
 
 // CHECK:      func.func @many(%scores: tensor<?x513xf32> {coda.dims = ["M", 513 : i64]}) -> (tensor<?xi64>, tensor<513xi32>) {
 // CHECK-NEXT:   %top, %ids = coda.topk %scores {k = 1 : i64, dim = 1 : i64} : (tensor<?x513xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)

@@ -3,7 +3,7 @@
 // What a GEMM would read before it waits was written before the kernel before began.
 
 func.func @f(%x: tensor<1x32xbf16>, %w: tensor<8x32xbf16>, %v: tensor<32x32xbf16>, %e: tensor<8x32x32xbf16>) -> (tensor<1x32xbf16>, tensor<1x32xbf16>, tensor<32x32xbf16>) {
-  // CHECK: overlap-launches: gemm.fused: no GEMM with a known number of rows is before; failed condition: what it would read before it waits was written before the kernel before began
+  // CHECK: overlap-launches: gemm.fused: no GEMM with a known number of rows is before; failed condition: everything that it reads before its wait was written before the preceding kernel started
   %a = gemm.fused %x : tensor<1x32xbf16>
     schedule<one_row, "1x4x16", warps = 4, stages = 1, group_m = 8>
     columns(%w : tensor<8x32xbf16>)

@@ -81,7 +81,7 @@ func.func @shallow(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x
 // CHECK-LABEL: func.func @shallow(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: the number that replaces scores is within reach of its bias
+// REMARK:        remains a call of PyTorch: its bias may reach the number that replaces scores
 
 // -----
 
@@ -108,7 +108,7 @@ func.func @in_reach(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5
 // CHECK-LABEL: func.func @in_reach(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: the number that replaces scores does not mask them
+// REMARK:        remains a call of PyTorch: the number that replaces scores does not mask them
 
 // -----
 
@@ -139,7 +139,7 @@ func.func @hidden_twice(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 // CHECK-LABEL: func.func @hidden_twice(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: it masks scores both by a number and by a bias
+// REMARK:        remains a call of PyTorch: it masks scores both by a number and by a bias
 
 // -----
 
@@ -277,7 +277,7 @@ func.func @two_numbers(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<
 // CHECK-LABEL: func.func @two_numbers(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: it replaces scores by several numbers
+// REMARK:        remains a call of PyTorch: it replaces scores by several numbers
 
 // -----
 
@@ -306,4 +306,4 @@ func.func @number_in_place_of_infinity(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf
 // CHECK-LABEL: func.func @number_in_place_of_infinity(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: it masks scores twice, first by a number
+// REMARK:        remains a call of PyTorch: it masks scores twice, first by a number

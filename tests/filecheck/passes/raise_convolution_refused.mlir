@@ -13,7 +13,7 @@ func.func @overlap(%x: tensor<2x3x32x32xf32>, %w: tensor<8x3x4x4xf32>) -> tensor
 // CHECK-NEXT:   func.return %c : tensor<2x8x15x15xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are not counted, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 40512 bytes
+// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are of unknown number, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 40512 bytes
 
 // -----
 
@@ -27,7 +27,7 @@ func.func @left_out(%x: tensor<2x3x33x32xf32>, %w: tensor<8x3x4x4xf32>) -> tenso
 // CHECK-NEXT:   func.return %c : tensor<2x8x8x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are not counted, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 30976 bytes
+// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are of unknown number, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 30976 bytes
 
 // -----
 
@@ -41,7 +41,7 @@ func.func @padded(%x: tensor<2x3x32xf32>, %w: tensor<8x3x4xf32>) -> tensor<2x8x9
 // CHECK-NEXT:   func.return %c : tensor<2x8x9xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are not counted, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 1728 bytes
+// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are of unknown number, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 1728 bytes
 
 // -----
 
@@ -57,7 +57,7 @@ func.func @groups(%x: tensor<2x8x32xf32>, %w: tensor<8x1x4xf32>) -> tensor<2x8x8
 // CHECK-NEXT:   func.return %c : tensor<2x8x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are not counted, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 2688 bytes
+// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are of unknown number, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 2688 bytes
 
 // -----
 
@@ -71,7 +71,7 @@ func.func @unknown(%x: tensor<2x3x?xf32>, %w: tensor<8x3x4xf32>) -> tensor<2x8x?
 // CHECK-NEXT:   func.return %c : tensor<2x8x?xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are not counted, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 24*d0 + 64*d1 + 384 bytes
+// REMARK: remark[missed] raise-convolution: torch.call: its windows overlap, leave elements out or are of unknown number, or its channels have groups; failed condition: each element of the input is in one window: strides as large as the kernel, no padding; costs 24*d0 + 64*d1 + 384 bytes
 
 // -----
 

@@ -15,7 +15,7 @@ func.func @strided(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x4x8
 // CHECK-NEXT:   func.return %y : tensor<2x4x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 16 positions, one for each position of the result; costs 928 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or skip positions; failed condition: a window has at most 16 positions, one for each position of the result; costs 928 bytes
 
 // -----
 
@@ -31,7 +31,7 @@ func.func @wide(%t: tensor<2x8x9xf32>, %w: tensor<8x1x17xf32>) -> tensor<2x9x8xf
 // CHECK-NEXT:   func.return %y : tensor<2x9x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or leave positions out; failed condition: a window has at most 16 positions, one for each position of the result; costs 1696 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: its windows have more positions, or skip positions; failed condition: a window has at most 16 positions, one for each position of the result; costs 1696 bytes
 
 // -----
 

@@ -67,7 +67,7 @@ func.func @eager(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>, %s: tensor<16x1xbf16
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in bf16: eager rounds the scaled weight before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move
+// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in bf16: eager PyTorch rounds the scaled weight before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move
 // CHECK:      func.func @eager(
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<16x8xbf16>, tensor<16x1xbf16>) -> tensor<16x8xbf16>

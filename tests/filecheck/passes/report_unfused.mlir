@@ -53,13 +53,13 @@ func.func @not_deterministic(%x: tensor<?x8xf32>, %i: tensor<?x8xi64>) -> (tenso
   func.return %a, %b, %c, %d : tensor<?x8xf32>, tensor<?x8xi64>, tensor<?x8xf32>, tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
+// REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs in eager PyTorch;
 // REMARK: remark[analysis] report-unfused: torch.call: aten.cumsum.default is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and warns when it runs
-// REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
+// REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs in eager PyTorch;
 // REMARK-NOT: not deterministic
-// REMARK: remark[missed] report-unfused: torch.call: aten.scatter_add.default runs through PyTorch;
+// REMARK: remark[missed] report-unfused: torch.call: aten.scatter_add.default runs in eager PyTorch;
 // REMARK-NOT: not deterministic
-// REMARK: remark[missed] report-unfused: torch.vjp: aten.cumsum.default is differentiated by PyTorch, which recomputes it;
+// REMARK: remark[missed] report-unfused: torch.vjp: aten.cumsum.default is differentiated by autograd, which recomputes it;
 // REMARK: remark[analysis] report-unfused: torch.vjp: aten.cumsum.default is not deterministic on GPUs
 // CHECK:      func.func @not_deterministic(
 // CHECK-NEXT:   %a = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, 0"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -80,8 +80,8 @@ func.func @float64(%x: tensor<?x8xf64>) -> tensor<?x8xf32> {
   func.return %c : tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.exp: runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
-// REMARK: remark[missed] report-unfused: coda.cast: runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 96*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.exp: runs in eager PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.cast: runs in eager PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 96*d0 bytes
 // CHECK:      func.func @float64(
 // CHECK-NEXT:   %a = coda.exp %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
 // CHECK-NEXT:   %b = coda.cast %a : (tensor<?x8xf64>) -> tensor<?x8xf32>

@@ -38,8 +38,8 @@ func.func @maximum(%x: tensor<?x8xf64>, %y: tensor<?x4x5x8xf32>, %m: tensor<?x1x
   func.return %a, %b : tensor<?x8xf64>, tensor<?x4x5x8xf32>
 }
 
-// CHECK:      remark[missed] report-unfused: coda.maximum_grad: runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
-// CHECK:        help: convert to float32 before, if its precision is enough
+// CHECK:      remark[missed] report-unfused: coda.maximum_grad: runs in eager PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
+// CHECK:        help: convert to float32 first, if its precision is sufficient
 // CHECK:      remark[missed] report-unfused: coda.maximum_grad: %m of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 1280*d1 + 160*d2 bytes
 
 // -----

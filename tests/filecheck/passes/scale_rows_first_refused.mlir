@@ -47,4 +47,4 @@ func.func @exact(%a: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] scale-rows-first: coda.mul: %z is saved: eager rounds the rows before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 32*d0 + 34*d1 bytes
+// REMARK: remark[missed] scale-rows-first: coda.mul: %z is saved: eager PyTorch rounds the rows before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 32*d0 + 34*d1 bytes

@@ -66,7 +66,7 @@ func.func @exact(%x: tensor<?x12x8xbf16>, %v: tensor<8x8xbf16>) -> tensor<?x8x12
   func.return %n : tensor<?x8x12xbf16>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the statistics run as a separate kernel: eager computes the variance from differences, and the mode is eager-exact; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 384*d0 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the statistics run as a separate kernel: eager PyTorch computes the variance from differences, and the mode is eager-exact; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 384*d0 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @exact(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<?x12x8xbf16>, tensor<8x8xbf16>) -> tensor<?x12x8xbf16>

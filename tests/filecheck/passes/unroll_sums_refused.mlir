@@ -13,7 +13,7 @@ func.func @odd(%y: tensor<?x2x9xbf16>) -> tensor<?x1x9xbf16> {
 // CHECK-NEXT:   func.return %s : tensor<?x1x9xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: rows of %y start at other addresses; failed condition: rows start at multiples of 16 bytes; costs 54*d0 bytes
+// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum remains a call of PyTorch: rows of %y start at other addresses; failed condition: rows start at multiples of 16 bytes; costs 54*d0 bytes
 
 // -----
 
@@ -27,7 +27,7 @@ func.func @wide(%y: tensor<?x2x8xf64>) -> tensor<?x1x8xf64> {
 // CHECK-NEXT:   func.return %s : tensor<?x1x8xf64>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 192*d0 bytes
+// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum remains a call of PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 192*d0 bytes
 
 // -----
 

@@ -285,7 +285,7 @@ class TestLimits:
             f"fn step{i}(x: bf16[M, 8]) {{ return step{i - 1}(step{i - 1}(x)) }}"
             for i in range(1, 40)
         )
-        with pytest.raises(DiagnosticError, match="the calls expand the program too much"):
+        with pytest.raises(DiagnosticError, match="the calls expand the program beyond its limit"):
             parse(f"fn step0(x: bf16[M, 8]) {{ return {body} }}\n{calls}")
 
     def test_many_calls_of_one_function(self):
