@@ -193,7 +193,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def used_arguments(self) -> tuple[bool, ...]:
-        """Which arguments the function needs."""
+        """True for each argument that the function needs."""
         return self.executable.info.used_arguments
 
     @property

@@ -1,4 +1,4 @@
-"""Which reads and writes of elements by number (`gather`, `scatter`, `index`) kernels do."""
+"""The reads and writes of elements by number (`gather`, `scatter`, `index`) that have kernels."""
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue

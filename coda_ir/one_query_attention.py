@@ -45,7 +45,7 @@ class OneQueryAttention:
     value_columns: int
     """F."""
     mask_dims: Dims
-    """Of the mask, four of them; 1 where it is the same for all."""
+    """The four dimensions of the mask; 1 where it is the same for all."""
     has_columns: bool = False
     """True if heads lie side by side in columns: k is B x S x G·E, v B x S x G·F, and q B x 1 x
     H·E.

@@ -26,7 +26,7 @@ Dim: TypeAlias = int | str
 Dims: TypeAlias = tuple[Dim, ...]
 
 UNKNOWN = OPEN
-"""What a rule answers for an extent that it cannot tell; it becomes a fresh symbol.
+"""The answer of a rule for an extent that it cannot determine; it becomes a fresh symbol.
 
 `?name3` becomes a fresh symbol too, the same one wherever an operator's results have it.
 """

@@ -124,7 +124,7 @@ class SymbolicShapes:
         self._fresh = Counter[str]()
         self._taken = declared_symbols([*(func.arg_attrs or ()), *(func.res_attrs or ())])
         self.usual_tiles = dict[str, int]()
-        """How many tiles of the usual size there are, by symbols that no schedule states."""
+        """The numbers of tiles of the usual size, by symbols that no schedule states."""
         self._arguments = func.args
         attributes = func.arg_attrs.data if func.arg_attrs else ()
         for index, argument in enumerate(func.args):

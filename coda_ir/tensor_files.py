@@ -19,8 +19,8 @@ DAMAGES = (
     *(ValueError, TypeError, EOFError, BadZipFile, ZlibError, LZMAError),
     *(OSError, RuntimeError, MemoryError),
 )
-"""What NumPy and zipfile raise for the content of a file: places before its beginning, methods of
-compression that do not exist, passwords, shapes beyond the memory.
+"""The errors that NumPy and zipfile raise for the content of a file: places before its beginning,
+methods of compression that do not exist, passwords, shapes beyond the memory.
 """
 
 

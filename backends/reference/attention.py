@@ -123,7 +123,7 @@ class Heads:
     scale: float | None
     """None is one over the root of the columns of q."""
     seen: torch.Tensor
-    """Which keys each query sees by its position: queries x keys."""
+    """True for the keys that each query sees by its position: queries x keys."""
     softcap: float | None = None
     sinks: torch.Tensor | None = None
     mask: torch.Tensor | None = None

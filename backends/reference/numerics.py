@@ -249,11 +249,11 @@ def _function(operator: type[coda.ElementwiseOp]) -> Function:
 ELEMENTWISE: Mapping[type[coda.ElementwiseOp], Function] = {
     operator: _function(operator) for operator in coda.ELEMENTWISE_OPS if operator.ATEN is not None
 }
-"""By the operator of the block level."""
+"""Functions of PyTorch by operator of the block level."""
 
 SCALARS: Mapping[Scalar, Function] = {
     operator.SCALAR: function
     for operator, function in ELEMENTWISE.items()
     if operator.SCALAR is not None
 }
-"""By the operator of regions on floats and truth values."""
+"""Functions of PyTorch by operator of regions on floats and truth values."""

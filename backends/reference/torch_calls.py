@@ -137,7 +137,7 @@ def _other_results(op: CallOp, actual: str, stated: str) -> CodaError:
 _WITHOUT_FLOAT64: Mapping[str, Callable[..., torch.Tensor]] = {
     "aten._grouped_mm.default": grouped_mm
 }
-"""What stands for operators whose kernels know no float64."""
+"""Replacements of operators whose kernels have no float64."""
 
 
 def _histogram(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:

@@ -36,7 +36,7 @@ class Layout(NamedTuple):
 
 
 class RowRuns(NamedTuple):
-    """Where the rows of a permuted tensor start: those along its dimensions are some numbers of
+    """The starts of the rows of a permuted tensor: those along its dimensions are some numbers of
     elements apart.
     """
 

@@ -233,7 +233,7 @@ class _Sweep:
     """Names for the numbers of the partials, and for whether they exist. Blocks of different sizes
     need names of their own, because Triton lets no loop change the shape of a variable."""
     in_registers: str | None = None
-    """What missing partials were read as, where one block holds all partials of an element."""
+    """The value that stands for missing partials, if one block holds all partials of an element."""
 
     def reduce(
         self, total: str, kind: Literal["sum", "max"], expression: str, missing: str

@@ -31,7 +31,7 @@ class SegmentEmitter(SegmentResults):
     main_loop: MainLoop | None
     """None where the accumulators are there already."""
     split: SplitK | None = None
-    """How several programs share K; None where one has all of it."""
+    """The split of K among several programs; None if one program has all of K."""
     is_dependent: bool = False
     """True if the next kernel may begin when the main loop is done."""
     partials: dict[Port, str] = field(default_factory=dict[Port, str])

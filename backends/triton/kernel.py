@@ -38,9 +38,9 @@ class SharedTiles:
     """
 
     tiles: HostValue
-    """How many."""
+    """The number of tiles."""
     programs: int
-    """Of each tile."""
+    """The number of programs of each tile."""
     elements: int
     """Sums of a program."""
 
@@ -86,7 +86,7 @@ class EmittedKernel:
     shared_tiles: SharedTiles | None = None
     """None where one program computes a tile."""
     language: Literal["triton", "gluon"] = "triton"
-    """Which of Triton's languages the source is in; helpers are rendered in the same."""
+    """The language of the source; helpers are rendered in the same."""
 
     @property
     def has_descriptors(self) -> bool:

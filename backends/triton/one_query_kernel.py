@@ -34,10 +34,11 @@ LONG = 512
 heads of 32768 keys: 44.6 us with 256 programs, 58.6 with 128; of 4096 keys 15.4 and 14.2.)"""
 
 STEP_BYTES = 16384
-"""Of the keys of a step, and of their values, so that several steps fit in shared memory."""
+"""The bytes of the keys of a step, and of their values, so that several steps fit in shared memory.
+"""
 
 MOST_KEYS = 64
-"""Of a step, so that scores and sums fit in registers."""
+"""The keys of a step, so that scores and sums fit in registers."""
 
 MOST_SPLITS, UNROLLED_SPLITS = 32, 8
 """Programs of a head, at most, and those whose sums are loaded at once."""
@@ -129,7 +130,7 @@ class _Columns:
 
     @property
     def first_key(self) -> str:
-        """Where the keys of a head begin, in the kernel."""
+        """The start of the keys of a head, in the kernel."""
         groups, extent = self.tiling.groups, self.tiling.extent
         if not self.tiling.has_columns or groups == 1:
             return f"head * {extent} * {self.count}"

@@ -35,7 +35,8 @@ class ColumnIndex:
     """The lanes that have a column; None where all have."""
 
     lanes: str = "[None, :]"
-    """How the vector is broadcast to the tile: along its rows, unless these hold the columns."""
+    """The subscript that broadcasts the vector to the tile: along its rows, unless these hold the
+    columns."""
     count: str | None = None
     """The parameter with the number of columns, where `extent` is dynamic."""
     stored: str = ""

@@ -46,7 +46,7 @@ class Load:
     per_row: bool = True
     other: str = "0.0"
     start: str | None = None
-    """Where its row begins, if some rows share one and others another."""
+    """The start of its row, if some rows share one and others another."""
 
     def lines(self, columns: str) -> list[str]:
         place = "first + column" if self.per_row else "column"

@@ -30,7 +30,7 @@ class SplitK:
     """Emits how the programs of a tile share K."""
 
     programs: int
-    """Of each tile."""
+    """The number of programs of each tile."""
     elements: int
     """Sums of a program."""
     parameters: tuple[KernelArgument, KernelArgument]

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 Form: TypeAlias = Literal["fused", "unfused", "library"]
-"""How a GEMM with an epilogue is computed: by one kernel; by one that stores products, and
-pointwise kernels; by PyTorch's library and pointwise kernels.
+"""The form of a GEMM with an epilogue: one kernel; a kernel that stores products, and pointwise
+kernels; or PyTorch's library and pointwise kernels.
 """
 
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -51,7 +51,7 @@ class Tried:
     ratio: float | None = None
     """Its time over that of the model's choice, measured side by side; 1 for that itself."""
     skipped: str | None = None
-    """Why there is no ratio."""
+    """The reason why there is no ratio."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def tuning_key(gemm: str, bucket: int, device: str, space: str) -> str:
 
 
 _kept: dict[Path, TunedEntry] = {}
-"""What this process tuned, the latest MOST_KEPT: where nothing can be stored it is all there is."""
+"""The latest MOST_KEPT results of this process, for the case that nothing can be stored."""
 
 MOST_KEPT = 256
 

@@ -77,29 +77,30 @@ _HOPPER = {
     ("dq", 64): _Tile(64, 64, 4, 3),
     ("dkv", 64): _Tile(64, 128, 4, 2),
 }
-"""By the lanes of a head, at most. H200, 2 x 8192 tokens, both kernels in ms: 32 heads of 128 in
-7.7 (64 x 64 with 4 warps for dK and dV 7.9); 16 heads of 64 in 1.99 (64 x 64 there 2.14, 128 x 64
-2.58); 8 heads of 256 in 5.8 (6.3 in two stages). Attention with a cap of 50 on an H100, 2 x 4096
-tokens, 32 heads of 128: 0.60 (128 x 64 with 8 warps 0.65, 128 x 128 0.79); 2 x 2048 tokens, 16
-heads of 256: 0.17. Gradients on an H100, 2 x 2048 tokens, dQ and then dK and dV: 32 heads of 96 in
-0.18 and 0.34 (0.23 and 0.36 with the tiles of 128); 32 of 80 in 0.18 and 0.32 (0.21 and 0.35); 16
-of 192 in 0.19 and 0.39 (0.20 and 0.54 with those of 256)."""
+"""Tiles by kernel and the largest number of lanes of a head. H200, 2 x 8192 tokens, both kernels in
+ms: 32 heads of 128 in 7.7 (64 x 64 with 4 warps for dK and dV 7.9); 16 heads of 64 in 1.99 (64 x 64
+there 2.14, 128 x 64 2.58); 8 heads of 256 in 5.8 (6.3 in two stages). Attention with a cap of 50 on
+an H100, 2 x 4096 tokens, 32 heads of 128: 0.60 (128 x 64 with 8 warps 0.65, 128 x 128 0.79); 2 x
+2048 tokens, 16 heads of 256: 0.17. Gradients on an H100, 2 x 2048 tokens, dQ and then dK and dV: 32
+heads of 96 in 0.18 and 0.34 (0.23 and 0.36 with the tiles of 128); 32 of 80 in 0.18 and 0.32 (0.21
+and 0.35); 16 of 192 in 0.19 and 0.39 (0.20 and 0.54 with those of 256)."""
 
 _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
-"""Where heads of queries share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of keys, and
-2.1 instead of 2.25 for 8 x 2048 tokens. Where there is a mask of keys, causal: 183 us instead of
-193 for 2 x 2048 tokens, 16 heads of 128, on an H100."""
+"""Tiles for heads of queries that share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of
+keys, and 2.1 instead of 2.25 for 8 x 2048 tokens. Where there is a mask of keys, causal: 183 us
+instead of 193 for 2 x 2048 tokens, 16 heads of 128, on an H100."""
 
 _HOPPER_MASKED = {
     **_HOPPER_SHARED,
     ("o", 128): _Tile(128, 64, 8, 3),
     ("dkv", 64): _Tile(64, 64, 4, 3),
 }
-"""Where a mask has an element for each score. Truth values, 2 x 2048 tokens, 16 heads of 128 on an
-H100, in us: 324 (128 x 128 with 8 warps 425, 64 x 64 432), dQ 334 (64 x 64 448), dK and dV 453 (128
-x 64 545). 32 x 512 tokens, 12 heads of 64: 193 (128 x 64 286), dK and dV 287 (64 x 128 340). With
-one for each key, the tiles of attention without a mask: 184 (128 x 64 187, 128 x 128 252), causal
-92 (113); 32 heads, causal, with a number for each key and head, 201 (229 in both others)."""
+"""Tiles for a mask with an element for each score. Truth values, 2 x 2048 tokens, 16 heads of 128
+on an H100, in us: 324 (128 x 128 with 8 warps 425, 64 x 64 432), dQ 334 (64 x 64 448), dK and dV
+453 (128 x 64 545). 32 x 512 tokens, 12 heads of 64: 193 (128 x 64 286), dK and dV 287 (64 x 128
+340). With one for each key, the tiles of attention without a mask: 184 (128 x 64 187, 128 x 128
+252), causal 92 (113); 32 heads, causal, with a number for each key and head, 201 (229 in both
+others)."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
@@ -108,7 +109,7 @@ _SMALL_MEMORY = 64 * 1024
 """Bytes of shared memory of gfx942, and of what is compiled for every GPU."""
 
 _MOST_ELEMENTS = 64 * 128
-"""Of a sum that four warps have in registers."""
+"""The elements of a sum that four warps hold in registers."""
 
 _INTERPRETED = _Tile(32, 16, 4, 1)
 """Small, so that the tensors of tests have several."""

@@ -25,7 +25,7 @@ from coda_ir.dialects.gemm.warp_specialized import tile_obstacle
 Tile = tuple[int, int, int]
 
 SPLITS = (2, 3, 4, 6, 8, 12, 16)
-"""How many programs are considered for the K of a tile, beside one."""
+"""The numbers of programs that are considered for the K of a tile, beside one."""
 
 MOST_WAVES = 2
 """Programs for each processor that K is split for."""
@@ -102,7 +102,7 @@ class Configuration:
     schedule: ScheduleAttr
     ranges: tuple[ColumnRange, ...]
     stage_bytes: int
-    """Of the tiles of both operands of one step."""
+    """The bytes of the tiles of both operands of one step."""
 
     @staticmethod
     def of(cuts: ColumnCuts, schedule: ScheduleAttr, workload: Workload) -> Configuration:

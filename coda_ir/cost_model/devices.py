@@ -44,7 +44,7 @@ class Device:
     launch_us: float
     """Microseconds that a launch adds when kernels follow one another."""
     float8_rate: float = 1.0
-    """How many products of float8 it computes in the time of one of 16-bit floats: the others
+    """The number of float8 products in the time of one product of 16-bit floats. Devices with 1
     convert to float16, as Triton does on gfx942, whose float8 is another one."""
     has_tma: bool = False
     threads: int = 2048
@@ -140,5 +140,5 @@ _H200 = replace(_H100, name="h200", products="H200", memory_gb_per_s=4800.0)
 DEVICES: Mapping[str, Device] = MappingProxyType(
     {d.name: d for d in (_PORTABLE, _A100, _H100, _H200, _MI300X, _INTERPRETER)}
 )
-"""By name. Sources: NVIDIA's A100, H100 and H200 and AMD's MI300X data sheets; latencies and
-launches are rounded measurements."""
+"""Devices by name. Sources: NVIDIA's A100, H100 and H200 and AMD's MI300X data sheets; latencies
+and launches are rounded measurements."""

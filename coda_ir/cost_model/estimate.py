@@ -46,11 +46,12 @@ ROW_OPERATIONS, WORD_OPERATIONS = 4.0, 2.0
 and of one in words along K, which tensor cores multiply."""
 
 BUSY_MEMORY = 2
-"""How many times as long as alone a load takes while all processors load and nothing is loaded
-ahead. Chosen so that 4096 columns of 11008 took 40 us in bf16, as they did on an H100."""
+"""The factor by which a load takes longer than alone while all processors load and nothing is
+loaded ahead. Chosen so that 4096 columns of 11008 took 40 us in bf16, as they did on an H100."""
 
 MEETING_LOADS = 4
-"""How many loads take as long as a fence, an atomic operation and a load. Not measured yet."""
+"""The number of loads that take as long as a fence, an atomic operation and a load. Not measured
+yet."""
 
 WARPGROUP_ROWS = 64
 """Tiles of fewer rows are multiplied by the instructions of the generation before on Hopper."""

@@ -46,7 +46,7 @@ class MainLoop:
     """The main loop for operators that this one cannot run."""
     runs_on: Callable[[Device], bool] = lambda device: True
     obstacle: Callable[[ColumnCuts, ScheduleAttr], str | None] = lambda cuts, schedule: None
-    """Why it cannot run an operator under a schedule; None where it can."""
+    """The reason why it cannot run an operator under a schedule; None if it can."""
 
 
 def _one_row_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
@@ -127,7 +127,7 @@ _MAIN_LOOPS = (
 )
 
 MAIN_LOOPS: Mapping[str, MainLoop] = MappingProxyType({loop.name: loop for loop in _MAIN_LOOPS})
-"""By the name that a schedule has. A test compares with `ScheduleAttr.MAINLOOPS`."""
+"""Main loops by the name in a schedule. A test compares with `ScheduleAttr.MAINLOOPS`."""
 
 
 def usable_loop(

@@ -69,12 +69,13 @@ operation takes with it: exponentials take as long. On an H100, 16 x 1025 tokens
 took 225 us; their gradients 613, and 690 by own kernels."""
 
 PYTORCH_MASK = 2.0
-"""How many times longer PyTorch's kernels take that read a mask: there 210 us, and 582 for the
+"""The factor by which PyTorch's kernels take longer with a mask: there 210 us, and 582 for the
 gradients without small kernels of 50."""
 
 MASK_OF_KEYS, MASK_OF_SCORES = 1.0, 1.55
-"""How many times longer own kernels of attention take with a mask of truth values. There, those of
-a step took 714 us with a mask of keys, 402 if they are also causal, and 1102 with one of scores."""
+"""The factors by which own kernels of attention take longer with a mask of truth values. There,
+those of a step took 714 us with a mask of keys, 402 if they are also causal, and 1102 with one of
+scores."""
 
 EFFICIENT_BYTES = 8
 """Bytes for each score by which PyTorch's attention is slower if it has a mask and also returns the

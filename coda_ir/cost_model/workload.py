@@ -19,8 +19,8 @@ NOMINAL_ROWS = 16384
 """The rows that an unknown number of tokens is assumed to be: two sequences of 8192 tokens."""
 
 FUNCTION_OPERATIONS = 8.0
-"""What an exponential, a logarithm or a root counts beside an addition: special function units have
-an eighth to a quarter of the rate, and the libraries add range reduction."""
+"""The weight of an exponential, a logarithm or a root relative to an addition: special function
+units have an eighth to a quarter of the rate, and the libraries add range reduction."""
 
 ERF_OPERATIONS = 16.0
 """The same for an error function: two polynomials, an exponential, and a choice."""

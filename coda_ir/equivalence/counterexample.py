@@ -103,7 +103,7 @@ class Counterexample:
     mismatch: Mismatch
     result_name: str | None = None
     location: LocationAttr | None = None
-    """Where the result is computed, before the pass."""
+    """The place where the result is computed, before the pass."""
     sizes: Mapping[str, int] | None = None
     arguments: Mapping[str, torch.Tensor] | None = None
     origin: Origin | None = None

@@ -42,7 +42,7 @@ LARGEST_RUN = 2**24
 """Elements of the arguments above which an emitted module is not run."""
 
 OTHER_SEED = 7919
-"""How far the seed of other data is from that of a draw."""
+"""The distance of the seed of other data from that of a draw."""
 
 
 class EmittedDifferenceError(DefectError):

@@ -28,7 +28,8 @@ PERTURBED_SAMPLES = 8
 """Runs with arguments that differ by a rounding, from which the condition is estimated."""
 
 AVERAGED = 64
-"""So many elements of a value, or of several errors of it, are enough to estimate their effect."""
+"""The number of elements of a value, or of several errors of it, that suffices to estimate their
+effect."""
 
 NORMS = (RMSNormOp, LayerNormOp, NormStatsOp)
 

@@ -126,7 +126,7 @@ class _Recorded:
     copied: dict[int, torch.Tensor]
     """The fixed places of the inputs that are copied, by position."""
     fixed: Addresses
-    """Where the other inputs have to be."""
+    """The addresses that the other inputs must have."""
     updated: Sequence[int]
     """Positions of the inputs of `copied` that the graph updates."""
 

@@ -34,7 +34,7 @@ BASE_LIMIT, LIMIT_PER_OPERATOR = 10_000, 100
 SHOWN_PATTERNS = 6
 
 FOLDING = "folding and dead code elimination"
-"""What rewrites beside the patterns of a greedy applier."""
+"""The rewrites of a greedy applier beside its patterns."""
 
 
 class RewriteLoopError(Exception):

@@ -39,7 +39,7 @@ LARGEST_HALVES = 4
 """Structured activations are at most half of this."""
 
 Values: TypeAlias = Literal["normal", "spread", "structured", "positive"]
-"""What the activations look like.
+"""The distribution of the activations.
 
 * `normal`: of the standard normal distribution.
 * `spread`: normal, with rows of magnitudes from 1e-3 to 10, so that a lost eps shows.

@@ -24,7 +24,8 @@ from coda_ir.tensor_files import check_suffix, read_tensors, write_tensors
 SHOWN_ELEMENTS = 4
 
 OTHER_SEED = 7919
-"""How far the seed of other data, which the bound of errors is taken from, is from the first."""
+"""The distance from the first seed to that of other data, from which the bound of errors is taken.
+"""
 
 
 SHOWN_NAMES = 8

@@ -28,11 +28,12 @@ Shape: TypeAlias = tuple[torch.Size, torch.dtype, torch.device]
 
 
 _Variant: TypeAlias = tuple[frozenset[int], frozenset[int]]
-"""Of a backward program, the results without a gradient and the arguments that have one already."""
+"""A variant of a backward program: the results without a gradient, and the arguments that have one
+already."""
 
 
 MOST_SELECTIONS = 8
-"""Of arguments whose gradients are added in place, each of which has programs of its own."""
+"""Selections of arguments whose gradients are added in place; each has separate programs."""
 
 
 class DoubleBackwardError(CodaError):

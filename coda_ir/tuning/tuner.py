@@ -30,7 +30,7 @@ class Answer:
     """Empty where there is none."""
     decision: Decision | None = None
     notes: list[str] = field(default_factory=list[str])
-    """Why the result could not be stored, why nothing was measured."""
+    """The reasons why the result could not be stored, or nothing was measured."""
 
     def texts(self) -> list[str]:
         """Return the texts of the remarks."""

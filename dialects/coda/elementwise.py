@@ -469,12 +469,12 @@ class DetachOp(RealFunction):
 REAL_FUNCTIONS: dict[str, type[RealFunction]] = {
     op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, RealFunction)
 }
-"""By their names in `.coda`."""
+"""Functions by their names in `.coda`."""
 
 FUNCTIONS_OF_TWO: dict[str, type[FunctionOfTwo]] = {
     op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, FunctionOfTwo)
 }
-"""By their names in `.coda`."""
+"""Functions by their names in `.coda`."""
 
 BY_OVERLOAD: dict[str, type[ElementwiseOp]] = {
     overload: op
@@ -482,4 +482,4 @@ BY_OVERLOAD: dict[str, type[ElementwiseOp]] = {
     for overload in (op.ATEN, *op.ALIASES)
     if overload is not None
 }
-"""By the overload of ATen: what the pass `raise-elementwise` looks up."""
+"""Operators by overload of ATen, for the pass `raise-elementwise`."""

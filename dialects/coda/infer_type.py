@@ -32,7 +32,7 @@ Extents: TypeAlias = tuple[Any, ...]
 Rule: TypeAlias = Callable[..., Sequence[Extents]]
 """The extents of results from those of operands, and from properties by name."""
 Operand: TypeAlias = SSAValue | Operation | Sequence[SSAValue | Operation] | None
-"""What is given for one definition of operands: a value, none, or several."""
+"""The argument for one definition of operands: a value, none, or several."""
 Given: TypeAlias = Attribute | int | float | str | Sequence[int] | None
 """The value of a property in Python; None and False leave an optional one out."""
 

@@ -37,7 +37,7 @@ LEAST_DEPTH = 32
 
 @irdl_attr_definition
 class BlocksAttr(ParametrizedAttribute):
-    """Which elements of the operands of a linear map share a scale: `#coda.blocks<128, 128>`.
+    """The elements of the operands of a linear map that share a scale: `#coda.blocks<128, 128>`.
 
     x (M x K) has one for `depth` neighbours of a row, and the weight (N x K) one for `columns` of
     its rows by `depth` neighbours of each. The last block of a row or a column may be smaller.

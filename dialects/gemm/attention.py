@@ -155,7 +155,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     @property
     def mask_dims(self) -> tuple[int, int, int, int]:
-        """Which of batches, heads, queries and keys the mask has a dimension for: 1, or 0 where one
+        """Flags for batches, heads, queries and keys: 1 if the mask has the dimension, 0 if one
         element stands for all.
         """
         shape = () if self.mask is None else shape_of(self.mask)

@@ -1,4 +1,4 @@
-"""Which GEMMs may read weights before they wait for earlier kernels (`coda.ahead`).
+"""GEMMs that may read weights before they wait for earlier kernels (`coda.ahead`).
 
 A kernel begins when the one before has waited: whatever ran before that one is done. So it may read
 what neither of the two writes: arguments that GEMMs alone read, and what was written before the

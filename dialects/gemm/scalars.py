@@ -32,7 +32,7 @@ class RotationTypes(NamedTuple):
 
     stored: Attribute
     product: Attribute
-    """What x times cos has by type promotion: the common type, or float32."""
+    """The type of x times cos by type promotion: the common type, or float32."""
 
     @staticmethod
     def of(x: Attribute, cos: Attribute) -> "RotationTypes":

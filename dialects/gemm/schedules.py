@@ -33,9 +33,9 @@ def is_power_of_two(number: int) -> bool:
 
 @irdl_attr_definition
 class ScheduleAttr(ParametrizedAttribute):
-    """How a GEMM is computed, never what: main loop, tile shape (BM x BN x BK), warps, pipeline
-    stages, how many row tiles share the columns in L2 (`group_m`), and how many programs share the
-    K of a tile (`split_k`, left out where it is 1).
+    """The way to compute a GEMM, which does not change the result: main loop, tile shape (BM x BN x
+    BK), warps, pipeline stages, how many row tiles share the columns in L2 (`group_m`), and how
+    many programs share the K of a tile (`split_k`, left out where it is 1).
 
     `#gemm.schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8, split_k = 4>`
 

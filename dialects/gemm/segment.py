@@ -70,7 +70,7 @@ class Segment:
     outputs: Sequence[SSAValue] = field(default=())
     """The results of the operation this segment was read from."""
     more_weights: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
-    """What the further inputs of the GEMM are multiplied with, alike in number and columns."""
+    """The weights of the further inputs of the GEMM, alike in number and columns."""
     scales: Sequence[SSAValue] = field(default=())
     """The scales of blocks of each weight; empty where the GEMM has none."""
     zeros: Sequence[SSAValue] = field(default=())

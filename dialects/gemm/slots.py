@@ -52,7 +52,7 @@ class Moves:
     order: tuple[int, ...]
     """The parts in the order in which the epilogue goes over them."""
     joined: tuple[int, ...]
-    """How many parts go into a box, for each of the stores."""
+    """The number of parts in a box, for each of the stores."""
     turned: tuple[SlotShape, ...] = ()
     """The slots of results that no box holds, as their rows are not aligned, for example: the warps
     that compute store them, from registers in which neighbouring threads have neighbouring
@@ -87,11 +87,12 @@ class Staging:
     """The slots of a group of warps."""
 
     depth: int
-    """How many parts ahead the tiles of ports are loaded."""
+    """The number of parts by which the tiles of ports are loaded ahead."""
     loads: tuple[SlotShape, ...]
     """The slots of one part's ports: there are `depth` of each."""
     stores: Mapping[SlotShape, int]
-    """How many slots of a shape results take turns in, from the first one in every tile."""
+    """The number of slots of each shape, through which results rotate from the first one in every
+    tile."""
     stores_in_place: bool = False
     """True if results are stored from the slots of ports, where they have the same shape."""
     turned: tuple[SlotShape, ...] = ()
@@ -160,7 +161,7 @@ def slot_of(columns: ColumnRange, rows: int, element: Attribute, *, transposed: 
 
 
 BOX_BYTES = 128
-"""Of a row of a box that fills lines of the cache."""
+"""The bytes of a row of a box that fills lines of the cache."""
 
 
 def joined_parts(

@@ -23,7 +23,7 @@ from coda_ir.dialects.torch.ops import CallOp
 
 ATTENTION = "aten.scaled_dot_product_attention.default"
 ATTENTION_PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-"""Of `ATTENTION`, those that a call may give by position."""
+"""The parameters of `ATTENTION` that a call may give by position."""
 
 _PARAMETERS = {*ATTENTION_PARAMETERS, "scale", "enable_gqa"}
 

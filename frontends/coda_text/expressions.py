@@ -30,7 +30,7 @@ SIGNATURES = {name: operator.signature for name, operator in OPERATORS.items()}
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """Where a function was called, for messages about its body."""
+    """The place where a function was called, for messages about its body."""
 
     place: str
     depth: int
@@ -38,7 +38,7 @@ class CallSite:
 
 @dataclass
 class Output:
-    """Where operators go, and how many there are."""
+    """The block that receives operators, and their number."""
 
     block: Block
     parameters: list[TensorValue] = field(default_factory=list[TensorValue])

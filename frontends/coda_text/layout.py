@@ -1,4 +1,4 @@
-"""Where statements end: newlines become `_END` tokens, except where a line continues.
+"""The ends of statements: newlines become `_END` tokens, except where a line continues.
 
 A line continues inside of ( ) and [ ], after a comma, an infix operator, `=` or `->`, and from
 `fn` or `epilogue` to the `{` of the body. There `<` and `>` are brackets, elsewhere they compare.

@@ -23,7 +23,8 @@ RECIPES = {
     "all_rowwise": (None, True),
     "all_blocks": (coda.BlocksAttr.get(), True),
 }
-"""Which elements share a scale, and whether gradients of weights are quantized as well."""
+"""The blocks of elements that share a scale, and whether gradients of weights are quantized as
+well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ def export(
     the others are fixed. A `torch.export.Dim` names its symbol; other symbols are s0, s1 and so on.
     The pass `torch-to-coda` turns computations that the model spells out (norms, rotary embedding)
     into named operators, unless `raise_patterns` is false; operators without a counterpart
-    become calls of eager PyTorch (`torch.call`). A `torch.export.ExportedProgram` already has its example
-    arguments and dynamic shapes. Raises CodaError for a model that cannot be captured.
+    become calls of eager PyTorch (`torch.call`). A `torch.export.ExportedProgram` already has its
+    example arguments and dynamic shapes. Raises CodaError for a model that cannot be captured.
     """
     if isinstance(model, ExportedProgram):
         _check_only_program(args, kwargs, dynamic_shapes)

@@ -37,7 +37,7 @@ class NothingToDo(CodaError):
 
 
 WEIGHTS = ("_parameters", "_buffers")
-"""By which TorchDynamo reaches the parameters and the buffers of a module."""
+"""The attributes by which TorchDynamo reaches the parameters and the buffers of a module."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class DynamoGraph:
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
         self._positions = {node: position for position, node in enumerate(placeholders)}
         self.places = _places_of_symbols(placeholders)
-        """Which input and which of its axes tell a symbol; no axis where it is the input."""
+        """The input that determines each symbol, with its axis; no axis if the symbol is the input.
+        """
         self.sizes: dict[Node, Node] = {}
         """Stand-ins for the inputs that are sizes of no tensor, by the stand-in."""
         self.inputs: list[GraphInput] = [self._input(node) for node in placeholders]

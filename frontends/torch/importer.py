@@ -90,7 +90,7 @@ def _saved(graph: Graph) -> set[Node]:
 
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
-"""What a node stands for: a tensor, or a list or tuple with None for what is not used."""
+"""The value of a node: a tensor, or a list or tuple with None for unused elements."""
 
 Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 """Builds the operators of a node; None where this use of the operator is not known."""
@@ -100,8 +100,7 @@ CONTROL_FLOW = ("cond", "while_loop")
 """Operators that choose among graphs by the values of tensors."""
 
 CALLED_AS = {"aten.view.default": "aten.reshape.default"}
-"""What runs in place of an operator that needs strides which a value of the program may not have.
-"""
+"""Replacements of operators that need strides which a value of the program may not have."""
 
 
 @dataclass(frozen=True)

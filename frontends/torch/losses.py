@@ -14,7 +14,7 @@ from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import element_type
 
 _REDUCTIONS = ("none", "mean", "sum")
-"""By PyTorch's number."""
+"""The reductions, in the order of PyTorch's numbers."""
 
 _DEFAULTS: tuple[object, ...] = (None, 1, -100, 0.0)
 """Weight of the classes, reduction, ignored class, label smoothing."""

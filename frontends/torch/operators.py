@@ -407,4 +407,4 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "<built-in function getitem>": getitem,
     "coda_ir.state_space.default": imported_state_space,
 }
-"""By the name of the overload."""
+"""Importers by name of the overload."""

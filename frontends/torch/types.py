@@ -202,7 +202,7 @@ _FOREIGN = (f"{Path(torch.__file__).parent}/", "<")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 _ATTRIBUTES_OF_MODULES = ("__dict__", "_modules", "_parameters", "_buffers")
-"""By which TorchDynamo reaches what a module has."""
+"""The attributes by which TorchDynamo reaches the contents of a module."""
 
 CHECKPOINT = "coda_checkpoint"
 """In the custom data of a node: the part of the model that the backward computes again."""

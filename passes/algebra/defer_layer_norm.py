@@ -44,7 +44,7 @@ NOT_KEPT = Refusal(
 
 
 MODULATED = ("auto", "always", "never")
-"""When norms with parameters of each sample move: where it pays, wherever it is legal, nowhere."""
+"""The norms with parameters of each sample that move: those where it pays, all legal ones, none."""
 
 NEVER = Refusal(
     "norms with per-sample parameters may move",

@@ -34,7 +34,7 @@ class _Narrow:
     weight: SSAValue
     scale: SSAValue | None = None
     part: coda.SliceOp | None = None
-    """Which rows of a packed weight the linear map has."""
+    """The rows of a packed weight that the linear map has."""
 
     @property
     def is_scaled_by_row(self) -> bool:

@@ -73,7 +73,7 @@ class _Code:
     ops: dict[Operation, None] = field(default_factory=dict[Operation, None])
     """In order."""
     moved: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """By value, the same one before the permutation."""
+    """The value before the permutation, by the permuted value."""
 
     @staticmethod
     def before(

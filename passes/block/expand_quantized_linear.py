@@ -17,7 +17,7 @@ LEAST_SCALE = 1e-12
 
 
 Maxima: TypeAlias = dict[tuple[SSAValue, int], SSAValue]
-"""By weight (N x K) and depth the largest elements of its rows' blocks (N x K / depth)."""
+"""The largest elements of the blocks of rows (N x K / depth), by weight (N x K) and depth."""
 
 
 class ExpandQuantizedLinearPass(FunctionPass):

@@ -159,7 +159,7 @@ class _Split:
     parts: dict[tuple[SSAValue, int], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, int], SSAValue]
     )
-    """By value and number, the part of a value that has all columns."""
+    """The parts of values that have all columns, by value and number."""
 
     def __post_init__(self) -> None:
         stop, self.ranges = 0, list[tuple[int, int]]()

@@ -43,7 +43,7 @@ _RECOMPUTABLE = (
     coda.ShiftOp,
     coda.TransposeOp,
 )
-"""What costs next to nothing in the epilogue that needs it again, or only views."""
+"""Operators that cost next to nothing in the epilogue that needs them again, and views."""
 
 _VIEWS = (coda.ReshapeOp, coda.SliceOp, coda.TransposeOp)
 _REARRANGES = (coda.CastOp, coda.BroadcastOp, *_VIEWS)
@@ -137,7 +137,7 @@ class _Choice:
         self.forward = joint.forward_ops()
         self.free = {*joint.arguments, *joint.results}
         self.instead: dict[SSAValue, SSAValue] = {}
-        """By the result of a norm of the forward the value that the backward computes for it."""
+        """The value that the backward computes for the result of a norm of the forward."""
 
     def check_names(self) -> None:
         """Raise CodaError if the options name a value that the forward does not compute."""
@@ -435,7 +435,7 @@ def computed_weights(
     `forward` is in order; `is_light` says which operators could be computed again.
     """
     of_weights: dict[SSAValue, bool] = {}
-    """By what is computed from weights alone whether it has other numbers than a weight."""
+    """True for a value computed from weights alone whose numbers differ from those of a weight."""
     found: set[Operation] = set()
     for op in forward:
         if isinstance(op, (*_LINEAR, coda.GroupedLinearMap)):

@@ -14,9 +14,10 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FusedOp, Port, PortKind, Segment
 
 COPY_MARGIN = 1.5
-"""How many times its own time a copy of rows has to save, for it takes memory, too. Chosen so that
-Mixtral (56 and 112 tiles of columns) reads a copy, as its forward and its training step then took
-0.94 and 0.96 of the time on an H100, and Qwen3-MoE and DeepSeek V3 (3 to 16 tiles) gather."""
+"""The time that a copy of rows has to save, relative to its own, because it also takes memory.
+Chosen so that Mixtral (56 and 112 tiles of columns) reads a copy, as its forward and its training
+step then took 0.94 and 0.96 of the time on an H100, and Qwen3-MoE and DeepSeek V3 (3 to 16 tiles)
+gather."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from coda_ir.symbolic_shapes import Dim
 EXPAND = "aten.expand.default"
 
 HIDDEN = -65504.0
-"""What is added to a score, or this or less in its place, leaves nothing of it in the softmax."""
+"""The largest number that hides a score: added to it or in its place, it leaves nothing in the
+softmax."""
 
 CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
 """Query i sees the keys up to i."""

@@ -236,4 +236,4 @@ FUNCTIONS: Mapping[str, Maker] = {
     **dict.fromkeys(("clamp_min.default", "clamp_min.Tensor"), _clamp),
     **dict.fromkeys(("clamp_max.default", "clamp_max.Tensor"), _clamp_max),
 }
-"""By the overload of ATen."""
+"""Operators by overload of ATen."""

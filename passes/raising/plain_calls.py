@@ -172,4 +172,5 @@ PLAIN: Mapping[str, Callable[[CallOp, FunctionRewriter], list[Operation] | None]
     "aten.linalg_vector_norm.default": length,
     "aten.cumsum.default": added_up,
 }
-"""By the overload: what computes the same, None where a condition does not hold."""
+"""Functions, by overload, that build an equal computation, or return None if a condition does not
+hold."""

@@ -149,7 +149,8 @@ Polynomial: TypeAlias = dict[int, float]
 
 MAX_POWER = 4
 MAX_DEPTH = 6
-"""What is nested deeper is no activation; doubling chains would take exponential time."""
+"""The deepest nesting of an activation; without a limit, chains that double would take exponential
+time."""
 
 
 def is_close(a: float, b: float) -> bool:

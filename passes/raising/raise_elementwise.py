@@ -270,7 +270,7 @@ _MAKERS: dict[str, Maker] = {
     **dict.fromkeys(("where.self", *coda.WhereOp.ALIASES), _where),
     **dict.fromkeys(("masked_fill.Scalar", "masked_fill.Tensor"), _masked_fill),
 }
-"""By the overload of ATen."""
+"""Operators by overload of ATen."""
 
 _REPORTED = {*ARANGE, *(f"aten.{name}" for name in _MAKERS if name not in _PRODUCTS)}
 

@@ -15,7 +15,7 @@ from coda_ir.dominance import before
 OpT = TypeVar("OpT", bound=Operation)
 
 FAR = -1e30
-"""What is this or less stays the same where a score is added to it, but for rounding."""
+"""The largest number that stays the same, but for rounding, if a score is added to it."""
 
 Norm: TypeAlias = coda.RMSNormOp | coda.LayerNormOp
 

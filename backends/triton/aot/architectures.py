@@ -34,7 +34,7 @@ class Architecture:
     shared_memory_of_multiprocessor: int
     warps_per_partition: int
     programs: int
-    """How many programs a multiprocessor can hold."""
+    """The number of programs that a multiprocessor can hold."""
     reserved_shared_memory: int = 0
     """Bytes that every program takes besides its own."""
     warp_size: int = 32

@@ -34,16 +34,16 @@ class HostKernels:
         self.names = NameAllocator(module_names())
         """Names of kernels and of the functions that launch them."""
         self.launches: list[tuple[Operation, str]] = []
-        """Which operator runs as which kernel."""
+        """Operators, with the names of their kernels."""
         self.stand_ins: dict[str, None] = {}
         """Launches on stand-ins, by which kernels compile ahead, in order (`stand_in_launch`)."""
         self.functions = LaunchFunctions(self.names)
-        """Of direct launches."""
+        """The functions of direct launches."""
         self._used: dict[str, UsedKernel] = {}
         self._launched: dict[str, None] = {}
         """Names of the kernels that the host launches, in order; others are steps of these."""
         self._known: dict[Hashable, tuple[EmittedKernel, UsedKernel]] = {}
-        """By what is equal for equal operators."""
+        """Kernels by a key that is equal for equal operators."""
         self.is_direct = direct_launch
         # Products and sums are contracted where nothing else is asked for.
         self._fp_fusion = not numerics_mode(func).is_strict

@@ -36,9 +36,9 @@ class DirectLaunch:
     kernel: str
     body: tuple[str, ...]
     numbers: Mapping[str, str]
-    """What is passed for the first parameters: expressions of integers by parameter."""
+    """The arguments for the first parameters: expressions of integers by parameter."""
     tensors: Mapping[str, str]
-    """What is passed for the others."""
+    """The arguments for the other parameters."""
     origins: tuple[int, ...]
     """For each tensor that the kernel takes, the position among `tensors` of its memory."""
     types: tuple[str, ...]
@@ -65,7 +65,7 @@ class LaunchFunctions:
         self._names = names
         self._known: dict[object, str] = {}
         self.sources: list[str] = []
-        """Of the functions, in the order of their first launches."""
+        """The sources of the functions, in the order of their first launches."""
 
     def name_of(self, launch: DirectLaunch) -> str:
         """Return the name of the function of a launch."""

@@ -70,4 +70,4 @@ WRITERS: Mapping[type, Writer] = {
     **gradients.WRITERS,
     **state_spaces.WRITERS,
 }
-"""How the operators of a type (or of a base class) are emitted."""
+"""Emitters by type of the operator, or a base class of it."""

@@ -172,4 +172,4 @@ WRITERS: Mapping[type, Writer] = {
     EmbeddingGradOp: _embedding_grad,
     VjpOp: _vjp,
 }
-"""How the operators of derivatives that are not pointwise are emitted."""
+"""Emitters of the operators of derivatives that are not pointwise."""

@@ -202,7 +202,7 @@ def pitch_of(host: HostProgram, value: SSAValue) -> Pitch | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the elements of a tensor are in memory: its extents, the elements between neighbours
+    """The place of the elements of a tensor in memory: its extents, the elements between neighbours
     along each dimension, and the element with which it starts.
     """
 

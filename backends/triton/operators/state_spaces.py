@@ -228,4 +228,4 @@ WRITERS: Mapping[type, Writer] = {
     SSDOp: _ssd,
     SSDGradOp: _ssd_grad,
 }
-"""How state space models are emitted."""
+"""Emitters of state space models."""

@@ -78,7 +78,7 @@ def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=Non
 
 
 def heads_of_aten(q, k, v, mask, is_causal, scale):
-    """Where a query sees the keys up to its own number."""
+    """Return the arguments of ATen, where a query sees the keys up to its own number."""
     if is_causal and q.shape[2] != k.shape[2]:
         mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
         is_causal = False
@@ -156,7 +156,7 @@ class Heads:
             self.mask, self.top, self.shares = bounded_mask(self.mask, k.shape[2])
 
     def attend(self):
-        """What attention gives, and the logsumexp of the scores."""
+        """Return the result of attention, and the logsumexp of the scores."""
         if self.kernel is None:
             return self.attend_spelled()
         y, lse = self.attend_fused()
@@ -179,7 +179,7 @@ class Heads:
         return y, lse.masked_fill(unseen, float("inf"))
 
     def attend_fused(self):
-        """By a kernel of PyTorch."""
+        """Call a kernel of PyTorch."""
         q, mask = self.q, self.added_mask()
         if self.kernel == "cpu":
             return attention_operator("cpu")(
@@ -232,8 +232,8 @@ class Heads:
         return top == float("-inf")
 
     def is_far(self):
-        """Whether all scores of a query are numbers so large that their lse has no digits for the
-        sum of the weights, as where padding hides all of its keys by -1e9.
+        """Return whether all scores of a query are numbers so large that their lse has no digits
+        for the sum of the weights, as where padding hides all of its keys by -1e9.
         """
         return self.has_added_mask() and bool((self.mask.amax(-1) < -1e3).any())
 
@@ -352,7 +352,7 @@ def attention_operator(kernel, suffix=""):
 
 
 def has_attention(kernel):
-    """Whether PyTorch has the forward and the backward of a kernel."""
+    """Return whether PyTorch has the forward and the backward of a kernel."""
     try:
         return bool(attention_operator(kernel)) and bool(attention_operator(kernel, "_backward"))
     except AttributeError:
@@ -419,8 +419,8 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
 
 @once_for_layouts
 def cudnn_attends(q, k, v, is_causal):
-    """Whether cuDNN has the forward of what flash attention computes. On Hopper it is the fastest,
-    and gives the same bits each time; its gradients do not.
+    """Return whether cuDNN has the forward of what flash attention computes. On Hopper it is the
+    fastest, and gives the same bits each time; its gradients do not.
     """
     cuda = torch.backends.cuda
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):

@@ -59,8 +59,8 @@ LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def tile_of_heads(program, blocks, heads, GROUP: tl.constexpr):
-    """Which head, and which of its blocks: blocks of the same number of some heads follow one
-    another, so that the longest ones begin first, and tensors of few heads are in L2.
+    """Return the head of a program, and its block: blocks of the same number of some heads follow
+    one another, so that the longest ones begin first, and tensors of few heads are in L2.
     """
     first = program // (GROUP * blocks) * GROUP
     count = tl.minimum(heads - first, GROUP)
@@ -232,8 +232,8 @@ def keys_of_queries(
 
 @triton.jit
 def part_of(part: tl.constexpr, first, whole, edge, last):
-    """Where a part of blocks begins and ends: those before the whole ones, these, and the rest; or
-    all of them.
+    """Return the start and the end of a part of the blocks: those before the whole ones, these, and
+    the rest; or all of them.
     """
     if part == 0:
         return first, whole

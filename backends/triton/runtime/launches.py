@@ -14,7 +14,7 @@ def multiprocessors(device):
 
 
 def programs(tiles, device):
-    """How many programs share `tiles` tiles: one on each multiprocessor."""
+    """Return the number of programs that share `tiles` tiles: one on each multiprocessor."""
     return min(tiles, multiprocessors(device))
 
 

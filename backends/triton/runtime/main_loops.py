@@ -280,7 +280,8 @@ def row_partials(pointer, row, TILES: tl.constexpr, WIDTH: tl.constexpr, IDENTIT
 
 @triton.jit
 def depths_of_split(K, split, SPLIT_K: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Where the part of K of a split begins and ends: whole steps, equally many but at the end."""
+    """Return the start and the end of the part of K of a split: whole steps, equally many but at
+    the end."""
     extent = tl.cdiv(tl.cdiv(K, BLOCK_K), SPLIT_K) * BLOCK_K
     first = split * extent
     return bound(first), bound(tl.minimum(first + extent, K))

@@ -33,7 +33,8 @@ def group_of_tile(
 
 @gluon.constexpr_function
 def copy_layout(WARPS):
-    """Where threads copy: of 16 bits eight neighbours each, and eight threads 64 of a row."""
+    """Return the layout of a copy: each thread copies eight neighbours of 16 bits, and eight
+    threads 64 of a row."""
     return gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
 
 

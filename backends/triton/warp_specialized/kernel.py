@@ -45,8 +45,8 @@ FLOAT8_DEPTH = 32
 """K of an instruction that multiplies float8, 32 bytes of a row; that of others is 16."""
 
 COMPUTE_REGISTERS, MOVE_REGISTERS = 240, 24
-"""Of a thread of a second group that computes, and of the warps that use TMA; the first group gets
-the rest."""
+"""The registers of a thread of a second group that computes, and of the warps that use TMA; the
+first group gets the rest."""
 
 
 COPY_REGISTERS = 88
@@ -88,7 +88,7 @@ class _Emitter(GemmEmitter):
         self.ahead: list[Ahead] = []
         """Functions that load ports ahead of their part."""
         self.computing: list[GroupSegmentEmitter] = []
-        """What writes the epilogue of each range, and then how its tiles move."""
+        """Emitters of the epilogue of each range, and then of the moves of its tiles."""
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.move_name = module_names.fresh(f"{self.name}_move")

@@ -12,7 +12,7 @@ from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.dialects.gemm.slots import SlotShape, Staging
 
 TURNS = "turns"
-"""Of groups that multiply by turns: signaled when it is a group's turn."""
+"""The barriers of groups that multiply in turns: signaled when it is a group's turn."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.storage import overwritten, place_of
 
 _OF_A_TILE = ("rows", "row", "tile", "tile_n", "M", "row_group")
-"""What loads of a part may depend on, beside parameters of the kernel."""
+"""The names that loads of a part may depend on, beside parameters of the kernel."""
 
 
 MOST_AHEAD = 32
@@ -102,9 +102,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.moves = replace(moves, order=self.order.numbers)
         self.tile_moves = TileMoves(self.protocol, self.moves, self.order)
         self.turns: dict[SlotShape, int] = {}
-        """How many results of a part took turns in slots of a shape so far."""
+        """The number of results of a part so far that rotate through slots of a shape."""
         self.ahead: Ahead | None = None
-        """What loads the ports of a part that vary by column, but for tiles."""
+        """The loader of the ports of a part that vary by column, except tiles."""
         self.loaded_ahead: dict[str, tuple[list[str], str]] = {}
         """The statements that load such a port, and how its elements become float32, by name."""
         self.taken: list[str] = []

@@ -27,7 +27,8 @@ from coda_ir.dialects.gemm.slots import Moves, Staging
 READY, FREE, DONE = "ready", "free", "done"
 """The barriers."""
 LOADED, FREED, MOVED = "loaded", "freed", "moved"
-"""How often they were signaled, for all tiles; there is a variable for those that are needed."""
+"""The variables that count how often barriers were signaled, for all tiles; only needed ones exist.
+"""
 
 BOUND = 2**30
 """The number of the row before which a box ends, in descriptors where the kernel names this row."""
@@ -44,14 +45,14 @@ class BoxMove:
     column: Callable[[str], str]
     """Its first column: an expression, given that of the number of the first of its parts."""
     slot: str
-    """Where it is in shared memory: an expression of `part`."""
+    """The place in shared memory: an expression of `part`."""
     is_transposed: bool
     """True if columns of the tile are rows of the box."""
     bytes: int
     joined: int = 1
-    """How many parts are in it, of which this is the last."""
+    """The number of parts in it, of which this is the last."""
     place: PlaceAttr | None = None
-    """Where it is stored as a part of another tensor."""
+    """The place where it is stored as a part of another tensor."""
     end: str | None = None
     """The row before which it ends, if the descriptor leaves that to the kernel."""
 
@@ -79,7 +80,7 @@ class Protocol:
     groups: int
     """Groups of warps that compute, each with slots and barriers of its own."""
     barriers: int
-    """How many barriers `done` a group has."""
+    """The number of barriers `done` of a group."""
     counters: tuple[str, ...]
     """The variables of the warps that compute."""
 

@@ -12,8 +12,8 @@ SUCCESS, FAILURE, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
 """The input is wrong, or a check failed; the command line is wrong; the tool has a defect."""
 
 USER_ERRORS = (*INPUT_ERRORS, OSError)
-"""What a wrong input raises, or a pass that refuses its input. The readers refuse what is nested
-too deeply, so that a RecursionError is a defect of a pass.
+"""The errors that a wrong input raises, or a pass that refuses its input. The readers refuse what
+is nested too deeply, so that a RecursionError is a defect of a pass.
 """
 
 

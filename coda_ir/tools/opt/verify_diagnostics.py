@@ -44,7 +44,7 @@ class Expectation:
     text: str
     pattern: re.Pattern[str]
     place: SourceRange
-    """Where the comment is."""
+    """The place of the comment."""
 
     def accepts(self, diagnostic: Diagnostic) -> bool:
         """Return whether severity and message match, regardless of the line."""

@@ -75,7 +75,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.SSDGradOp: _SECOND,
     VjpOp: _SECOND,
 }
-"""Why operators of the block level have no rule."""
+"""The reasons why operators of the block level have no rule."""
 
 _LENT_SHAPES = (
     *(coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp),
