@@ -130,6 +130,7 @@ def _extent(dim: Dim, symbols: Mapping[str, int]) -> int | None:
 def _other_results(op: CallOp, actual: str, stated: str) -> CodaError:
     return CodaError(
         f"{op.callee.data}{place(op)} gives {actual}, but the program states {stated}",
+        "pass larger tensors if this is a range that is empty or out of bounds; otherwise "
         "state the type that PyTorch gives",
     )
 

@@ -14,6 +14,7 @@ from coda_ir.frontends.coda_text.arguments import Formal, Mistake, Signature, pa
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
 from coda_ir.frontends.coda_text.parser import parse
+from coda_ir.frontends.coda_text.remedies import value_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -385,7 +386,7 @@ class ConstEvaluator(Evaluator):
         return self.error(
             node.span,
             f"unknown const '{node.text}'",
-            closest(node.text, known, "consts are defined before they are used"),
+            value_remedy(node.text, known, "consts are defined before they are used"),
         )
 
     def call(self, node: syntax.Call) -> Value:

@@ -23,7 +23,11 @@ def expect(x, dtype, shape, call):
     if isinstance(x, torch.Tensor) and x.dtype == dtype and x.shape == shape:
         return
     actual = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-    raise ValueError(f"{call} gives {actual}, but the program states {dtype} {shape}")
+    raise ValueError(
+        f"{call} gives {actual}, but the program states {dtype} {shape}\n"
+        "  help: pass larger tensors if this is a range that is empty or out of bounds; otherwise "
+        "state the type that PyTorch gives"
+    )
 
 
 def scaled(weight, factor):

@@ -165,7 +165,7 @@ def test_sizes_that_are_sums():
     (result,) = run_function(find_entry(module), tensors, "stated")
     torch.testing.assert_close(result, wanted)
     wrong = parse_text(SUMS.replace("[2 * M + N + 1, 8])", "[2 * M + N, 8])"), "sums.coda")
-    message = r"sums.coda:2:9.*new_ones.*states torch.float32 .11, 8."
+    message = r"sums.coda:2:9.*new_ones.*states torch.float32 .11, 8.\n  help: pass larger tensors"
     with pytest.raises(ValueError, match=message):
         coda_ir.compile(wrong, device="cpu")(*tensors)
     with pytest.raises(CodaError, match=r"sums.coda:2:9 gives .*10, 8.*states torch.float64 .11"):
