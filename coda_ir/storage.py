@@ -130,6 +130,43 @@ def is_turned(value: SSAValue) -> bool:
     return is_matrix and DYNAMIC_INDEX not in shape_of(value)
 
 
+ROWS_TURNED = (1, 0, 2)
+"""The transpose between (B x T x N) and (T x B x N)."""
+
+
+def has_turned_rows(value: SSAValue) -> bool:
+    """Return whether a result of attention (B x T x N) is stored as (T x B x N): all that reads it
+    is that transpose, and its kernel or PyTorch's stores any order of rows.
+    """
+    op = value.owner
+    if isinstance(op, coda.AttentionOp):
+        return value is op.result and _is_only_turned(value)
+    if not isinstance(op, gemm.AttentionSumOp) or value not in op.outputs:
+        return False
+    segment = op.segment()
+    kinds = {result.port.kind.data for result in segment.results}
+    knows_rows = any(kind not in _PORTS_WITHOUT_ROWS for kind, _ in segment.ports)
+    if knows_rows or not kinds <= {gemm.ResultKind.TILE, gemm.ResultKind.PARTIAL_COL}:
+        return False
+    tiles = [
+        output
+        for result, output in zip(segment.results, segment.outputs, strict=True)
+        if result.port.kind.data == gemm.ResultKind.TILE
+    ]
+    return value in tiles and all(map(_is_only_turned, tiles))
+
+
+_PORTS_WITHOUT_ROWS = (gemm.PortKind.ROW, gemm.PortKind.HALF_ROW, gemm.PortKind.SCALAR)
+
+
+def _is_only_turned(value: SSAValue) -> bool:
+    readers = [use.operation for use in value.uses]
+    is_turned = all(
+        isinstance(op, coda.TransposeOp) and op.permutation == ROWS_TURNED for op in readers
+    )
+    return is_turned and bool(readers) and 1 not in shape_of(value)[:-1]
+
+
 def _is_port(op: gemm.MapOp, value: SSAValue, kind: gemm.PortKind) -> bool:
     """Return whether `op` reads `value` by ports of `kind` only, over a domain of its columns,
     which are stated, and stores nothing in its place.

@@ -29,6 +29,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.heads import HeadParts, SumSegment, head_parts
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
+from coda_ir.storage import has_turned_rows
 
 WIDEST_WINDOW = 2**30
 """The number of positions of windows that hide nothing; sums of it and positions fit in int32."""
@@ -337,6 +338,9 @@ class _Kernel:
 
     def _epilogue(self) -> list[str]:
         extent, names = self._rows(), self._names()
+        # Results whose rows are turned have those of a batch BATCHES rows apart.
+        is_turned = any(map(has_turned_rows, self.op.outputs))
+        place = "{} * BATCHES + batch" if is_turned else f"batch * {extent} + {{}}"
         epilogues = [
             line
             for numbers, segment in self.op.epilogues()
@@ -346,9 +350,9 @@ class _Kernel:
             "",
             "number = start + tl.arange(0, BLOCK_M)",
             f"row_mask = number < {extent}",
-            f"rows = batch * {extent} + number",
+            f"rows = {place.format('number')}",
             "# Rows past the end repeat the last one, so that loads need no mask.",
-            f"row = (batch * {extent} + tl.minimum(number, {extent} - 1)).to(tl.int64)",
+            f"row = ({place.format(f'tl.minimum(number, {extent} - 1)')}).to(tl.int64)",
             "tile_m = batch * blocks + block",
             *epilogues,
         ]

@@ -274,15 +274,15 @@ class GraphCompiler:
         def accept(estimates: Estimates | None) -> None:
             if estimates is None:
                 return
-            masked, by_cudnn = (
+            masked, by_cudnn, copied = (
                 count(graph, is_trained=is_trained)
-                for count in (masked_attention_us, cudnn_attention_us)
+                for count in (masked_attention_us, cudnn_attention_us, copied_us)
             )
             # What both compute with a mask takes as long in both.
             both = estimates.masked + estimates.read
             stored = max(0.0, masked - max(by_cudnn, both))
             unread = MASK_SHARE * max(0.0, by_cudnn - both)
-            apart = estimates.apart_gpu + stored + unread + copied_us(graph)
+            apart = estimates.apart_gpu + stored + unread + copied
             slower = min(estimates.masked, by_cudnn) if is_trained else 0.0
             found = estimates._replace(fused_gpu=estimates.fused_gpu + slower, apart_gpu=apart)
             if not _is_worth(found):

@@ -17,6 +17,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import before, ops_behind
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.norm_gradients import stats_of
+from coda_ir.passes.gradient.turned_attention import read_turned_attention, turned_attention
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint
@@ -95,6 +96,8 @@ class SaveOrRecomputePass(NamedPass):
         joints = [Joint.of(func) for func in op.walk() if isinstance(func, FuncOp)]
         for joint in joints:
             if joint is not None:
+                rewriter = FunctionRewriter(self.name, joint.func)
+                read_turned_attention(rewriter, joint.forward_ops())
                 self._split(joint, extents)
 
     def _split(self, joint: Joint, extents: dict[str, int]) -> None:
@@ -220,11 +223,13 @@ class _Choice:
 
     def _before_transposes(self, value: SSAValue) -> SSAValue:
         """Return the tensor in memory of which `value` is another view: the kernels of the backward
-        know where its elements are.
+        know where its elements are. Attention is stored in the order in which it is read.
         """
         while isinstance(value.owner, coda.TransposeOp) and value.name_hint not in self.save:
             value = value.owner.x
-        return value
+        is_named = value.name_hint in self.save
+        turned = None if is_named else turned_attention(value, self.forward)
+        return turned or value
 
     def _before_slices(self, values: set[SSAValue]) -> set[SSAValue]:
         """Save a tensor once in place of slices that are all of it and only read in another order:

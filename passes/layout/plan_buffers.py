@@ -27,7 +27,14 @@ from coda_ir.dialects.gemm import LibraryOp, PackWeightOp
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.remarks import Remark, emit_remark
-from coda_ir.storage import is_filled_in_place, is_view, last_uses, placement, storage_root
+from coda_ir.storage import (
+    has_turned_rows,
+    is_filled_in_place,
+    is_view,
+    last_uses,
+    placement,
+    storage_root,
+)
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 BUFFERS_ATTRIBUTE = "coda.buffers"
@@ -39,7 +46,8 @@ ARGUMENT_BUFFER = "argument"
 """Name of the buffer of a view of an argument: the caller's, never written."""
 
 LIBRARY_BUFFER = "library"
-"""Name of the buffer of a value that PyTorch allocates or that is kept between calls."""
+"""Name of the buffer of a value that PyTorch allocates, that has turned rows, or that is kept
+between calls."""
 
 RESERVED_BUFFERS = (RESULT_BUFFER, ARGUMENT_BUFFER, LIBRARY_BUFFER)
 
@@ -106,7 +114,7 @@ def _fixed_buffer(result: SSAValue, returned: set[SSAValue], plan: BufferPlan) -
     if is_view(op) or root is not result:
         return plan.buffers.get(root, ARGUMENT_BUFFER)
     is_filled = isinstance(op, ConcatOp) and is_filled_in_place(op)
-    if isinstance(op, LIBRARY_OPS) and not is_filled:
+    if (isinstance(op, LIBRARY_OPS) and not is_filled) or has_turned_rows(result):
         return LIBRARY_BUFFER
     return RESULT_BUFFER if result in returned else None
 

@@ -23,7 +23,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, may_be_overwritten, place_of, placement
+from coda_ir.storage import BOXED, has_turned_rows, may_be_overwritten, place_of, placement
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -287,8 +287,14 @@ class HostProgram:
         if whole is not None:
             return self._allocate_part(result, whole)
         name = self.names.fresh(result.name_hint, hint)
-        self._variables[result] = self._dense[result] = name
+        self._variables[result] = name
         self.extents.check_known(result)
+        if has_turned_rows(result):
+            batch, rows, columns = self.dims(result)
+            self.lines.append(f"{self.empty(name, result, (rows, batch, columns))}.transpose(0, 1)")
+            self.buffers.take(result, name)
+            return name
+        self._dense[result] = name
         previous = self.buffers.holder(result)
         if previous is None:
             self.lines.append(self.empty(name, result))

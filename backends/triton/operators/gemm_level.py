@@ -39,6 +39,7 @@ from coda_ir.dialects.gemm import (
     Segment,
     kept_dims,
 )
+from coda_ir.storage import has_turned_rows
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 
@@ -91,9 +92,8 @@ def _attention_sums(host: HostProgram, op: AttentionSumOp) -> None:
         value: pitch for value, pitch in found.items() if isinstance(pitch, int)
     }
     pitches |= head_pitches(host, op, [value for _, value in segment.ports])
-    kernel = kernel_of(
-        host, op, lambda names: emit_attention_sums(op, names, pitches), by_operand(op, pitches)
-    )
+    layout = (by_operand(op, pitches), *map(has_turned_rows, op.outputs))
+    kernel = kernel_of(host, op, lambda names: emit_attention_sums(op, names, pitches), layout)
     operands = operands_of(host, op, pitches)
     rows = host.dims(op.rows_of)[:-1]
     tiles = ceiling(host.extents.of(rows[-1]), op.schedule.block_m.data)

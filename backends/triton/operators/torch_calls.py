@@ -33,6 +33,7 @@ from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
 from coda_ir.storage import (
     filling,
+    has_turned_rows,
     is_filled_in_place,
     is_looked_up_where_read,
     is_shifted_where_read,
@@ -47,12 +48,10 @@ def _attention(host: HostProgram, op: AttentionOp) -> None:
     if one_query is not None:
         _attend_one_query(host, op, one_query)
         return
-    arguments = attention_arguments(host, op)
-    if op.lse is None:
-        host.assign(op.result, f"attention({arguments})", is_dense=True, hint="attended")
-        return
-    call = f"attention_with_lse({arguments})"
-    host.assign_all(op.results, call, hint="attended", is_dense=True)
+    arguments, is_dense = attention_arguments(host, op), not has_turned_rows(op.result)
+    arguments += "" if is_dense else ", dense=False"
+    function = "attention" if op.lse is None else "attention_with_lse"
+    host.assign_all(op.results, f"{function}({arguments})", hint="attended", is_dense=is_dense)
 
 
 def _embedding(host: HostProgram, op: EmbeddingOp) -> None:

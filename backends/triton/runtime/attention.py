@@ -5,7 +5,17 @@ import torch
 
 
 def attention(
-    q, k, v, head_dim, causal, window=None, scale=None, softcap=None, sinks=None, mask=None
+    q,
+    k,
+    v,
+    head_dim,
+    causal,
+    window=None,
+    scale=None,
+    softcap=None,
+    sinks=None,
+    mask=None,
+    dense=True,
 ):
     """Attention of heads that lie side by side in the columns of q, k and v.
 
@@ -35,7 +45,7 @@ def attention(
             scale=scale,
             enable_gqa=q.shape[-1] != k.shape[-1],
         )
-    return joined_heads(y, q)
+    return joined_heads(y, q, dense)
 
 
 def split_qkv(q, k, v, head_dim):
@@ -54,12 +64,12 @@ def split_heads(x, head_dim):
     return x.as_strided(shape, (*(steps or (0,)), head_dim * column, row, column))
 
 
-def joined_heads(x, like):
-    """x with its heads side by side, of rows as those of `like`; contiguous also where its columns
-    are some of those that a kernel gave.
+def joined_heads(x, like, dense=True):
+    """x with its heads side by side, of rows as those of `like`; contiguous, also where its columns
+    are some of those that a kernel gave, or if not `dense`, with the rows in any order.
     """
     y = x.transpose(1, 2).reshape(*like.shape[:-1], x.shape[1] * x.shape[3])
-    return y if y.is_contiguous() else y.contiguous()
+    return y if y.is_contiguous() or not dense else y.contiguous()
 
 
 def dense_columns(x):

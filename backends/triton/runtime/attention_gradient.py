@@ -25,14 +25,14 @@ from coda_ir.backends.triton.runtime.attention import (
 from coda_ir.backends.triton.runtime.gradients import deterministic
 
 
-def attention_with_lse(q, k, v, head_dim, causal, **options):
+def attention_with_lse(q, k, v, head_dim, causal, dense=True, **options):
     """`attention`, and the logsumexp of the scores: batch x heads x queries, with the sinks.
 
     That of a query that sees no key is inf, so that all its weights are 0.
     """
     heads = Heads(*split_qkv(q, k, v, head_dim), causal=causal, **options)
     y, lse = heads.attend()
-    return joined_heads(y, q), lse.contiguous()
+    return joined_heads(y, q, dense), lse.contiguous()
 
 
 def attention_grad(

@@ -318,9 +318,10 @@ def test_keys_past_the_end_have_no_weight():
         assert one.isfinite().all() and relative_error(one, other) < 2e-2
 
 
-def backward_of_turned_rows() -> str:
+def backward_of_turned_rows(*, are_stored: bool) -> str:
     """Both kernels, of 2 heads of 16 columns: q, k and v are thirds of the columns of z, and dO and
-    O have other rows, too, as those of PyTorch's own attention (T x B).
+    O have other rows, too, as those of PyTorch's own attention (T x B), and if `are_stored` so that
+    they are read, the results.
     """
     own, given, packed = "tensor<2x17x32xf32>", "tensor<17x2x32xf32>", "tensor<17x2x96xf32>"
     lse, turn = "tensor<2x2x17xf32>", "{perm = [1 : i64, 0 : i64, 2 : i64]}"
@@ -334,11 +335,19 @@ def backward_of_turned_rows() -> str:
         f"%{name} = coda.transpose %{name}s {turn} : ({given}) -> {own}\n"
         for name in (*ranges, "d", "o")
     )
+    results, result = ("%dq, %dk, %dv", own)
+    turned = ""
+    if are_stored:
+        results, result = ("%tq, %tk, %tv", given)
+        turned = "".join(
+            f"%t{name} = coda.transpose %d{name} {turn} : ({own}) -> {given}\n" for name in ranges
+        )
     options = """{head_dim = 16 : i64, causal = true}
         schedule<tma, "16x16x16", warps = 4, stages = 1, group_m = 1>"""
     inputs = f"%lse : {lse}, %q : {own}, %k : {own}, %v : {own}) {options}"
     return f"""
-    func.func @f(%z: {packed}, %ds: {given}, %os: {given}, %lse: {lse}) -> ({own}, {own}, {own}) {{
+    func.func @f(%z: {packed}, %ds: {given}, %os: {given}, %lse: {lse})
+        -> ({result}, {result}, {result}) {{
       {slices}{turns}
       %moment, %dq = gemm.attention_dq (%d : {own}, %o : {own}, {inputs} -> (tile : {own}) {{
       ^bb0(%a: f32):
@@ -349,19 +358,24 @@ def backward_of_turned_rows() -> str:
       ^bb0(%a: f32, %b: f32):
         gemm.yield %a, %b : f32, f32
       }}
-      func.return %dq, %dk, %dv : {own}, {own}, {own}
+      {turned}func.return {results} : {result}, {result}, {result}
     }}"""
 
 
-def test_descriptors_of_turned_rows_agree_with_float64():
-    """The strides of a batch and of a row change places; the last tiles are cut."""
-    module = parse(backward_of_turned_rows())
+@pytest.mark.parametrize("are_stored", [False, True])
+def test_descriptors_of_turned_rows_agree_with_float64(are_stored: bool):
+    """The strides of a batch and of a row change places; the last tiles are cut. Results that are
+    read with turned rows are stored so.
+    """
+    module = parse(backward_of_turned_rows(are_stored=are_stored))
     source = emit_module(module)
     inputs = [torch.randn(17, 2, columns) for columns in (96, 32, 32)] + [3 + torch.rand(2, 2, 17)]
     found = load_module(source).run(*inputs)
     wanted = run_function(find_entry(module), inputs)
     for one, other in zip(found, wanted, strict=True):
         assert relative_error(one, other) < 2e-6
+        assert one.is_contiguous()
+    assert source.count(" * BATCHES + batch)") == 2 * are_stored
     strides = re.findall(r"TensorDescriptor\((\w+), \[.*?\], (\[.*?\])", source)
     of_z, of_others = "[96, 16, 192, 1]", "[32, 16, 64, 1]"
     inputs = [("q", of_z), ("k", of_z), ("v", of_z)]

@@ -214,6 +214,37 @@ def test_copies_of_products_for_attention_cost_a_kernel() -> None:
     assert copied_us(copying_graph(is_scaled=False, is_copied=False)) == 0
 
 
+def own_attention_graph(*, is_packed: bool) -> GraphModule:
+    """PyTorch's own self-attention, batch first: its rows are T x B."""
+
+    def function(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        linear, x = torch.nn.functional.linear, x.transpose(0, 1)
+        if is_packed:
+            packed = linear(x, w, b).view(8, 2, 3, 64).unsqueeze(0).transpose(0, -2)
+            copied = packed.squeeze(-2).clone(memory_format=torch.contiguous_format)
+            rows = [copied[number] for number in range(3)]
+        else:
+            rows = [linear(x, each, b[:64]) for each in (w[:64], w[64:128], w[128:])]
+        q, k, v = (each.view(8, 8, 16).transpose(0, 1).view(2, 4, 8, 16) for each in rows)
+        return torch.ops.aten.scaled_dot_product_attention.default(q, k, v)
+
+    make_fx: Any = import_module("torch.fx.experimental.proxy_tensor").make_fx
+    traced = make_fx(function, tracing_mode="fake", pre_dispatch=True)
+    return traced(torch.randn(2, 8, 64), torch.randn(192, 64), torch.randn(192))
+
+
+@pytest.mark.parametrize("is_packed, kernels", [(True, (3, 5)), (False, (3, 6))])
+def test_operands_that_are_stored_once_more_cost_a_kernel_each(
+    is_packed: bool, kernels: tuple[int, int]
+) -> None:
+    """In training, their gradients do, too: for packed ones, one kernel for all, and another that
+    stores the whole.
+    """
+    graph = own_attention_graph(is_packed=is_packed)
+    found = [int(copied_us(graph, is_trained=each) / KERNEL_US) for each in (False, True)]
+    assert tuple(found) == kernels
+
+
 class Masked(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
