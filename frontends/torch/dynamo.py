@@ -161,8 +161,8 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     chosen = _without_inference(chosen)
     if is_whole and chosen.backward == "derived":
         try:
+            forward = forward_graph(graph)
             with torch.no_grad():
-                forward = forward_graph(graph)
                 compiler = TrainingCompiler(chosen, inputs, forward)
                 return _trace_whole(compiler, forward, example_inputs)
         except NotDerivedError as reason:

@@ -48,11 +48,11 @@ def forward_graph(graph: GraphModule) -> GraphModule:
 
 def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
     """Return the nodes that compute without gradients, and the differentiable values that they
-    read.
+    read. Gradients are on or off at the start of the graph as they are now.
     """
     active: set[Node] = set()
     stops: dict[Node, list[Node]] = {}
-    is_enabled = True
+    is_enabled = torch.is_grad_enabled()
     for node in graph.graph.nodes:
         _check_called(graph, node)
         read = [given for given in node.all_input_nodes if given in active and _is_float(given)]
