@@ -58,7 +58,7 @@ class Case:
     function: Callable[[Tensors], torch.Tensor]
     """The same in PyTorch, on packed weights."""
     weights: int = 1
-    """How many weights of N columns stand side by side."""
+    """The number of weights of N columns side by side."""
     liger: Callable[[Any, Tensors], torch.Tensor] | None = None
     """The same with the operators of `liger_kernel.transformers.functional`."""
 

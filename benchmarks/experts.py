@@ -48,7 +48,7 @@ class Figures:
     tokens: int
     record: Record
     gemms_ms: float | None = None
-    """Of the grouped GEMMs alone."""
+    """The time of the grouped GEMMs alone."""
     copied_ms: float | None = None
     """Reading the experts of one token once, at the rate of a copy."""
     baseline: str = field(default=COMPILED)

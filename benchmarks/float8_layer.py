@@ -35,7 +35,7 @@ TRAINED_RECIPES = (*RECIPES, "all_rowwise", "all_blocks")
 
 _ATEN: Any = torch.ops.aten  # has no complete types
 _OF_X, _OF_WEIGHT = [4], [5]
-"""What `_scaled_mm_v2` calls scales of 1 x 128 elements, and of 128 x 128."""
+"""The numbers in `_scaled_mm_v2` of scales of 1 x 128 elements, and of 128 x 128."""
 
 
 WEIGHTS = ("wo", "w_gate", "w_up", "w_down", "wq", "wk", "wv")

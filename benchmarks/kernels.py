@@ -188,7 +188,7 @@ class Times:
 
     program: Program
     gemms: dict[int, Gemm]
-    """By the number of the launch."""
+    """GEMMs by number of the launch."""
     library_counts: list[int]
     """Kernels of each GEMM of cuBLAS."""
     bare_counts: list[int]

@@ -154,7 +154,7 @@ class Program:
     function: CompiledFunction
     operands: Sequence[torch.Tensor]
     sizes: Mapping[str, int]
-    """What the symbols of the function stand for."""
+    """The sizes of the symbols of the function."""
 
     @cached_property
     def launches(self) -> tuple[tuple[Operation, str], ...]:

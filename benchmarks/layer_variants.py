@@ -56,7 +56,7 @@ class Variant:
     step: Callable[[Sequence[torch.Tensor]], Tensors]
     """The gradients by name, forward and backward, for those of the results."""
     layer: Layer | None = None
-    """What PyTorch's autograd differentiates, where one forward can have several backwards."""
+    """The layer that autograd differentiates, if one forward can have several backwards."""
     overwrites: bool = False
     """True if a step changes the gradients that it is given."""
     compile_s: float = 0.0

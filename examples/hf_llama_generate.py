@@ -96,7 +96,7 @@ def generate_without_cache(model: CompiledModel, ids: torch.Tensor, count: int) 
 
 
 def compile_forward(model: Any) -> None:
-    """What a user writes, but for the target without a GPU."""
+    """Compile as a user would, but for the target without a GPU."""
     torch_compile: Any = getattr(torch, "compile")  # noqa: B009 (partly without types)
     options = {"target": "reference"} if model.device.type == "cpu" else {}
     model.forward = torch_compile(model.forward, backend="coda", dynamic=True, options=options)

@@ -49,7 +49,7 @@ SIZES = {
     "cpu": {"width": 64, "layers": 2, "length": 64, "batch": 8, "steps": 200, "rate": 1e-3},
     "cuda": {"width": 512, "layers": 6, "length": 512, "batch": 16, "steps": 500, "rate": 3e-4},
 }
-"""What is trained by default."""
+"""The default sizes, by device."""
 
 # These have no complete types.
 torch_compile: Any = import_module("torch").compile

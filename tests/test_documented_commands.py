@@ -64,7 +64,7 @@ LONG = (
     "python -m fleet",
     "PYTHONPATH=benchmarks:tests python -m zoo",
 )
-"""How commands begin that run with `--nightly` only: the tests of faults, of fuzz targets, of
+"""Prefixes of commands that run with `--nightly` only: the tests of faults, of fuzz targets, of
 random programs, of models and of the same benchmarks, and the forward part of the layer, run most
 of what they call."""
 
@@ -124,7 +124,7 @@ FILES: Mapping[str, str] = {
     "package/module.py": MODEL,
     "bin/coda-opt": CRASHING,
 }
-"""What commands name."""
+"""Files that commands name."""
 
 
 def commands() -> list[str]:
@@ -236,7 +236,7 @@ RUN: Mapping[str, Callable[[list[str]], None]] = {
     "pre-commit": run_pre_commit,
     "tar": run_tar,
 }
-"""By program: what runs it in a folder with the files that the documents name."""
+"""Functions by program, which run it in a folder with the files that the documents name."""
 
 
 def write_files(folder: Path) -> None:

@@ -23,15 +23,16 @@ from fleet.members import FLEET
 from fleet.models import Member, Setting
 
 METHOD = "spawn" if torch.cuda.is_available() else "fork"
-"""How a process starts: what has used a GPU cannot be forked, and importing takes seconds."""
+"""The way to start a process: one that has used a GPU cannot be forked, and importing takes
+seconds."""
 COMPILED, TIMED = 1, 2
 """The stages of a process; 0 at first."""
 
 OVERRUN_SECONDS = 30
-"""How much later than the budget the last parts may end that began within it."""
+"""The seconds after the budget within which parts must end that began within it."""
 
 TIMING_SECONDS = 8
-"""How much longer processes that have compiled in time may take to be timed, for each of a wave."""
+"""The seconds to time each process of a wave that has compiled in time."""
 
 MEMORY_SHARE = 0.9
 """Share of the GPU's memory that the processes of a wave may need."""

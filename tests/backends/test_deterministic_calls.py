@@ -42,7 +42,7 @@ def vjp(name: str, arguments: str) -> str:
 
 @dataclass
 class Recorder(TorchDispatchMode):
-    """What is called, and whether it has to be deterministic."""
+    """Recorder of calls, and of whether they have to be deterministic."""
 
     calls: dict[str, tuple[bool, bool]] = field(default_factory=dict[str, tuple[bool, bool]])
 

@@ -150,7 +150,7 @@ def test_names_that_are_not_the_right_ones(count: int):
 
 
 def test_the_general_check_is_asked_only_once(monkeypatch: pytest.MonkeyPatch):
-    """Of functions that are trained, and of the sizes of symbols."""
+    """This includes functions that are trained, and the sizes of symbols."""
     text = "fn f(x: f32[B, 4], weight w: f32[4]) -> f32[B, 4] {\n    return x * w\n}\n"
     x, w = torch.randn(3, 4), torch.nn.Parameter(torch.randn(4))
     trained = coda_ir.compile(text, training=True, target="reference", device="cpu")

@@ -1,4 +1,4 @@
-"""What `make test` runs of tests with several lists of parameters."""
+"""The combinations that `make test` runs of tests with several lists of parameters."""
 
 from collections import Counter
 from itertools import product

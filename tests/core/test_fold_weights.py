@@ -65,7 +65,7 @@ def test_float32():
 
 
 def test_the_scaled_copy_of_the_residual_is_not_stored(folded: CompiledFunction):
-    """Of the first GEMM only the residual and its partial sums are."""
+    """The first GEMM stores only the residual and its partial sums."""
     assert "-> (tile : tensor<?x?x48xbf16>, partial_row" in folded.ir("gemm")
     assert "-> (tile : tensor<?x?x48xbf16>, tile : " in coda_ir.compile(MLP).ir("gemm")
 

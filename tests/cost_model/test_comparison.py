@@ -492,7 +492,7 @@ def test_symbols_have_one_size_in_all_estimates():
 
 
 def test_a_convolution_over_patches_is_slow_in_the_library():
-    """Where it was raised to a linear map, the library would run the convolution."""
+    """The library would run the convolution that was raised to a linear map."""
     text = """
 fn f(x: bf16[64, 196, 768], weight w: bf16[768, 768], weight v: bf16[768, 768])
     -> bf16[64, 196, 768] {

@@ -116,7 +116,8 @@ def test_rows_of_half_words_are_loaded_by_elements(depth: int, measured_us: floa
 def test_tiles_are_those_that_were_the_fastest(
     shape: tuple[int, int, int], tile: tuple[int, int, int], stages: int, measured_us: float
 ):
-    """Of tiles of 256, 192, 128 and 64 columns with 3 to 6 stages, on one H100, with epilogues."""
+    """Measurements of tiles of 256, 192, 128 and 64 columns with 3 to 6 stages, on one H100, with
+    epilogues."""
     rows, n, k = shape
     found = best(gemm(str(rows), n, k), Space(("warp_specialized",)), rows)
     assert (found.schedule.tile, found.schedule.stages.data) == (tile, stages)
@@ -184,7 +185,7 @@ def test_the_weights_of_all_groups_that_have_rows_are_read():
 
 
 def test_few_tiles_share_their_k():
-    """Of 128 rows, 4096 columns are 32 tiles of 128 x 128; of 16384 rows, many."""
+    """128 rows of 4096 columns are 32 tiles of 128 x 128, and 16384 rows are many."""
     few, many = (best(gemm("?", 4096, 11008), Space(("tma",)), m) for m in (128, 16384))
     alone = best(gemm("?", 4096, 11008), Space(("tma",), split_k=(1,)), 128)
     assert few.schedule.split_k.data > 1 and few.us < alone.us
@@ -223,7 +224,7 @@ def test_sharing_tiles_costs_time():
 
 
 def test_pipelines_of_small_tiles_are_deep():
-    """What is under way has to cover the latency of memory."""
+    """The loads in flight have to cover the latency of memory."""
     waiting = [
         best(gemm("?", 4096, 4096), Space(("tma",), tile=(16, 32, 64), stages=(stages,)), 1)
         for stages in (2, 3, 5)

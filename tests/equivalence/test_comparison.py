@@ -1,4 +1,4 @@
-"""Which differences of two tensors are seen, and which are rounding."""
+"""Differences of two tensors that are found, and those that are rounding."""
 
 import pytest
 import torch

@@ -37,7 +37,7 @@ SIZES = {
     "linear_bias_gelu": {"K": 38, "N": 45},
 }
 ON_GEMM_LEVEL = ("gemma_block",)
-"""What rounds more than eager on the block level, where 1 + w is a value of the type of w."""
+"""Examples that round more than eager PyTorch on the block level, where 1 + w has the type of w."""
 
 EPILOGUES = ("custom_epilogue.quantizable_linear", "custom_epilogue.gated_linear")
 """Written on the GEMM level, where nothing is differentiated."""

@@ -29,7 +29,7 @@ class Nth:
     """The name of what it changes; see `mutations.label`."""
 
     occurrence: int = 0
-    """How many mutations of the same kind and label are before it."""
+    """The number of mutations of the same kind and label before it."""
 
     def apply(self, tree: ast.AST) -> ast.AST:
         """The changed tree. Raises StaleFaultError."""

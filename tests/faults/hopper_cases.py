@@ -20,7 +20,7 @@ class SimulatedCase:
     source: str
     rows: int
     ends: tuple[int, ...] = ()
-    """Where groups of rows end, if there are some."""
+    """The ends of groups of rows, if there are some."""
 
     def check(self) -> None:
         """The kernel agrees with the reference under several schedules."""

@@ -387,7 +387,7 @@ func.func @f(%x: tensor<?x24xf32>, %u: tensor<32x24xf32>, %w: tensor<32x24xf32>,
   func.return %d, %e, %n : tensor<?x32xf32>, tensor<?x2x8xf32>, tensor<?x16xf32>
 }
 """
-"""What is computed last reads views of views of the first product."""
+"""A program whose last operator reads views of views of the first product."""
 
 
 BROADCAST_RANGES = """

@@ -20,7 +20,7 @@ def _check(load: Callable[[], ModuleOp], pipeline: str) -> None:
 
 
 def pass_checks() -> dict[str, Check]:
-    """By name; cheap ones first."""
+    """Return the checks by name, cheap ones first."""
     checks: dict[str, Check] = {}
     for golden in goldens():
         if golden.example is None and golden.keeps_meaning and "large" not in golden.name:

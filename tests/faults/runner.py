@@ -18,7 +18,8 @@ from faults.registry import CHECKS
 FIRST_CASES = Path(__file__).with_name("first_cases.json")
 
 TIMEOUT_S = 120.0
-"""How long a case may run. One that does not end sees nothing: the harness may be what waits."""
+"""The seconds that a case may run. One that does not end detects nothing: the harness may be what
+waits."""
 
 SERVER = multiprocessing.get_context("forkserver")
 """A child has everything imported already, and what it changes dies with it."""
@@ -26,7 +27,7 @@ SERVER = multiprocessing.get_context("forkserver")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a fault."""
+    """The outcome of a fault."""
 
     fault: Fault
     seen_by: str | None
@@ -149,7 +150,7 @@ def _ordered(fault: Fault) -> Sequence[str]:
 
 @lru_cache
 def first_cases() -> dict[str, str]:
-    """By fault, the case that saw it in the last complete run."""
+    """Return the case that detected each fault in the last complete run."""
     return json.loads(FIRST_CASES.read_text()) if FIRST_CASES.exists() else {}
 
 

@@ -1,4 +1,4 @@
-"""What the process imports that all planted faults are forked from.
+"""The imports of the process from which all planted faults are forked.
 
 It has one thread: a child of a process with a pool of threads waits for ever where a library
 expects the pool's other threads. So it is not the process of the tests, where any library may

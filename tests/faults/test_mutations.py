@@ -1,4 +1,4 @@
-"""What kinds of changes there are, in code and in code in texts."""
+"""The kinds of changes, in code and in code in texts."""
 
 import ast
 

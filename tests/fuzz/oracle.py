@@ -1,4 +1,4 @@
-"""What has to be true of every text: an error with a place, or a module that round-trips."""
+"""Properties of every text: an error with a place, or a module that round-trips."""
 
 import resource
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the fuzzer starts from: the goldens, the examples, the snippets of the documents."""
+"""The seeds of the fuzzer: the goldens, the examples, the snippets of the documents."""
 
 import re
 from collections.abc import Iterator

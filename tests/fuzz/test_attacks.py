@@ -18,7 +18,7 @@ MLIR = (
 
 
 def of_bytes(text: str) -> Iterator[tuple[str, str]]:
-    """What editors, shells and disks do to a text."""
+    """Yield the text as editors, shells and disks damage it."""
     yield "crlf", text.replace("\n", "\r\n")
     yield "cr", text.replace("\n", "\r")
     yield "no_newlines", text.replace("\n", " ")

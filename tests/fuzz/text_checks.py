@@ -1,4 +1,4 @@
-"""What has to be true of the smaller languages: pipelines, expectations, files of tensors."""
+"""Properties of the smaller languages: pipelines, expectations, files of tensors."""
 
 from coda_ir.pipeline.spec import SOURCE_NAME, parse_pipeline
 from coda_ir.registry import get_all_passes

@@ -26,7 +26,8 @@ VALUES: tuple[Values | Sign, ...] = (
     "spread",
     "positive",
 )
-"""By the seed. The kinds of programs repeat every 20 seeds, which has no divisor in common."""
+"""Kinds of arguments, by seed. The kinds of programs repeat every 20 seeds, which has no divisor in
+common."""
 
 EXPANDED = 8
 """The share of arguments, in percent, with a stride of 0."""

@@ -33,10 +33,10 @@ ROWS: Sequence[tuple[int, Dims]] = (
 ELEMENTS = ((5, "bf16"), (6, "f32"), (2, "f16"), (1, "f64"))
 
 TABLES = ((45, MOTIFS), (30, STEPS), (25, VIEWS))
-"""Where the steps of programs come from."""
+"""The tables of steps, with their weights."""
 
 EXTENTS = (2, 1, 3, 5, 7)
-"""Of symbols."""
+"""The extents of symbols."""
 
 
 def draw_style(choices: Choices) -> Style:

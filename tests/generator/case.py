@@ -31,7 +31,7 @@ DIGIT = 1e-13
 """A relative change that stands for rounding errors of float64."""
 
 NOISE = 100.0
-"""How many times the error of values that differ by a `DIGIT` counts as rounding."""
+"""The factor up to which the error of values that differ by a `DIGIT` counts as rounding."""
 
 
 @dataclass
@@ -39,17 +39,17 @@ class Case:
     program: Program
     seed: int = 0
     remarks: list[Remark] = field(default_factory=list[Remark])
-    """What the passes said about the program."""
+    """The remarks of the passes about the program."""
     lowered: ModuleOp | None = None
     """The program at the GEMM level, once it is known."""
     rounding: Rounding | None = None
-    """How far from float64 its results may be, once that is known."""
+    """The distance from float64 that its results may have, once that is known."""
     notes: list[str] = field(default_factory=list[str])
-    """What could not be checked, and what is worth a look; not failures."""
+    """Notes on what could not be checked, or is worth a look; not failures."""
     noises: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """The errors of the results of functions that are rounding, once they are known."""
     motifs: set[str] = field(default_factory=set[str])
-    """What its calls had that the program does not show: strides, loops of kernels."""
+    """Features of its calls that the program does not show: strides, loops of kernels."""
 
     @cached_property
     def arguments(self) -> dict[str, list[torch.Tensor]]:

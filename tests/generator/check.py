@@ -29,7 +29,7 @@ class Failure:
     seed: int
     kind: str
     name: str
-    """Of the property, as in `PROPERTIES`."""
+    """The name of the property, as in `PROPERTIES`."""
     signature: str
     message: str
     record: tuple[int, ...]
@@ -40,16 +40,16 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What was checked and what was found, of any number of programs."""
+    """Counts of checks and findings for any number of programs."""
 
     programs: Counter[str] = field(default_factory=Counter[str])
-    """By kind."""
+    """Programs by kind."""
     checks: Counter[str] = field(default_factory=Counter[str])
-    """By property."""
+    """Checks by property."""
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """By property."""
+    """Seconds by property."""
     notes: Counter[str] = field(default_factory=Counter[str])
-    """What could not be checked, and what is worth a look."""
+    """Notes on what could not be checked, or is worth a look."""
     motifs: Counter[str] = field(default_factory=Counter[str])
     """Programs with each motif; see `features`."""
     remarks: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])

@@ -1,4 +1,4 @@
-"""Where a generator gets its decisions from: a seed, a recording of an earlier run, or hypothesis.
+"""The sources of a generator's decisions: a seed, a recording of an earlier run, or hypothesis.
 
 A generator is a function of `Choices`. Every decision is a number of which 0 is the simplest, so
 that one shrinker works for all generators: fewer and smaller numbers are simpler programs.

@@ -1,4 +1,4 @@
-"""Which lines of the passes random programs run, and which they never reach."""
+"""Lines of the passes that random programs run, and those that they never reach."""
 
 import sys
 from collections import defaultdict
@@ -72,7 +72,7 @@ def function_lines(path: Path) -> set[int]:
 
 
 def measure(programs: int, seed: int) -> Mapping[Path, tuple[set[int], set[int]]]:
-    """By file: the lines of its functions, and those of them that the programs ran."""
+    """Return, by file, the lines of its functions, and those of them that the programs ran."""
     files = pass_files()
     trace = LineTrace(files)
     tally = Tally()

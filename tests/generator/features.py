@@ -1,4 +1,4 @@
-"""What programs have in them: the motifs that a run counts, so that none gets lost unseen."""
+"""Features of programs: the motifs that a run counts, so that none disappears unnoticed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import pairwise
@@ -151,7 +151,7 @@ def _of_binary(op: coda.BinaryOp) -> Iterator[str]:
 
 
 def _terms(op: coda.BinaryOp) -> Iterator[SSAValue]:
-    """What a sum of sums and differences consists of."""
+    """Yield the terms of a sum of sums and differences."""
     for operand in op.operands:
         if isinstance(operand.owner, coda.AddOp | coda.SubOp):
             yield from _terms(operand.owner)

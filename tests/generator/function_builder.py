@@ -41,7 +41,7 @@ def tensor_of(dims: Dims, element: Attribute) -> AnyTensor:
 
 @dataclass(frozen=True)
 class Style:
-    """What the values of one program have in common."""
+    """Properties that the values of one program share."""
 
     rows: Dims
     """The dims before the columns: numbers, or symbols for extents known at run time."""
@@ -72,7 +72,7 @@ class FunctionBuilder:
     """Views of one value that may be returned together."""
     weights: list[SSAValue] = field(default_factory=list[SSAValue])
     hazards: set[str] = field(default_factory=set[str])
-    """Why values may be infinite, NaN or ill conditioned."""
+    """The reasons why values may be infinite, NaN or ill conditioned."""
     _entries: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
     _dims: dict[SSAValue, Dims] = field(default_factory=dict[SSAValue, Dims])
 

@@ -1,4 +1,4 @@
-"""What backward passes are made of: gradients of inputs, of weights and of biases."""
+"""Motifs of backward passes: gradients of inputs, of weights and of biases."""
 
 from collections.abc import Sequence
 from dataclasses import replace

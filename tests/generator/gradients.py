@@ -37,7 +37,7 @@ REFUSALS = (
     "need the states of all rows again",
     "which takes rows of whole 16 bytes",
 )
-"""What a program of the block level may be refused for."""
+"""The reasons for which a program of the block level may be refused."""
 
 
 def check_gradients(case: Case, choices: Choices) -> None:

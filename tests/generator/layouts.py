@@ -69,7 +69,7 @@ LAYOUTS: Mapping[str, Callable[[torch.Tensor, Random], torch.Tensor]] = {
     "a range of columns": _range,
     "misaligned": _misaligned,
 }
-"""By kind."""
+"""Layouts by kind."""
 
 
 def expanded(tensor: torch.Tensor, random: Random, *, columns: bool) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What Transformers are made of: chains that the passes look for, and near misses of them."""
+"""Motifs of Transformers: chains that the passes look for, and near misses of them."""
 
 from collections.abc import Sequence
 

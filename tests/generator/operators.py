@@ -470,8 +470,8 @@ def add_embedding(b: FunctionBuilder) -> None:
 
 
 def add_library_call(b: FunctionBuilder) -> None:
-    """What runs through PyTorch. Places of elements are drawn: ties would decide about those that
-    an order gives.
+    """Add a call of PyTorch. Places of elements are drawn: ties would decide about those that an
+    order gives.
     """
     x = b.pick_tile()
     n, dim = b.columns_of(x), len(shape_of(x)) - 1

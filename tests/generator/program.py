@@ -16,7 +16,8 @@ class Program:
     extents: Mapping[str, int] = field(default_factory=dict[str, int])
     """Extents of the symbols."""
     hazards: frozenset[str] = frozenset()
-    """Why intermediate values may be infinite, NaN or ill conditioned; mostly there is none."""
+    """The reasons why intermediate values may be infinite, NaN or ill conditioned; mostly there is
+    none."""
     text: str | None = None
     """The `.coda` text that the module was lowered from."""
 

@@ -1,4 +1,4 @@
-"""How far a program may be from float64 when it rounds where its types say so."""
+"""The distance from float64 that a program may have if it rounds where its types say so."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -44,7 +44,7 @@ class RunOptions:
     only: str | None = None
     """The only property to check."""
     seconds: float = math.inf
-    """How long programs are begun."""
+    """The seconds after which no further program begins."""
 
 
 @dataclass

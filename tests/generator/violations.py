@@ -1,4 +1,4 @@
-"""What a property says when a program does not have it."""
+"""Messages about properties that a program does not have."""
 
 import re
 from collections.abc import Generator

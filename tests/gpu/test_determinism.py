@@ -129,8 +129,8 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
         F.conv1d(x[ids].T[None, :64], x[:WIDTH, :192].reshape(WIDTH, 64, 3))[0].T
     ),
 }
-"""Of x, 8192 x 512, and an id below 256 for each of its rows. Rows of one id are unlike each other,
-or the order in which they are added would not matter.
+"""Functions of x, 8192 x 512, and of an id below 256 for each of its rows. Rows of one id are
+unlike each other, or the order in which they are added would not matter.
 """
 
 

@@ -50,7 +50,7 @@ def test_results_are_as_accurate_as_those_of_whole_tiles(split: CompiledFunction
 
 
 def test_every_call_gives_the_same_bits(split: CompiledFunction):
-    """Which program comes last is left to chance."""
+    """Chance decides which program comes last."""
     inputs = inputs_of(split, 9)
     expected = split(*inputs)
     for _ in range(REPEATS):

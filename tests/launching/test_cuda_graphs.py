@@ -1,4 +1,4 @@
-"""When CUDA graphs are captured and replayed, with a recorder that needs no GPU."""
+"""Captures and replays of CUDA graphs, with a recorder that needs no GPU."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext

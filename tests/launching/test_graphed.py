@@ -1,4 +1,4 @@
-"""Which calls replay a CUDA graph. The graphs here run the function again; GPUs have real ones."""
+"""Calls that replay a CUDA graph. The graphs here run the function again; GPUs have real ones."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -22,7 +22,7 @@ fn f(x: f32[B, 4], weight w: f32[4]) -> (f32[B, 4], f32[B, 4]) {
 
 
 class Gpu:
-    """What is asked of PyTorch: a stream, and graphs that run again what was recorded."""
+    """The used interface of PyTorch: a stream, and graphs that run again what was recorded."""
 
     def __init__(self, function: CompiledFunction, monkeypatch: pytest.MonkeyPatch):
         self.stream, self.recorded, self.replayed = 1, 0, 0

@@ -1,4 +1,4 @@
-"""How texts are analyzed: the latest wins, what is known is remembered, defects are survived."""
+"""Analysis of texts: the latest wins, results are remembered, defects are survived."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -54,7 +54,7 @@ def test_strange_texts(editor: Editor, tmp_path: Path, text: str):
 
 @pytest.mark.slow
 def test_every_prefix_is_analyzed():
-    """What the server computes while a file is typed, without the editor in between."""
+    """The server computes this while a file is typed, without the editor in between."""
     text = EXAMPLE.read_text()
     for end in range(0, len(text), 1 if is_nightly() else 7):
         prefix = text[:end]

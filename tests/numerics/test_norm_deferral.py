@@ -32,7 +32,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 class Consumer(NamedTuple):
-    """What reads the norm h: in the language, and in PyTorch."""
+    """The code that reads the norm h: in the language, and in PyTorch."""
 
     lines: str
     eager: Callable[[torch.Tensor, Tensors], Sequence[torch.Tensor]]
@@ -153,7 +153,7 @@ def test_deferred_norm_of_a_model(norm: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradients(norm: str):
-    """Of a norm in front of a linear map: those of all arguments that it depends on."""
+    """Gradients of all arguments of a norm in front of a linear map."""
     consumer = CONSUMERS["no epilogue"]
     function = coda_ir.compile(program(norm, consumer), training=True, device="cpu")
     names = ["x", "w0", "w1", "bias", *(name for name in ("g", "beta") if name in norm)]

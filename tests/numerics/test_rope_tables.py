@@ -15,7 +15,7 @@ HEAD, T = 8, 5
 
 
 class Tables(NamedTuple):
-    """How a table is laid out: its columns for each of `heads` heads, and the options for that."""
+    """The layout of a table: its columns for each of `heads` heads, and the options for that."""
 
     per_column: bool
     of_all_heads: bool

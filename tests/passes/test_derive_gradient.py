@@ -382,7 +382,8 @@ KINKED = (
     "maximum of one value",
     "embedding with padding",
 )
-"""What central differences do not tell: steps, and what has no gradient by decree."""
+"""Operators that central differences do not determine: steps, and those without a gradient by
+definition."""
 
 
 @pytest.mark.slow

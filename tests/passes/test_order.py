@@ -139,7 +139,7 @@ def test_slice_after_stops_at_the_anchor(block: Block):
 
 
 def test_hoist(block: Block):
-    """What the value depends on moves with it, in order; the rest stays."""
+    """Operators that the value depends on move with it, in order; the rest stays."""
     order = BlockOrder(block)
     assert order.hoist([value_named(block, "c"), block.args[1]], op_named(block, "a"))
     assert names(block) == ["b", "c", "a", "d"]

@@ -1,4 +1,4 @@
-"""What is saved for the backward, and that forward and backward compute what the joint does."""
+"""Values that are saved for the backward; forward and backward compute what the joint does."""
 
 import random
 from itertools import combinations

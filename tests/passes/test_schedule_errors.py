@@ -1,4 +1,4 @@
-"""What the schedule cannot serve is refused with the place and a remedy."""
+"""Programs that cannot be scheduled are refused with the place and a remedy."""
 
 import pytest
 from support.programs import parse_mlir

@@ -1,4 +1,4 @@
-"""What the fused backward of a Llama layer reads and writes: no M x N tensor too many.
+"""Tensors that the fused backward of a Llama layer reads and writes: no M x N tensor too many.
 
 The list has what the mathematics needs where every kernel reads its operands and stores its
 results once.
@@ -194,7 +194,7 @@ fn llama_block(x: bf16[B, T, 64], cos: f32[T, 8], sin: f32[T, 8], weight norm1: 
 }"""
 
 ATTENTION = {"gemm.attention_dq": 1, "gemm.attention_dkv": 1}
-"""What undoes rotations, differentiates norms of heads and sums up rows in its epilogues."""
+"""Kernels that undo rotations, differentiate norms of heads and sum up rows in their epilogues."""
 
 OTHERS: list[tuple[str, str | None, int, dict[str, int], int]] = [
     ("llama_block", LLAMA, 8, ATTENTION, 5248),

@@ -132,7 +132,7 @@ def test_what_ends_is_not_touched():
 
 
 def test_folding_and_dead_code_count():
-    """What rewrites beside the patterns."""
+    """Both rewrite beside the patterns."""
     from coda_ir.mlir.reader import read_module
 
     text = "func.func @f() { %0 = arith.constant 1 : i32  func.return }"

@@ -1,4 +1,4 @@
-"""What random programs have found: each program that failed once, reduced."""
+"""Findings of random programs: each program that failed once, reduced."""
 
 import pytest
 from generator.case import Case
@@ -183,7 +183,7 @@ func.func @f(%x: tensor<8xf16>, %w: tensor<130x8xf16>, %target: tensor<i32>) -> 
   func.return %loss : tensor<f32>
 }
 """
-"""Of results without dimensions, too, emission asked for the number of columns."""
+"""Emission asked for the number of columns of results without dimensions."""
 
 PROGRAMS = {
     "bound of NaN": BOUND_OF_NAN,

@@ -156,7 +156,7 @@ class TestSearch:
 
 
 class TestEdits:
-    """What each strategy can remove, seen on modules where only it can."""
+    """Removals of each strategy, on modules where only this one can remove anything."""
 
     def test_functions_and_their_calls(self):
         module = parse(

@@ -1,4 +1,4 @@
-"""Which combinations of a test's parameters `make test` runs; `pytest --nightly` runs all.
+"""The combinations of a test's parameters that `make test` runs; `pytest --nightly` runs all.
 
 Of a test with several independent lists of parameters, every element of every list runs in at least
 one combination: each-choice coverage, as Ammann and Offutt (Introduction to Software Testing) call

@@ -20,7 +20,7 @@ class Operator:
     text: str
     eager: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     columns: int = COLUMNS
-    """Of the result."""
+    """The columns of the result."""
 
 
 def halves(y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,5 +1,5 @@
-"""What a PyTorch user writes for the operators of an example, one by one, where the model of
-`support.models` writes another sequence that rounds elsewhere.
+"""The PyTorch code for the operators of an example, one by one, where the model of `support.models`
+writes another sequence that rounds elsewhere.
 """
 
 import torch

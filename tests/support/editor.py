@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 SECONDS = 120
-"""When to give up; nothing waits that long unless the server is stuck."""
+"""The time after which to give up; nothing waits that long unless the server is stuck."""
 
 Result = TypeVar("Result")
 

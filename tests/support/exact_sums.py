@@ -23,7 +23,7 @@ class ExactSums(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.products = 0
-        """How many products there were."""
+        """The number of products."""
 
     def __torch_dispatch__(
         self,

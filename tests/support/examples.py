@@ -41,11 +41,11 @@ class Example:
     """One function of an example in one element type, with sizes for its constants."""
 
     name: str
-    """Of the example, or `example.function` where the example has several functions."""
+    """The name of the example, or `example.function` if the example has several functions."""
     dtype: torch.dtype = torch.bfloat16
     constants: Sizes = field(default_factory=dict[str, int], hash=False)
     target: str = "interpreter"
-    """What the schedules are made for, an option of the pass `schedule`."""
+    """The target of the schedules, an option of the pass `schedule`."""
 
     @property
     def model(self) -> Model:

@@ -135,12 +135,12 @@ int cuPointerGetAttribute(uint64_t *value, int attribute, uint64_t pointer) {
 """
 
 WORDS = 9
-"""Of 64 bits, before the parameters of a recorded launch."""
+"""The words of 64 bits before the parameters of a recorded launch."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launch passed to the driver; `parameters` has the bytes of all of them."""
+    """The arguments of a launch at the driver; `parameters` has the bytes of all of them."""
 
     function: int
     grid: tuple[int, int, int]

@@ -67,7 +67,7 @@ def _smaller(extent: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """What a RUN line says: the input, the passes, and whether the input is several."""
+    """The contents of a RUN line: the input, the passes, and whether there are several inputs."""
 
     source: str
     pipeline: str

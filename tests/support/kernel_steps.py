@@ -22,8 +22,8 @@ from coda_ir.storage import (
 )
 
 NOT_RUN = (ConstantOp, ExtentOp, PackWeightOp, ReturnOp)
-"""What runs nothing in a call: extents are arguments of kernels, and vectors that are computed from
-weights are kept between calls."""
+"""Operators that run nothing in a call: extents are arguments of kernels, and vectors that are
+computed from weights are kept between calls."""
 
 
 def kernel_steps(module: ModuleOp) -> dict[str, str]:
@@ -172,4 +172,4 @@ EXAMPLE_STEPS: dict[str, str] = {
     "offset_rms_norm": "map rms_norm",
     "qwen3_block": f"rms_norm {ATTENTION_BLOCK}",
 }
-"""What the functions of the examples run."""
+"""The steps of the functions of the examples."""

@@ -28,7 +28,7 @@ TOOLS = {
 """The modules of the tools, which have a function `main`."""
 
 PIPE_BYTES = 1 << 15
-"""How much a pipe surely holds."""
+"""The bytes that every pipe holds."""
 
 ShTest: Any = import_module("lit.formats").ShTest
 runner: Any = import_module("lit.TestRunner")

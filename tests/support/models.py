@@ -183,4 +183,4 @@ MODELS: dict[str, Model] = {
     "custom_epilogue.quantizable_linear": quantizable_linear,
     "custom_epilogue.gated_linear": gated_linear,
 }
-"""By example, and by function where an example has several."""
+"""Models by example, and by function if an example has several."""

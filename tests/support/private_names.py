@@ -83,7 +83,7 @@ class Scanner(ast.NodeVisitor):
     defined: set[str] = field(default_factory=set[str])
     found: set[str] = field(default_factory=set[str])
     _imported: dict[str, str] = field(default_factory=dict[str, str])
-    """What the names of the source stand for: `fake` is `torch._subclasses.fake_tensor`."""
+    """The meanings of the names of the source: `fake` is `torch._subclasses.fake_tensor`."""
     _bases: list[bool] = field(default_factory=list[bool])
     """True if the classes around a node inherit from one of the packages."""
 

@@ -25,7 +25,7 @@ class Check(NamedTuple):
     kind: str
     pattern: str
     column: int
-    """Where the pattern begins in the line."""
+    """The column at which the pattern begins."""
 
     @property
     def regex(self) -> str:
@@ -86,7 +86,8 @@ def refreshed(
 
 
 def _why_left(block: Sequence[Check], prefix: str, printed: Sequence[str]) -> list[str]:
-    """Why a block without a range of lines was left unchanged; nothing for a line that is right."""
+    """Return the reasons why a block without a range of lines was left unchanged; none for correct
+    lines."""
     first, last = block[0].pattern, block[-1].pattern
     if not any(block[0].is_in(line) for line in printed):
         return [f"{prefix}: {first}: left unchanged: this line is not printed, from here on"]

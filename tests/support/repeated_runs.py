@@ -50,7 +50,7 @@ def statements_that_differ(function: Callable[[], object], runs: int = 3) -> lis
 
 @dataclass
 class _History:
-    """What a variable holds, and the statement that wrote it."""
+    """The value of a variable, and the statement that wrote it."""
 
     bits: int | None = None
     step: int = -1

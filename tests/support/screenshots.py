@@ -110,7 +110,7 @@ PICTURES: Mapping[str, tuple[Callable[[], str], str]] = {
     "explorer_sd3": (stable_diffusion_3, FIRST_FOLD),
     "explorer_mixtral": (mixtral, FIRST_FOLD + 'setTheme("dark");'),
 }
-"""By file: the page, and what happens to it before the picture is taken."""
+"""The page of each file, and what happens to it before the picture is taken."""
 
 
 def take(name: str) -> None:

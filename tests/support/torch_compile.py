@@ -1,4 +1,4 @@
-"""What the tests of `torch.compile(model, backend="coda")` share."""
+"""Functions that the tests of `torch.compile(model, backend="coda")` share."""
 
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -201,7 +201,7 @@ def test_bfloat16_is_kept_by_safetensors(tmp_path: Path):
 
 
 class TestArchives:
-    """What else can be in a file that is named .npz."""
+    """Files named .npz with other contents."""
 
     def test_objects(self, tmp_path: Path):
         path = tmp_path / "t.npz"

@@ -1,4 +1,4 @@
-"""What a call saves for its backward is freed while the backward runs."""
+"""Tensors that a call saves for its backward are freed while the backward runs."""
 
 import gc
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ library: Any = import_module("torch.library")
 
 WATCHED: dict[str, StorageWeakRef] = {}
 ALIVE: list[set[str]] = []
-"""What is alive of WATCHED at each call of the backward of `probe`, in order."""
+"""The tensors of WATCHED that are alive at each call of the backward of `probe`, in order."""
 
 
 @library.custom_op("coda_saved::probe", mutates_args=())

@@ -168,7 +168,7 @@ def _distances(q: Any, k: Any, v: Any, slopes: Any, positions: Any) -> torch.Ten
 @daily(lambda attention: attention is not _keys_and_causal)
 @pytest.mark.parametrize("attention", [_keys, _keys_and_causal, _distances])
 def test_model(attention: Callable[..., torch.Tensor], monkeypatch: pytest.MonkeyPatch):
-    """Of any number of tokens, without a graph whose backward is left to PyTorch."""
+    """A model takes any number of tokens, without a graph whose backward is left to PyTorch."""
     derived: list[TrainingRunner] = []
     call: Callable[..., Any] = TrainingRunner.__call__
 

@@ -1,4 +1,4 @@
-"""How often attention runs in training, and what is kept of it."""
+"""Runs of attention in training, and the tensors that are kept."""
 
 import weakref
 from collections import Counter
@@ -63,7 +63,7 @@ def step(function: Any, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def two_backwards(function: Any, tensors: dict[str, torch.Tensor]) -> None:
-    """Of one forward, with equal gradients."""
+    """Run two backward passes of one forward, which give equal gradients."""
     loss = function(**tensors).square().sum()
     first, second = (
         torch.autograd.grad(loss, list(tensors.values()), retain_graph=True) for _ in range(2)
@@ -99,7 +99,7 @@ def test_how_often_attention_runs(
 
 
 def test_attention_that_runs_again(trained: TrainableFunction, tensors: dict[str, torch.Tensor]):
-    """Where it is told to, or where the budget demands it; with the same bits."""
+    """Attention runs again on request, or if the budget requires it, with the same bits."""
     step(trained, tensors)
     wanted: list[Any] = [x.grad for x in tensors.values()]
     for options in ({"recompute": ["y"]}, {"memory_budget": 0}):

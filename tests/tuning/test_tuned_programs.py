@@ -38,7 +38,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def forget() -> None:
-    """What the process remembers beside the files."""
+    """Forget what the process remembers beside the files."""
     vars(store)["_kept"].clear()
 
 

@@ -46,8 +46,8 @@ SMALL_RESULT = 256
 """With fewer elements an error is chance: one unit in the last place is granted."""
 
 FLOOR = 6 * torch.finfo(torch.float32).eps
-"""What is granted to every error: libraries split sums in different ways, which alone makes errors
-of a few units in the last place of float32 differ by more than a quarter.
+"""The allowance of every error: libraries split sums in different ways, which alone makes errors of
+a few units in the last place of float32 differ by more than a quarter.
 """
 
 

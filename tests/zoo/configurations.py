@@ -1,4 +1,4 @@
-"""How models of Hugging Face transformers are made tiny, and what they are called with."""
+"""Tiny models of Hugging Face transformers, and their arguments."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""Where the operators between GEMMs run: in epilogues, in kernels, or through PyTorch.
+"""Places where the operators between GEMMs run: epilogues, kernels, or calls of PyTorch.
 
 PYTHONPATH=benchmarks:tests python -m zoo --ends --only 'llama,qwen*'
 """
@@ -50,19 +50,20 @@ _LIBRARY = (
     *(coda.SumToOp, coda.LibraryCallOp),
 )
 _NUMBERS = tuple(kind for kind in NOT_EXECUTED if kind is not coda.PositionsOp)
-"""What makes no tensor in a call. Positions may: where something else than a kernel reads them."""
+"""Operators that make no tensor in a call. Positions may: where something else than a kernel reads
+them."""
 _IN_CODE = (gemm.MapOp,)
 """Kernels that compute positions and do not load them."""
 
 
 @dataclass
 class Ends:
-    """Where the operators between the GEMMs of one model run."""
+    """The places where the operators between the GEMMs of one model run."""
 
     name: str
     shapes: str = ""
     note: str = ""
-    """Why not all shapes are dynamic, or what failed."""
+    """The reason why not all shapes are dynamic, or the failure."""
     counts: dict[str, Counter[str]] = field(
         default_factory=lambda: {end: Counter() for end in ENDS}
     )

@@ -40,16 +40,17 @@ DEFAULT = (
     "mixtral,gpt_oss,mamba,lfm2,minimax,bart,whisper,squeezebert,modernbert,convnext,dinov2,clip,"
     "dit,sd3"
 )
-"""Of models with experts few: which expert a token goes to is chance in bfloat16 for one input of
-16, in eager as here, and outweighs all other errors.
+"""The default models, few of them with experts: which expert a token goes to is chance in bfloat16
+for one input of 16, in eager as here, and outweighs all other errors.
 """
 LEVELS = ("block", "gemm", "triton")
-"""Where gradients are computed: by the reference backend at two levels, and as emitted."""
+"""The levels on which gradients are computed: by the reference backend at two levels, and as
+emitted."""
 FUNCTION = "model"
 
 Tensors = dict[str, torch.Tensor]
 Errors = defaultdict[str, list[float]]
-"""By weight, the errors of all inputs."""
+"""The errors of all inputs, by weight."""
 
 
 INPUTS = 16
@@ -69,7 +70,7 @@ class GradientAccuracy:
     weights: int
     eager: float
     ratios: dict[str, float]
-    """By level, the largest ratio of an error to eager's."""
+    """The largest ratio of an error to eager PyTorch's, by level."""
 
     @property
     def ok(self) -> bool:
@@ -84,7 +85,7 @@ class GradientMeasurement:
     name: str
     accuracy: dict[str, GradientAccuracy] = field(default_factory=dict[str, GradientAccuracy])
     note: str = ""
-    """What failed."""
+    """The failure."""
     seconds: float = 0.0
 
     @property

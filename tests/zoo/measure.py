@@ -52,7 +52,7 @@ class Measurement:
     permits none; "" without export.
     """
     note: str = ""
-    """Why not all shapes are dynamic, or what failed."""
+    """The reason why not all shapes are dynamic, or the failure."""
     accuracy: dict[str, Accuracy] = field(default_factory=dict[str, Accuracy])
     operators: dict[str, int] = field(default_factory=dict[str, int])
     """The operators of the GEMM level that run, by name, in the last of the element types."""

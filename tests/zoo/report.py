@@ -57,7 +57,7 @@ def _cells(result: Measurement) -> list[str]:
 
 
 def _print_summary(console: Console, measurements: Sequence[Measurement]) -> None:
-    """How many architectures export, run, and are as exact as eager PyTorch."""
+    """Print how many architectures export, run, and are as exact as eager PyTorch."""
     exported = [result for result in measurements if result.shapes]
     console.print(
         f"{len(measurements)} architectures: {len(exported)} export, "
@@ -93,7 +93,7 @@ EXPLAINED: Mapping[str, Sequence[str]] = {
     "pixtral": [CONTROL_FLOW],
     "vilt": [CONTROL_FLOW],
 }
-"""By architecture, parts of what may be noted."""
+"""Parts of the notes that are allowed, by architecture."""
 
 
 def is_explained(name: str, note: str) -> bool:

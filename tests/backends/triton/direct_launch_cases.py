@@ -1,5 +1,5 @@
-"""What direct launches pass to the driver, which is not a real one: run by test_direct_launch.py in
-another process, since Triton must not be in its interpreter.
+"""Tests of what direct launches pass to the driver, which is not a real one: run by
+test_direct_launch.py in another process, since Triton must not be in its interpreter.
 """
 
 import gc
@@ -141,7 +141,7 @@ def test_addresses_of_all_alignments(
 
 
 def test_one_kernel_after_another(fake: fake_cuda.FakeCuda, kernels: Any):
-    """What is known of one specialization is not used for another one."""
+    """Facts about one specialization are not used for another one."""
     x, out = torch.zeros(4096), torch.zeros(4096)
     launch = kernels.launch_add_rows
     for stride in (1, 16, 17, 1, 16, 17):

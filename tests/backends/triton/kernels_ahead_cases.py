@@ -149,7 +149,7 @@ def made_in(folder: Path) -> list[str]:
 
 
 def test_keys_do_not_depend_on_who_is_first(monkeypatch: pytest.MonkeyPatch):
-    """What threads compile is found by a process that compiles one kernel after the other."""
+    """A process that compiles one kernel after the other finds what threads compiled."""
 
     def only_hash(kernel: Any, *_: object) -> None:
         assert kernel.cache_key

@@ -1,4 +1,4 @@
-"""What kernels use of a GPU: figures for known kernels, and errors of ahead-of-time compilation."""
+"""Resources of kernels: figures for known kernels, and errors of ahead-of-time compilation."""
 
 from dataclasses import replace
 

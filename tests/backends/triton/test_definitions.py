@@ -1,4 +1,4 @@
-"""What emitted modules share is copied with all that it uses."""
+"""Definitions that emitted modules share are copied with all that they use."""
 
 import builtins
 import re

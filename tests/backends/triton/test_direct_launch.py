@@ -58,7 +58,7 @@ def missed(artifact: Artifact) -> list[Remark]:
 
 
 class TestInTheInterpreter:
-    """Where Triton has to launch, the text with direct launches does what the other one does."""
+    """Both texts do the same if Triton has to launch."""
 
     def test_results_are_the_same(self):
         module = self.lowering.module("scheduled")

@@ -319,7 +319,7 @@ def test_constants_that_are_compared() -> None:
 
 
 def test_scalars_that_are_compared() -> None:
-    """Of two that are known at run time, the interpreter repeats the outcome as a number."""
+    """The interpreter repeats the outcome of a comparison of two scalars as a number."""
     text = """fn f(x: f32[M, 8], a: f32[], b: f32[]) {
         is_less = lt(a, b)
         both = logical_and(is_less, x > a)

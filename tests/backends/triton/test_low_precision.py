@@ -202,7 +202,8 @@ INSTRUCTIONS = {
     "sm_100": r"tcgen05.mma.cta_group::1.kind::f8f6f4",
     "gfx942": r"v_mfma_f32_32x32x8_f16",
 }
-"""How a product of float8 is computed: on gfx942, whose float8 is another type, as float16."""
+"""The type in which a product of float8 is computed: on gfx942, whose float8 is another type, as
+float16."""
 
 
 def compiled_for(arch: str, schedule: SchedulePass, text: str, mode: str = "") -> CompiledKernel:

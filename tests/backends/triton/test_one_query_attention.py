@@ -43,7 +43,7 @@ PROGRAMS = {
 }
 
 SHARED = ("narrow values", "wide heads", "shared keys", "shared keys of heads", "symbols")
-"""Of which several programs share the keys of a head."""
+"""Cases in which several programs share the keys of a head."""
 
 PYTORCH = {
     "two queries": OneQuery(queries=2),

@@ -252,7 +252,7 @@ def test_weights_of_all_heads_beside_tables():
 
 
 def test_stores_that_wait_for_their_own_slots():
-    """Of two results that are stored from slots of their own, that in bfloat16 in twos, parts store
+    """For two results with separate slots, that in bfloat16 stored in twos, parts store
         f | f, b | f | f, b   in plain order,
         f | f | f, b | f, b   as 0, 2, 1, 3:
     so that as many stores may be under way before a part as its slots were used before.
@@ -272,7 +272,7 @@ def test_stores_that_wait_for_their_own_slots():
 
 @pytest.mark.slow
 def test_ahead_of_time():
-    """What is held of all heads, and the operands that parts share, stay in registers."""
+    """Values that are held for all heads, and operands that parts share, stay in registers."""
     texts = [
         *(programs.qkv_rope("bf16", 2048, 64, (32, heads), HOPPER) for heads in (8, 32)),
         *(programs.qkv_rope("bf16", k, 128, (k // 128, 8), HOPPER) for k in (2048, 8192)),

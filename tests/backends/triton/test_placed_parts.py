@@ -240,7 +240,7 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("copy",),
     ),
 }
-"""What is joined, and what is done beside the kernels."""
+"""The joined values, and the calls beside the kernels."""
 
 
 def text_of(name: str, dtype: str) -> str:

@@ -129,7 +129,7 @@ def test_shared_tiles(ends: list[int], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", [LOADS["ragged"], LOADS["a tile and a row"]])
 def test_boxes_of_rows_of_weights(ends: list[int], tmp_path: Path) -> None:
-    """Of a K x N weight, steps that divide K read what belongs to one group."""
+    """Steps that divide K read rows of one group of a K x N weight."""
     check(programs.grouped_residual("bf16", 48, 24, 4, schedule("tma"), "kn"), ends, tmp_path)
 
 
@@ -179,4 +179,5 @@ def test_experts_of_two_tokens() -> None:
     sums = (v[ids] @ rows[:, :, None]).reshape(2, 2, 16).sum(1)
     got = function(*(value.to(DEVICE) for value in given)).cpu().double()
     # Elements may cancel out, but not what their rows are rounded to.
-    assert (got - sums - residual).norm() < 0.01 * (sums + residual).norm()
+    error, size = got - sums - residual, sums + residual
+    assert error.square().sum() < 1e-4 * size.square().sum()

@@ -59,7 +59,7 @@ def test_gathered_rows(ends: list[int], gather: str, dtype: str, tmp_path: Path)
 
 @pytest.mark.parametrize("loop", ["pointer", "tma"])
 def test_other_groups_are_not_read(loop: str, tmp_path: Path) -> None:
-    """What is not finite in one group stays there."""
+    """NaN and infinity in one group stay there."""
     text = programs.summed_rows("bf16", 16, 16, 2, schedule(loop), ports=False)
     arguments = arguments_of_groups(text, 24, [5, 24])
     arguments[0][7] = torch.inf

@@ -1,4 +1,4 @@
-"""What emitters read and change in their own text, by its syntax tree."""
+"""Tests of the syntax trees by which emitters read and change their text."""
 
 import ast
 

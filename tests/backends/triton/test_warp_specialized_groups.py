@@ -149,7 +149,7 @@ class TestSummedRows:
 
     @pytest.mark.parametrize("gather", ["", "x", "weights"])
     def test_other_groups_are_not_read(self, gather: str, tmp_path: Path) -> None:
-        """What is not finite in one group stays there."""
+        """NaN and infinity in one group stay there."""
         text = programs.summed_rows("bf16", 64, 64, 2, schedule(), gather=gather, ports=False)
         arguments = arguments_of_groups(text, 24, [5, 24])
         if gather:

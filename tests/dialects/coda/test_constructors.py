@@ -1,4 +1,4 @@
-"""What the constructors of the block-level operators infer."""
+"""Types that the constructors of the block-level operators infer."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What is said of an operator that only the dialect knows yet, and that none is left like that."""
+"""Messages about an operator that only the dialect knows, and a check that there is none."""
 
 import re
 from collections.abc import Mapping

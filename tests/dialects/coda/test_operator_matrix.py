@@ -142,7 +142,7 @@ PARTS: Mapping[str, Callable[[], Iterable[type]]] = {
     "refusal golden": in_refusal_goldens,
     "golden of the verifier": lambda: named_in(text_of(TESTS / "filecheck", "invalid_*.mlir")),
 }
-"""By the part: the operators that it has."""
+"""The operators of each part."""
 
 LIKE_CALLS = (coda.LibraryCallOp, coda.ReshapeOp)
 """Operators that the reference runs as the call of PyTorch that their class states."""
@@ -200,7 +200,7 @@ EMPTY: Mapping[str, Reasons] = {
         coda.ELEMENTWISE_OPS, "test_new_operators.py has one error of each kind for all of them"
     ),
 }
-"""By the part: why it lacks an operator."""
+"""The reasons why a part lacks an operator."""
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -221,7 +221,7 @@ CALLS: Mapping[str, Callable[[], set[str]]] = {
     "error or refusal golden": in_messages,
     "operator of the IR": lambda: {*CLASSES},
 }
-"""By the part: the names that it has. What is an operator of the IR is in the table above."""
+"""The names of each part, except operators of the IR, which are in the table above."""
 
 NOT_THERE: Mapping[str, Mapping[str, str]] = {
     "golden": {"torch": "it becomes the call that it names"},
@@ -235,7 +235,7 @@ NOT_THERE: Mapping[str, Mapping[str, str]] = {
         "torch": "the call that it names",
     },
 }
-"""By the part: why it lacks a name, or what the name becomes."""
+"""The reasons why a part lacks a name, or what the name becomes."""
 
 
 @pytest.mark.parametrize("part", CALLS)

@@ -1,4 +1,4 @@
-"""How a schedule cuts columns: every column in one tile, every group in one tile."""
+"""Column ranges under a schedule: every column in one tile, every group in one tile."""
 
 import pytest
 from support.programs import parse_mlir

@@ -1,4 +1,4 @@
-"""Which calls of PyTorch need to be asked for the same bits in every run."""
+"""Calls of PyTorch that give the same bits in every run only on request."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What tests of the frontend for PyTorch share."""
+"""Fixtures of the tests of the frontend for PyTorch."""
 
 from collections.abc import Iterator
 

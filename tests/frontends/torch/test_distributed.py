@@ -45,7 +45,7 @@ def tensor_parallel(model: Model, mesh: Any) -> Model:
 
 
 def sharded(model: Model, mesh: Any) -> Model:
-    """By FSDP2, each block compiled."""
+    """Shard a model by FSDP2, with each block compiled."""
     fully_shard = import_module("torch.distributed.fsdp").fully_shard
     for block in model:
         block.compile(backend=coda, options={"target": "reference", "errors": "raise"})

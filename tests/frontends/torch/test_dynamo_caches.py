@@ -52,7 +52,7 @@ def test_llama_with_a_static_cache(caplog: pytest.LogCaptureFixture):
 
 
 class Counter(nn.Module):
-    """What it changes is read before, returned, and a view of what it was."""
+    """A buffer that is read before it changes, and is returned, and of which a view is read."""
 
     def __init__(self):
         super().__init__()

@@ -208,7 +208,7 @@ def copying_graph(*, is_scaled: bool, is_copied: bool) -> GraphModule:
 
 
 def test_copies_of_products_for_attention_cost_a_kernel() -> None:
-    """What is computed of a product is stored in any order."""
+    """Values computed from a product are stored in any order."""
     assert copied_us(copying_graph(is_scaled=False, is_copied=True)) > KERNEL_US
     assert copied_us(copying_graph(is_scaled=True, is_copied=True)) == 0
     assert copied_us(copying_graph(is_scaled=False, is_copied=False)) == 0

@@ -59,7 +59,7 @@ def test_sizes_that_depend_on_data():
 
 @pytest.mark.parametrize("rows", [1, 5])
 def test_sizes_without_an_example(rows: int):
-    """Of which PyTorch was told not to look at the value."""
+    """PyTorch was asked not to read the value of such a size."""
     model, x = linear(), torch.randn(3, 8)
     dynamo.decorators.mark_unbacked(x, 0)
     fast = compiled(model, fullgraph=True)
@@ -111,7 +111,7 @@ def test_an_inverse_that_is_checked(caplog: pytest.LogCaptureFixture):
 @pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_complex_numbers(dynamic: bool, caplog: pytest.LogCaptureFixture):
-    """What computes with them runs as it is; the linear maps before and after are compiled."""
+    """Operators on complex numbers are calls; the linear maps before and after are compiled."""
     first, second = linear(), linear()
 
     def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -390,7 +390,7 @@ class Deep(nn.Module):
 
 @pytest.mark.slow
 def test_activation_checkpointing(derived: list[TrainableFunction]):
-    """What is saved are the inputs of the parts, and numbers of their rows."""
+    """The inputs of the parts are saved, and statistics of their rows."""
     plain, saving = Deep(checkpointed=False), Deep(checkpointed=True)
     x = torch.randn(4, 16, requires_grad=True)
     for model in (plain, saving):

@@ -1,4 +1,4 @@
-"""What `torch.compile(model, backend="coda")` says: names of the user's model, and true reasons."""
+"""Messages of `torch.compile(model, backend="coda")`: names of the model, and true reasons."""
 
 import logging
 from collections.abc import Callable

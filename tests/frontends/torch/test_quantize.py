@@ -111,7 +111,7 @@ KERNELS = {
     ("blocks", 128): (1, "map fused fused fused"),
     ("blocks", 256): (3, "map map fused map"),
 }
-"""By recipe and columns, the number of pointwise kernels, and what stores float8."""
+"""The number of pointwise kernels, and what stores float8, by recipe and columns."""
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_scaled_mm(rowwise: bool, bias: bool, by: str):
 @pytest.mark.parametrize("rowwise", [False, True], ids=["tensorwise", "rowwise"])
 @pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
 def test_compiled(rowwise: bool):
-    """By torch.compile, where the product has its epilogue, as exact as PyTorch's."""
+    """A compiled product with its epilogue is as exact as PyTorch's."""
     model = Scaled(rowwise=rowwise, bias=True)
     inputs = arguments(model)
     eager, result = model(*inputs), compiled(model, target="triton")(*inputs)

@@ -1,4 +1,4 @@
-"""What models spell out in many ways becomes one named operator, with the numbers of eager."""
+"""Operators that models write in many ways become one named operator, with equal numbers."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ EPS = 1e-5
 DYNAMIC: Any = torch.export.Dim.DYNAMIC
 
 Spelling = Callable[[Tensor, Tensor], Tensor]
-"""Of an input (batch x T x D) and a vector of D weights."""
+"""A function of an input (batch x T x D) and a vector of D weights."""
 
 
 def mean_square(x: Tensor) -> Tensor:
@@ -356,7 +356,7 @@ def test_spellings(name: str, dtype: torch.dtype):
 
 
 class Residual(nn.Module):
-    """What stands between the attentions of a Llama, with norms spelled out."""
+    """The layers between the attentions of a Llama, with norms written out."""
 
     def __init__(self):
         super().__init__()

@@ -156,7 +156,7 @@ CASES: dict[str, tuple[Callable[[Part, Tensor], Tensor], set[str]]] = {
     "hidden_columns": (lambda m, y: F.pad(m.last(y), (0, 8), value=-1e4).softmax(-1), set()),
     "reflected": (lambda m, y: F.pad(m.last(y), (2, 2), mode="reflect"), {"aten.pad.default"}),
 }
-"""By name, the function and the calls of PyTorch that are left."""
+"""The function and the calls of PyTorch that are left, by name."""
 
 
 class Parts(nn.Module):

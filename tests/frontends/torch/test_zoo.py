@@ -49,7 +49,7 @@ EMITTED = {
 """Run as emitted Triton as well: together one of each kind of kernel. `make zoo` runs all."""
 
 OTHERS = {"llama": 8, "qwen3": 8, "phi3": 13, "gpt2": 17}
-"""How many operators may run that are no GEMMs: embeddings, what norms them, rotary tables."""
+"""The number of operators that may run beside GEMMs: embeddings, their norms, rotary tables."""
 
 
 def check(architecture: Architecture, dtype: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the operators between GEMMs run, as `python -m zoo --ends` counts them."""
+"""The places where operators between GEMMs run, as `python -m zoo --ends` counts them."""
 
 from zoo.ends import Ends, count_ends
 

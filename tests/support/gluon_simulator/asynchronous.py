@@ -1,4 +1,5 @@
-"""What runs beside a partition: TMA loads and stores, warp group products, and waits for them.
+"""Operations that run beside a partition: TMA loads and stores, warp group products, and waits for
+them.
 
 Each takes effect as late as it may: a load when the schedule draws it, a store and a product when
 they are waited for. Until then nobody may touch the shared memory that it uses.
@@ -128,7 +129,7 @@ class _Copy:
 
 @dataclass(eq=False)
 class _Copies:
-    """What the threads of a partition copied since they last arrived at a barrier."""
+    """Copies of the threads of a partition since they last arrived at a barrier."""
 
     copies: list[_Copy]
     barrier: Barrier

@@ -23,7 +23,7 @@ class Barrier:
     """May be negative: bytes can come before they are expected."""
     arriving: Clock = field(default_factory=Clock)
     completed: list[Clock] = field(default_factory=_NOTHING_KNOWN.copy)
-    """What the completion of each phase tells; nothing is known of a barrier that is new."""
+    """The knowledge that the completion of each phase passes on; none for a new barrier."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= _LARGEST:

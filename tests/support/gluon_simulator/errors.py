@@ -1,4 +1,4 @@
-"""What a kernel may do wrong: each class is one kind of mistake that hardware does not report."""
+"""Errors of kernels: each class is one kind of mistake that hardware does not report."""
 
 
 class SimulationError(Exception):

@@ -28,12 +28,12 @@ from support.gluon_simulator.tensors import Tensor, add, as_tensor, multiply, su
 
 @dataclass
 class Settings:
-    """How the kernels of a loaded module run."""
+    """Settings with which the kernels of a loaded module run."""
 
     seed: int = 0
     """Chooses the schedule."""
     multiprocessors: int = 3
-    """What the module is told that the GPU has."""
+    """The number that the module gets for the GPU."""
     only_programs: int | None = None
     """Run at most this many programs of a grid, drawn at random; None runs all."""
 

@@ -19,7 +19,7 @@ from support.gluon_simulator.clocks import Clock, Epoch, join
 from support.gluon_simulator.errors import DeadlockError, SimulationError, UnfinishedError
 
 SOURCE_PREFIX = "<gluon "
-"""How the names of the files begin whose code is simulated."""
+"""The prefix of the names of files whose code is simulated."""
 
 Condition = Callable[[], bool]
 

@@ -39,12 +39,12 @@ class Access:
     is_asynchronous: bool
     what: str
     clock: Clock
-    """What the partition knew when it began."""
+    """The knowledge of the partition when it began."""
     place: str = field(default_factory=here)
     end: Epoch | None = None
-    """When it is over; None while it is under way."""
+    """The end; None while it is under way."""
     fences: list[Epoch] = field(default_factory=list[Epoch])
-    """Where a write was made visible to the asynchronous proxy."""
+    """The fences that made a write visible to the asynchronous proxy."""
 
     def __post_init__(self) -> None:
         self.bounds = np.lib.array_utils.byte_bounds(self.view)
@@ -65,7 +65,7 @@ class Access:
 
 @dataclass(eq=False)
 class Allocation:
-    """What one `allocate_shared_memory` gives."""
+    """The result of one `allocate_shared_memory`."""
 
     name: str
     dtype: DType
