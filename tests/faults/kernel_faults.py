@@ -433,8 +433,8 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "finalize: of many partials the last ones are left",
-        f"{T}kernel_text:reduction",
-        Text("f'{name} += {combined}'", "f'{name} = {combined}'"),
+        f"{T}finalize_kernel:_Sweep.reduce",
+        Text("f'{lanes} + {expression}'", "expression"),
     ),
     KernelFault(
         "eager-exact: what a softcap divides is not rounded",

@@ -213,6 +213,28 @@ def test_ahead_of_time(schedule: str):
     compiled(scaled_rows("add", 16, schedule), "sm_90")
 
 
+COLUMNS = """
+func.func @f(%p: tensor<?xNxf32>) -> tensor<Nxf32> {
+  %y = gemm.finalize col (add %p : tensor<?xNxf32>) -> (tensor<Nxf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  func.return %y : tensor<Nxf32>
+}
+"""
+
+
+@pytest.mark.parametrize("combiner", ["add", "max", "lse"])
+@pytest.mark.parametrize(("tiles", "columns"), [(1100, 3), (530, 20), (130, 2100), (1, 70)])
+def test_columns(combiner: str, tiles: int, columns: int):
+    """A program reads a block of the partials of 4 to 32 columns at a time, in several steps."""
+    p = torch.randn(tiles, columns, generator=torch.Generator().manual_seed(tiles))
+    text = COLUMNS.replace("N", str(columns)).replace("(add", f"({combiner}")
+    combine = {"add": torch.sum, "max": torch.amax, "lse": torch.logsumexp}[combiner]
+    found = load_program(text)(p)
+    assert relative_error(found, combine(p.double(), 0)) < 1e-6
+
+
 MOMENTS = """
 func.func @f(%p: tensor<?x16xf32>, %q: tensor<?x16xf32>)
     -> (tensor<?x1xf32>, tensor<?xf32>, tensor<?xf32>) {

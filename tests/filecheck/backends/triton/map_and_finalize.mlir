@@ -78,16 +78,17 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT: @triton.jit(do_not_specialize=["q_tiles", "count"])
 // CHECK-NEXT: def finalize_col_max(q_ptr, q_tiles, m_ptr, count):
 // CHECK-NEXT:     """Combines tile partials by col."""
-// CHECK-NEXT:     element = tl.program_id(0) * 32 + tl.arange(0, 32)
+// CHECK-NEXT:     element = tl.program_id(0) * 8 + tl.arange(0, 8)
 // CHECK-NEXT:     exists = element < count
-// CHECK-NEXT:     q_max = tl.full((32,), float("-inf"), tl.float32)
+// CHECK-NEXT:     q_lanes = tl.full((8, 512), float("-inf"), tl.float32)
 // CHECK-NEXT:     start = 0
 // CHECK-NEXT:     while start < q_tiles:
-// CHECK-NEXT:         tile = start + tl.arange(0, 128)[None, :]
+// CHECK-NEXT:         tile = start + tl.arange(0, 512)[None, :]
 // CHECK-NEXT:         inside = exists[:, None] & (tile < q_tiles)
 // CHECK-NEXT:         q = tl.load(q_ptr + tile.to(tl.int64) * count + element[:, None], mask=inside, other=float("-inf"))
-// CHECK-NEXT:         q_max = maximum(q_max, reduce_max(q, 1))
-// CHECK-NEXT:         start += 128
+// CHECK-NEXT:         q_lanes = maximum(q_lanes, q)
+// CHECK-NEXT:         start += 512
+// CHECK-NEXT:     q_max = reduce_max(q_lanes, 1)
 // CHECK-NEXT:     tl.store(m_ptr + element, to_bf16(q_max), mask=exists)
 // CHECK-EMPTY:
 // CHECK-EMPTY:
@@ -134,12 +135,12 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     )
 // CHECK-NEXT:     # map_and_finalize.mlir:11:8
 // CHECK-NEXT:     m = torch.empty((600,), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     finalize_col_max[((600 + 31) // 32,)](
+// CHECK-NEXT:     finalize_col_max[((600 + 7) // 8,)](
 // CHECK-NEXT:         q,
 // CHECK-NEXT:         q.shape[-2],
 // CHECK-NEXT:         m,
 // CHECK-NEXT:         600,
-// CHECK-NEXT:         num_warps=4,
+// CHECK-NEXT:         num_warps=8,
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:     )
 // CHECK-NEXT:     return y, r, m
