@@ -167,7 +167,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: rows of the epilogue are those of the first batch",
         f"{KERNEL}_Kernel._epilogue",
-        Text("f'rows = batch * {extent} + number'", "f'rows = batch * 0 + number + 1'"),
+        Text("f'batch * {extent} + {{}}'", "f'batch * 0 + {{}} + 1'"),
     ),
     KernelFault(
         "attention: sums of columns of all batches in one place",

@@ -227,6 +227,11 @@ PASS_FAULTS = (
         Text("if reduction.samples else new", "if False else new"),
     ),
     Fault(
+        "a sum over the rows of a transposed matrix is one over those of the matrix",
+        f"{P}fusion.split_reductions:_keeps_columns",
+        Nth("always", "Eq"),
+    ),
+    Fault(
         "layer norm: variance without the square of the mean",
         f"{P}fusion.split_reductions:_norm_stats",
         Nth("keep", "sub", 1),
