@@ -184,7 +184,6 @@ def compile(
     save: Sequence[str] = (),
     recompute: Sequence[str] = (),
     stream_logits: int | None = None,
-    fuse_gradient_accumulation: bool = False,
     accept: Accept | None = None,
     **unknown: object,
 ) -> CompiledFunction | TrainableFunction:
@@ -217,9 +216,7 @@ def compile(
     With `training`, the result is part of PyTorch's autograd (docs/training.md). `memory_budget`
     limits the bytes that a call saves for its backward. `save` and `recompute` name values that are
     always saved or always recomputed. `stream_logits` is the number of parts in which the logits of
-    a language model are recomputed, so that they are never stored. With
-    `fuse_gradient_accumulation`, the GEMMs that compute gradients add to the existing `.grad` of
-    weights.
+    a language model are recomputed, so that they are never stored.
 
     `accept` is called with the estimates of a program before anything is emitted for it (see
     `Accept`); exceptions that it raises propagate. For a trained program, pass it to `prepare`.
@@ -243,7 +240,7 @@ def compile(
     )
     policy = SavePolicy.of(memory_budget, save, recompute, stream_logits)
     if not training:
-        _check_untrained(policy, fuse_gradient_accumulation)
+        _check_untrained(policy)
         start(target, place)
         lowering = lower(origin, options)
         if accept is not None:
@@ -254,11 +251,8 @@ def compile(
     from coda_ir.training.functions import TrainableFunction, find_trained
 
     start(target, place)
-    module, is_fused = origin.module(), fuse_gradient_accumulation
-    func = find_trained(module, entry)
-    return TrainableFunction(
-        module, func, target, place, options, policy, fuse_gradient_accumulation=is_fused
-    )
+    module = origin.module()
+    return TrainableFunction(module, find_trained(module, entry), target, place, options, policy)
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
@@ -273,10 +267,8 @@ def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
     return tuning
 
 
-def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> None:
+def _check_untrained(policy: SavePolicy) -> None:
     """Raise CodaError for options that apply only to training."""
-    if fuse_gradient_accumulation:
-        raise CodaError("only programs compiled for training have gradients", "pass training=True")
     if policy != SavePolicy():
         raise CodaError(
             "only programs compiled for training save values for a backward", "pass training=True"

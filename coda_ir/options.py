@@ -46,7 +46,6 @@ class TrainingOptions(ProgramOptions, total=False):
     save: Sequence[str]
     recompute: Sequence[str]
     stream_logits: int | None
-    fuse_gradient_accumulation: bool
 
 
 @dataclass(frozen=True)

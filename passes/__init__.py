@@ -34,7 +34,7 @@ FAMILIES: Mapping[str, str] = {
         split-reductions
     """,
     "gradient": """
-        accumulate-gradients copy-factors derive-gradient drop-zero-gradients
+        copy-factors derive-gradient drop-zero-gradients
         move-norm-gradient-sums save-or-recompute scale-rows-first stream-logits
     """,
     "layout": """

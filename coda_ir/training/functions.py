@@ -65,18 +65,13 @@ class TrainableFunction(NotCopied):
         device: torch.device,
         options: CompileOptions,
         policy: SavePolicy,
-        *,
-        fuse_gradient_accumulation: bool = False,
     ):
-        """Set up the function. With `fuse_gradient_accumulation`, GEMMs add the gradients of leaves
-        to existing ones; see `coda_ir.training.gradient_accumulation`.
-        """
+        """Set up the function; a pair of programs is derived when it is first needed."""
         self.name = func.sym_name.data
         self.signature: Signature = signature_of(func)
         self.target: Target = target
         self.device = device
         self.policy = policy
-        self.fuse_gradient_accumulation = fuse_gradient_accumulation
         self._module, self._options = module, options
         self._pairs: dict[Wrt, GradientPair] = {}
         self._latest: GradientPair | None = None
@@ -175,12 +170,11 @@ class TrainableFunction(NotCopied):
             accept(self._comparison(lowering))
         forward, backward = (self._compiled(lowering, name) for name in names)
 
-        def specialize(missing: Sequence[str], added: Sequence[str]) -> CompiledFunction:
-            special = _specialized(origin, lowering, backward.name, missing, added)
+        def specialize(missing: Sequence[str]) -> CompiledFunction:
+            special = _specialized(origin, lowering, backward.name, missing)
             return self._compiled(lower(special, self._options), backward.name)
 
-        count, is_fused = len(self.signature.results), self.fuse_gradient_accumulation
-        pair = GradientPair(forward, backward, count, specialize, fuse_accumulation=is_fused)
+        pair = GradientPair(forward, backward, len(self.signature.results), specialize)
         pair.require(wrt)
         forward.prepare_checked(sizes)
         backward.prepare_checked(sizes)
@@ -258,7 +252,6 @@ class TrainableFunction(NotCopied):
         pair = self.pair(wrt, sizes, accept)
         for function in (pair.forward, pair.backward):
             function.prepare_checked(sizes or {})
-        pair.prepare_accumulation()
 
     def reference(
         self,
@@ -329,25 +322,17 @@ def _specialized(
     lowering: Lowering | TunedLowerings,
     name: str,
     missing: Sequence[str],
-    added: Sequence[str],
 ) -> Origin:
-    """Return the backward program `name` in which the gradients `missing` of results are zero, and
-    those of the arguments `added` are added to existing ones.
-    """
+    """Return the backward program `name` in which the gradients `missing` of results are zero."""
 
     def make(_: Origin) -> ModuleOp:
-        from coda_ir.passes.gradient.accumulate_gradients import AccumulateGradientsPass
         from coda_ir.passes.gradient.drop_zero_gradients import DropZeroGradientsPass
 
-        special, context = _only(lowering.module("block"), name), make_context()
-        DropZeroGradientsPass(name, tuple(missing)).apply(context, special)
-        left = {spec.name for spec in signature_of(functions_of(special)[name]).results}
-        found = tuple(argument for argument in added if f"d_{argument}" in left)
-        AccumulateGradientsPass(name, found).apply(context, special)
+        special = _only(lowering.module("block"), name)
+        DropZeroGradientsPass(name, tuple(missing)).apply(make_context(), special)
         return special
 
-    what = {"backward": name, "without": tuple(missing), "added": tuple(added)}
-    return Origin({**origin.identity, **what}, make)
+    return Origin({**origin.identity, "backward": name, "without": tuple(missing)}, make)
 
 
 def _boxed(module: ModuleOp, backward: str) -> ModuleOp:

@@ -2,14 +2,12 @@
 
 An argument of the backward program is found by its name: an argument or a result of the forward
 program, or `d_r`, the gradient of the result `r`. A result `d_a` is the gradient of the argument
-`a`. The forward program gives the results of the function first, and then what it saves. An
-argument `a.grad` is the gradient of `a` that there is: what is computed is added to it in place.
+`a`. The forward program gives the results of the function first, and then what it saves.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -19,21 +17,11 @@ from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize
-from coda_ir.training.gradient_accumulation import Adding, ExistingGradients
 from coda_ir.untraced import untraced
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Gradients: TypeAlias = Sequence[torch.Tensor | None]
 Shape: TypeAlias = tuple[torch.Size, torch.dtype, torch.device]
-
-
-_Variant: TypeAlias = tuple[frozenset[int], frozenset[int]]
-"""A variant of a backward program: the results without a gradient, and the arguments that have one
-already."""
-
-
-MOST_SELECTIONS = 8
-"""Selections of arguments whose gradients are added in place; each has separate programs."""
 
 
 class DoubleBackwardError(CodaError):
@@ -47,11 +35,10 @@ class BackwardProgramError(CodaError):
 @dataclass(frozen=True)
 class _Source:
     """The source of an argument of the backward program: position `index` among the arguments or
-    results of the forward program, or among the gradients of the results, or the existing gradient
-    of argument `index`.
+    results of the forward program, or among the gradients of the results.
     """
 
-    kind: Literal["argument", "result", "gradient", "existing"]
+    kind: Literal["argument", "result", "gradient"]
     index: int
 
 
@@ -77,9 +64,6 @@ class _Backward:
         self.kept = list(dict.fromkeys(of_call)) if kept is None else kept
         places = {source: ("kept", index) for index, source in enumerate(self.kept)}
         self._positions = [places.get(s, (s.kind, s.index)) for s in self.sources]
-        added = [source.index for source in self.sources if source.kind == "existing"]
-        self.added = {index: forward.arguments[index].name for index in added}
-        """The arguments of the forward program whose gradients are added in place, by number."""
         names = [spec.name for spec in function.signature.results]
         self.places = [
             names.index(f"d_{spec.name}") if f"d_{spec.name}" in names else None
@@ -87,36 +71,19 @@ class _Backward:
         ]
         """For each argument of the forward program the number of its gradient."""
 
-    def arguments(
-        self, kept: Tensors, gradients: Tensors, existing: Mapping[int, torch.Tensor]
-    ) -> list[torch.Tensor]:
+    def arguments(self, kept: Tensors, gradients: Tensors) -> list[torch.Tensor]:
         """Return the arguments of the program."""
-        given = {"kept": kept, "gradient": gradients, "existing": existing}
+        given = {"kept": kept, "gradient": gradients}
         return [given[kind][index] for kind, index in self._positions]
 
     def run(
-        self,
-        arguments: list[torch.Tensor],
-        existing: Mapping[int, torch.Tensor],
-        sizes: Mapping[str, int],
+        self, arguments: list[torch.Tensor], sizes: Mapping[str, int]
     ) -> list[torch.Tensor | None]:
-        """Return the gradients of the forward program's arguments, None for one without a gradient
-        or whose gradient was added to the one in `existing`; empties `arguments`.
+        """Return the gradients of the forward program's arguments, None for one without a gradient;
+        empties `arguments`.
         """
-        sums = {name: existing[index] for index, name in self.added.items()}
-        with Adding(self.function.name, sums):
-            results = self.function.run_boxed(arguments, sizes)
-            for index in self.added:
-                _store(results[self._place(index)], existing[index])
-        return [
-            None if place is None or index in self.added else results[place]
-            for index, place in enumerate(self.places)
-        ]
-
-    def _place(self, index: int) -> int:
-        place = self.places[index]
-        assert place is not None, "what is added is a result, too"
-        return place
+        results = self.function.run_boxed(arguments, sizes)
+        return [None if place is None else results[place] for place in self.places]
 
 
 class GradientPair:
@@ -129,13 +96,10 @@ class GradientPair:
         forward: CompiledFunction,
         backward: CompiledFunction,
         count: int,
-        specialize: Callable[[Sequence[str], Sequence[str]], CompiledFunction],
-        *,
-        fuse_accumulation: bool = False,
+        specialize: Callable[[Sequence[str]], CompiledFunction],
     ):
         """`count` is the number of results of the function itself, which come first; `specialize`
-        makes the backward program for gradients of results that are not there, and for arguments
-        whose gradients are added in place, which are looked for where `fuse_accumulation`.
+        makes the backward program for gradients of results that are not there.
 
         Raises BackwardProgramError where the backward program needs what nobody gives it.
         """
@@ -144,8 +108,8 @@ class GradientPair:
         self._specialize = specialize
         full = _Backward(backward, forward.signature, count)
         self._full = full
-        self._backwards: dict[_Variant, _Backward] = {(frozenset(), frozenset()): full}
-        self._existing = ExistingGradients(forward.signature) if fuse_accumulation else None
+        self._backwards: dict[frozenset[int], _Backward] = {frozenset(): full}
+        """The backward programs by the results without a gradient."""
         self._kept = full.kept
 
     def __repr__(self) -> str:
@@ -216,10 +180,8 @@ class GradientPair:
         gradients: Gradients,
         shapes: Sequence[Shape],
         sizes: Mapping[str, int],
-        existing: Mapping[int, torch.Tensor] = MappingProxyType({}),
     ) -> list[torch.Tensor | None]:
-        """Return the gradients of the arguments: None for those without one, and for those added to
-        the gradient in `existing` under the argument's number.
+        """Return the gradients of the arguments: None for those without one.
 
         `kept` is what `run_forward` said that is needed; it is emptied, so that each tensor is
         freed after its last use. `gradients` are those of the results, None where nobody used a
@@ -227,44 +189,17 @@ class GradientPair:
         it is of zeros, of the shape of the result.
         """
         missing = frozenset(i for i, g in enumerate(gradients) if g is None) & self.differentiable
-        backward = self._backward(missing, frozenset(existing))
-        arguments = self._arguments(backward, kept, gradients, shapes, existing)
-        return backward.run(arguments, existing, sizes)
+        backward = self._backward(missing)
+        return backward.run(self._arguments(backward, kept, gradients, shapes), sizes)
 
-    def _backward(self, missing: frozenset[int], existing: frozenset[int]) -> _Backward:
-        """Return the backward program without the gradients `missing` of results, which adds those
-        of the arguments `existing` in place if it can.
-        """
+    def _backward(self, missing: frozenset[int]) -> _Backward:
+        """Return the backward program without the gradients `missing` of results."""
         signature = self.forward.signature
-        if (missing, existing) not in self._backwards:
+        if missing not in self._backwards:
             results = [f"d_{signature.results[index].name}" for index in sorted(missing)]
-            arguments = [signature.arguments[index].name for index in sorted(existing)]
-            function = self._specialize(results, arguments)
-            backward = _Backward(function, signature, self._count, self._kept)
-            self._backwards[missing, existing] = backward
-        return self._backwards[missing, existing]
-
-    def existing_gradients(
-        self, node: Any, kept: Tensors, gradients: Gradients
-    ) -> Mapping[int, torch.Tensor]:
-        """Return the gradients that a backward pass may add to in place, by the number of the
-        argument; none unless that was requested. See `ExistingGradients`.
-        """
-        if self._existing is None:
-            return {}
-        given = [gradient for gradient in gradients if gradient is not None]
-        found = self._existing.find(node, [*kept, *given])
-        known = {existing for _, existing in self._backwards}
-        return found if frozenset(found) in known or len(known) <= MOST_SELECTIONS else {}
-
-    def prepare_accumulation(self) -> None:
-        """Make the program that adds the gradients of all weights in place, if one may be asked
-        for.
-        """
-        if self._existing is not None:
-            pairs = zip(self.forward.signature.arguments, self._full.places, strict=True)
-            weights = [i for i, (s, place) in enumerate(pairs) if s.is_weight and place is not None]
-            self._backward(frozenset(), frozenset(weights)).function.prepare()
+            function = self._specialize(results)
+            self._backwards[missing] = _Backward(function, signature, self._count, self._kept)
+        return self._backwards[missing]
 
     def _arguments(
         self,
@@ -272,13 +207,12 @@ class GradientPair:
         kept: list[torch.Tensor],
         gradients: Gradients,
         shapes: Sequence[Shape],
-        existing: Mapping[int, torch.Tensor],
     ) -> list[torch.Tensor]:
         """Return the arguments of a backward program; empties `kept`."""
         dense = [
             _zeros(*shape) if g is None else g for g, shape in zip(gradients, shapes, strict=True)
         ]
-        arguments = backward.arguments(kept, dense, existing)
+        arguments = backward.arguments(kept, dense)
         kept.clear()
         return arguments
 
@@ -296,9 +230,6 @@ def _source(
     gradients = [f"d_{name}" for name in results[:count]]
     if spec.name in gradients:
         return _Source("gradient", gradients.index(spec.name))
-    existing = [f"{name}.grad" for name in arguments]
-    if spec.name in existing:
-        return _Source("existing", existing.index(spec.name))
     raise BackwardProgramError(
         f"argument {spec.name} of {backward.name} is neither an argument nor a result of "
         f"{forward.name}, nor the gradient d_r of a result r",
@@ -345,9 +276,8 @@ class _Node(torch.autograd.Function):
                 "leave out is_grads_batched=True and vectorize=True",
             )
         needed = [*kept, *upstream] if is_differentiated else []
-        existing = pair.existing_gradients(ctx, kept, grad_outputs)
         with torch.no_grad():
-            found = pair.run_backward(kept, grad_outputs, ctx.shapes, ctx.sizes, existing)
+            found = pair.run_backward(kept, grad_outputs, ctx.shapes, ctx.sizes)
         if is_differentiated:
             found = _once(pair.backward.name, found, needed)
         return None, None, *found
@@ -356,12 +286,6 @@ class _Node(torch.autograd.Function):
 def _apply(function: type[torch.autograd.Function], *arguments: object) -> Any:
     apply: Any = getattr(function, "apply")  # noqa: B009  (it has no complete type)
     return apply(*arguments)
-
-
-def _store(total: torch.Tensor, gradient: torch.Tensor) -> None:
-    """Make `gradient` equal to `total`; most programs have stored it there."""
-    if total.data_ptr() != gradient.data_ptr():
-        gradient.copy_(total)
 
 
 def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

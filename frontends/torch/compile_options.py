@@ -74,8 +74,6 @@ class Options:
     """Bytes that a graph may save for its backward; by default time alone counts."""
     stream_logits: int | None = None
     """Parts in which logits are recomputed for their gradient, instead of being saved."""
-    fuse_gradient_accumulation: bool = False
-    """Let the GEMMs of gradients add to the existing `.grad` of parameters."""
     tune: Tune = False
     """Measure schedules on the GPU (docs/tuning.md), for at most a minute per graph or a number of
     seconds; `"stored"` uses stored results. Without a GPU, nothing is measured.

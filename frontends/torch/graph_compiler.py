@@ -245,7 +245,7 @@ class GraphCompiler:
         """Return whether Inductor may run the leftovers of a program."""
         options = self.options
         # Parts of logits are stored one after the other, an order that Inductor does not know.
-        has_order = options.fuse_gradient_accumulation or options.stream_logits is not None
+        has_order = options.stream_logits is not None
         # Tuning measures kernels, and not what Inductor makes.
         is_wanted = options.fallback == "inductor" or not options.tune
         is_possible = target == "triton" and not has_order
@@ -372,7 +372,6 @@ class TrainingCompiler(GraphCompiler):
                 training=True,
                 memory_budget=self.options.memory_budget,
                 stream_logits=self.options.stream_logits,
-                fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
                 **self._choices(captured.device),
             )
             accept = self._accept(graph, captured.device, is_trained=True)

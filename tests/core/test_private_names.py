@@ -58,12 +58,6 @@ REASONS = {
     "frontends/torch/complex_numbers.py: torch.ops.aten._to_copy*": (
         "the conversion of graphs that PyTorch captures"
     ),
-    "coda_ir/training/gradient_accumulation.py: torch._C*": (
-        "what a backward pass is for; where it is not known, PyTorch adds the gradients"
-    ),
-    "coda_ir/training/gradient_accumulation.py: _*_hooks": (
-        "whether a leaf has hooks; where it is not known, PyTorch adds the gradients"
-    ),
     "coda_ir/tuning/gpu.py: torch.cuda._sleep": (
         "keeps the host out of measurements, where the function is there"
     ),

@@ -118,7 +118,6 @@ def check_random_pipeline(case: Case, choices: Choices) -> None:
 
 
 MAKE_OTHER_FUNCTIONS = {
-    "accumulate-gradients",
     "derive-gradient",
     "differentiate",
     "drop-zero-gradients",

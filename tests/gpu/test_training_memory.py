@@ -1,24 +1,19 @@
-"""Training on a GPU: gradients that GEMMs add in place, and memory that a backward gives back.
+"""Training on a GPU: memory that a backward gives back.
 
-python -m pytest tests/gpu/test_training_memory.py -q -s      # also prints times and peaks
+python -m pytest tests/gpu/test_training_memory.py -q -s      # also prints peaks
 """
 
-from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
 
 import coda_ir
-from coda_ir.float64 import relative_error
 from coda_ir.training.functions import TrainableFunction
 
 pytestmark = pytest.mark.gpu
 
-# PyTorch has no complete types for them.
-functional: Any = torch.nn.functional
-profiler: Any = import_module("torch.profiler")
-cuda: Any = torch.cuda
+cuda: Any = torch.cuda  # PyTorch has no complete types for it.
 
 WIDTH, HIDDEN, ROWS, LAYERS = 2048, 5632, 4096, 4
 PROGRAM = f"""
@@ -31,13 +26,8 @@ fn layer(x: bf16[M, {WIDTH}], weight norm: bf16[{WIDTH}], weight w_gate: bf16[{H
 """
 
 
-def eager(x: Any, norm: Any, w_gate: Any, w_up: Any, w_down: Any) -> Any:
-    h = functional.rms_norm(x, (WIDTH,), norm, eps=1e-5)
-    return x + (functional.silu(h @ w_gate.T) * (h @ w_up.T)) @ w_down.T
-
-
-def compiled(*, fuse: bool) -> TrainableFunction:
-    return coda_ir.compile(PROGRAM, training=True, device="cuda", fuse_gradient_accumulation=fuse)
+def compiled() -> TrainableFunction:
+    return coda_ir.compile(PROGRAM, training=True, device="cuda")
 
 
 def tensors(seed: int = 0) -> dict[str, Any]:
@@ -56,51 +46,6 @@ def batch(seed: int) -> Any:
     return torch.randn(ROWS, WIDTH, generator=generator, device="cuda").bfloat16()
 
 
-def backward(function: Any, weights: dict[str, Any], seed: int) -> None:
-    x = batch(seed).to(weights["norm"].dtype)
-    (function(x, **weights).double().square().sum() / ROWS).backward()
-
-
-def test_sums_of_gradients_are_as_exact_as_those_of_pytorch():
-    runs: list[list[Any]] = []
-    double = {n: w.detach().double().requires_grad_() for n, w in tensors().items()}
-    choices = ((compiled(fuse=True), tensors()), (eager, tensors()), (eager, double))
-    for function, weights in choices:
-        for seed in range(3):
-            backward(function, weights, seed)
-        runs.append([w.grad for w in weights.values()])
-    for mine, other, exact in zip(*runs, strict=True):
-        wanted = exact.cpu()
-        assert relative_error(mine.cpu(), wanted) <= 1.25 * relative_error(other.cpu(), wanted)
-
-
-def step_time(function: Any, weights: dict[str, Any], x: Any, upstream: Any) -> float:
-    """Milliseconds of a forward and a backward into gradients that there are, the median of 20."""
-    times: list[float] = []
-    for _ in range(25):
-        start, end = (cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        function(x, **weights).backward(upstream)
-        end.record()
-        cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return sorted(times[5:])[10]
-
-
-def test_no_kernel_adds_gradients_of_matrices():
-    x, upstream = batch(0), torch.randn(ROWS, WIDTH, device="cuda").bfloat16()
-    added: dict[bool, int] = {}
-    for fuse in (False, True):
-        function, weights = compiled(fuse=fuse), tensors()
-        milliseconds = step_time(function, weights, x, upstream)
-        with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as profile:
-            function(x, **weights).backward(upstream)
-        counts = {event.key: event.count for event in profile.key_averages()}
-        added[fuse] = counts.get("aten::add_", 0)
-        print(f"\nfuse_gradient_accumulation={fuse}: {milliseconds:.3f} ms a step")
-    assert added == {False: 4, True: 1}
-
-
 def backward_memory(function: TrainableFunction, weights: dict[str, Any]) -> int:
     """Bytes that the backward of several layers takes beside what there is when it begins."""
     h = batch(0)
@@ -115,9 +60,11 @@ def backward_memory(function: TrainableFunction, weights: dict[str, Any]) -> int
 
 
 def test_saved_tensors_are_freed_while_layers_run_backwards():
-    function, weights = compiled(fuse=True), tensors()
+    function, weights = compiled(), tensors()
     taken = [backward_memory(function, weights) for _ in range(3)][-1]
     saved = function.saved_bytes.evaluate({"M": ROWS})
     print(f"\n{taken / 2**20:.0f} MiB in a backward, {saved / 2**20:.0f} MiB saved by a layer")
-    # Of one layer: dg, du and a, and rows of WIDTH, less what was saved for it.
-    assert taken <= 3 * ROWS * HIDDEN * 2 + 4 * ROWS * WIDTH * 2
+    # Of one layer: dg, du and a, and rows of WIDTH, less what was saved for it. Of each weight: the
+    # gradient of a layer, and the sum of those before, which autograd keeps.
+    gradients = 2 * 3 * HIDDEN * WIDTH * 2
+    assert taken <= 3 * ROWS * HIDDEN * 2 + 4 * ROWS * WIDTH * 2 + gradients

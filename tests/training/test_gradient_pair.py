@@ -118,7 +118,7 @@ def test_gradients(scaled: TrainableFunction, given: dict[str, Any], loss: Any):
 def test_missing_gradients_cost_nothing(scaled: TrainableFunction, given: dict[str, Any]):
     gradients(scaled, given, second)
     backwards: Any = scaled.pair()._backwards  # pyright: ignore[reportPrivateUsage]
-    smaller = backwards[frozenset({0}), frozenset()].function
+    smaller = backwards[frozenset({0})].function
     assert str(smaller.signature) == "scaled_backward(d_t: float32[M, 8]) -> (d_x: float32[M, 8])"
     assert [op.name for op in smaller.module("block").walk()][2:] == ["coda.neg", "func.return"]
 
