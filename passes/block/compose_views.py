@@ -6,13 +6,8 @@ from itertools import chain
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.dialects import coda
-from coda_ir.passes.support.factored_views import (
-    Factor,
-    FactoredView,
-    View,
-    insert_steps,
-)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.views import Factor, View, ViewOp, insert_steps, sources
 
 
 class ComposeViewsPass(FunctionPass):
@@ -48,73 +43,61 @@ class ComposeViewsPass(FunctionPass):
             if isinstance(op, coda.LinearOp | coda.MatmulOp):
                 _keep_rows(op, rewriter)
         for op in rewriter.ops:
-            if isinstance(op, View):
+            if isinstance(op, ViewOp):
                 _compose(op, rewriter)
 
 
-def _compose(op: View, rewriter: FunctionRewriter) -> None:
-    base, view, count = FactoredView.of(op.result, rewriter.shapes)
-    dims = rewriter.shapes.dims
-    steps = view.steps(dims(base), dims(op.result))
+def _compose(op: ViewOp, rewriter: FunctionRewriter) -> None:
+    view = View.of(op.result, rewriter.shapes)
+    count = [*sources(op.result)].index(view.base)
+    steps = view.steps(rewriter.shapes.dims(op.result))
     if len(steps) >= count or not all(rewriter.shapes.are_declared(each.dims) for each in steps):
         return
     rewriter.passed(op, f"composed with {count - 1} views before it")
-    rewriter.replace(op, insert_steps(steps, base, rewriter.before(op)))
+    rewriter.replace(op, insert_steps(steps, view.base, rewriter.before(op)))
 
 
 def _keep_rows(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> None:
     """Map the rows of a tensor in its own order, if all that read the result put them back; else
     as dimensions of their own, if those of the operand join some in another order.
     """
-    view = FactoredView.of(op.x, rewriter.shapes)[1]
+    view = View.of(op.x, rewriter.shapes)
     factors = list(chain.from_iterable(view.dims[:-1]))
     rows = sorted(factors)
     if rows == factors:
         return
-    if _all_put_back(_result(op, view, rows, rewriter), op, rewriter):
+    readers = _result(op, view, rows, rewriter).readers(op.result, rewriter.shapes)
+    if readers and all(list(reader.rows) == sorted(reader.rows) for reader in readers):
         rewriter.passed(
             op, "maps rows in the order of its operand, which the readers of the result restore"
         )
-        _map_rows(op, rows, rewriter)
+        _map_rows(op, view, rows, rewriter)
     elif len(factors) > len(view.dims) - 1:
         rewriter.passed(op, "maps rows whose dimensions stay separate")
-        _map_rows(op, factors, rewriter)
+        _map_rows(op, view, factors, rewriter)
 
 
 def _result(
-    op: coda.LinearOp | coda.MatmulOp,
-    x: FactoredView,
-    rows: list[Factor],
-    rewriter: FunctionRewriter,
-) -> FactoredView:
+    op: coda.LinearOp | coda.MatmulOp, x: View, rows: list[Factor], rewriter: FunctionRewriter
+) -> View:
     """Return the result of `op` as a view of that with other rows of its operand, the view `x`."""
     columns = rewriter.shapes.dims(op.result)[-1]
-    whole = FactoredView.whole((*(factor.extent for factor in rows), columns))
+    whole = View.whole(op.result, (*(factor.extent for factor in rows), columns))
     places = [tuple(whole.dims[rows.index(each)][0] for each in dim) for dim in x.dims[:-1]]
     return replace(whole, dims=(*places, whole.dims[-1]))
 
 
-def _all_put_back(
-    result: FactoredView, op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter
-) -> bool:
-    readers = result.readers(op.result, rewriter.shapes)
-    return bool(readers) and all(reader.has_rows_in_order for reader in readers or ())
-
-
 def _map_rows(
-    op: coda.LinearOp | coda.MatmulOp, rows: list[Factor], rewriter: FunctionRewriter
+    op: coda.LinearOp | coda.MatmulOp, view: View, rows: list[Factor], rewriter: FunctionRewriter
 ) -> None:
-    """Map `rows` as dimensions of their own, in this order."""
+    """Map `rows` of the operand, the view `view`, as dimensions of their own, in this order."""
     shapes, insert = rewriter.shapes, rewriter.before(op)
-    extents = tuple(factor.extent for factor in rows)
-    if not shapes.are_declared(extents):
-        return
-    base, view, _ = FactoredView.of(op.x, shapes)
     result = _result(op, view, rows, rewriter)
+    if not shapes.are_declared(result.extents):
+        return
     ordered = replace(view, dims=(*((factor,) for factor in rows), view.dims[-1]))
-    before, after = shapes.dims(op.x), shapes.dims(op.result)
-    x = insert_steps(ordered.steps(shapes.dims(base), (*extents, before[-1])), base, insert)
-    dims = (*extents, after[-1])
-    shape = [n if isinstance(n, int) else DYNAMIC_INDEX for n in dims]
+    steps = ordered.steps((*result.extents[:-1], shapes.dims(op.x)[-1]))
+    x = insert_steps(steps, view.base, insert)
+    shape = [n if isinstance(n, int) else DYNAMIC_INDEX for n in result.extents]
     value = insert.again(op, [x, *op.operands[1:]], shape)
-    rewriter.replace(op, insert_steps(result.steps(dims, after), value, insert))
+    rewriter.replace(op, insert_steps(result.steps(shapes.dims(op.result)), value, insert))

@@ -10,11 +10,11 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.column_views import start_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.row_numbers import bound_of
+from coda_ir.passes.support.views import start_of
 
 
 class DropNoOpsPass(FunctionPass):

@@ -14,12 +14,11 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import before
 from coda_ir.passes.fusion.fuse_pointwise import fuse_at
 from coda_ir.passes.fusion.pairing import join_siblings, pair_columns
-from coda_ir.passes.support.column_views import ColumnAxis, ColumnView, RowAxis
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_pairing, find_site, pair_of_siblings
 from coda_ir.passes.support.matching import operand_pairs
-from coda_ir.symbolic_shapes import SymbolicShapes
+from coda_ir.passes.support.views import Columns, View
 
 
 class PairGluPass(FunctionPass):
@@ -165,8 +164,8 @@ def _neighbours(rewriter: FunctionRewriter) -> dict[SSAValue, Neighbours]:
     found: dict[SSAValue, Neighbours] = defaultdict(dict)
     for op in rewriter.ops:
         if _may_select(op):
-            view = ColumnView.of(op.results[0], rewriter.shapes)
-            if isinstance(view.base.owner, FusedOp) and _is_every_other(view, rewriter.shapes):
+            view = View.of_columns(op.results[0], rewriter.shapes)
+            if isinstance(view.base.owner, FusedOp) and _is_every_other(view):
                 found[view.base][op.results[0]] = view.offset
     return found
 
@@ -176,12 +175,11 @@ def _may_select(op: Operation) -> bool:
     return is_call or (isinstance(op, coda.ReshapeOp) and isinstance(op.x.owner, coda.SliceOp))
 
 
-def _is_every_other(view: ColumnView, shapes: SymbolicShapes) -> bool:
-    *rows, columns = shapes.dims(view.base)
-    if not isinstance(columns, int) or columns % 2 or view.offset not in (0, 1):
+def _is_every_other(view: View) -> bool:
+    columns = Columns.of(view.dims[-1])
+    if columns is None or (columns.step, 2 * columns.extent) != (2, view.extents[-1]):
         return False
-    expected = [RowAxis(index, extent) for index, extent in enumerate(rows)]
-    return list(view.axes) == [*expected, ColumnAxis(2, columns // 2)]
+    return view.dims[:-1] == View.whole(view.base, view.extents).dims[:-1]
 
 
 def _reads_only(x: SSAValue, parts: Collection[SSAValue]) -> bool:

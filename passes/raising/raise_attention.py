@@ -10,12 +10,12 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.torch import ATTENTION, AttentionCall, CallOp
 from coda_ir.passes.raising.attention_masks import OTHER_ROWS, AttentionMask
 from coda_ir.passes.raising.spelled_attention import AttentionFinder, SpelledAttention
-from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
 from coda_ir.passes.support.index_values import IndexValues
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
 from coda_ir.passes.support.permuted import Order, permuted_values
+from coda_ir.passes.support.views import View
 
 UNKNOWN_CALL = Refusal(
     "there is no dropout, and all arguments are known",
@@ -163,12 +163,12 @@ def _transposed_heads(
         heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))
         source = unrepeated(heads, rewriter)
         return heads_of(source, rewriter.shapes, in_any_order=True)
-    view = ColumnView.of(value, rewriter.shapes)
-    if len(view.axes) < 2:
+    view = View.of_columns(value, rewriter.shapes)
+    if len(view.dims) < 2:
         return None
-    *others, columns, rows = view.axes
-    turned = replace(view, axes=(*others, rows, columns))
-    return heads_of_view(turned, rewriter.shapes, in_any_order=True)
+    *others, columns, rows = view.dims
+    turned = replace(view, dims=(*others, rows, columns))
+    return heads_of_view(turned, in_any_order=True)
 
 
 def _laid_out(

@@ -8,10 +8,10 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.support.column_views import start_of
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.rows import ROWS, is_transposed, replace_by_rows, rows_of
+from coda_ir.passes.support.views import start_of
 from coda_ir.symbolic_shapes import Dim
 
 TOO_WIDE = Refusal(

@@ -18,6 +18,7 @@ from coda_ir.passes.raising.rotations import (
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view, whole_rows
+from coda_ir.passes.support.views import Columns
 
 
 @dataclass(frozen=True)
@@ -93,16 +94,15 @@ class RaiseRopePass(FunctionPass):
 
 
 def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal:
-    shapes = rewriter.shapes
-    heads = heads_of_view(rotation.result, shapes) or whole_rows(rotation.result, shapes)
+    heads = heads_of_view(rotation.result) or whole_rows(rotation.result)
     if heads is None:
         return Refusal(
             "the operand of the rotation is the columns of a tensor, whole or split into heads",
             "the rotation is not fused: its operand is neither whole rows nor heads of them",
         )
-    inner = rotation.view.axes[-1]
-    first, width = heads.offset + rotation.view.offset - rotation.result.offset, inner.extent
-    assert isinstance(width, int)
+    rotated = Columns.of(rotation.view.dims[-1])
+    assert rotated is not None, "columns are rotated"
+    first, width = heads.offset + rotation.view.offset - rotation.result.offset, rotated.extent
     if rotation.layout == HALF_SPLIT and (heads.period % width or first % width):
         return Refusal(
             "the rotated columns are a whole fraction of a head",

@@ -15,8 +15,8 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes, numerics_mode
 from coda_ir.dominance import before
-from coda_ir.passes.support.column_views import ONE, ColumnAxis, ColumnView
 from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, widens
+from coda_ir.passes.support.views import Columns, View
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 HALF_SPLIT, INTERLEAVED = coda.ROPE_LAYOUTS
@@ -33,14 +33,14 @@ class Rotation:
     """
 
     op: Operation
-    view: ColumnView
+    view: View
     """The rotated value."""
     layout: str
     cos: SSAValue
     sin: SSAValue
     is_full: bool
     """True if the tables have an entry for each column, and not for each pair."""
-    result: ColumnView
+    result: View
     """The columns of the result of `op`: what is rotated, and columns beside it that are not."""
     is_reversed: bool = False
     is_operator: bool = False
@@ -76,8 +76,8 @@ def find_rotated_part(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
     if rope is None or flat is None or rope.transposed or rope.is_per_column:
         return None
     *rows, _, width = dims = shapes.dims(flat.x)
-    view = ColumnView.of(flat.x, shapes)
-    are_columns = all(isinstance(axis, ColumnAxis) for axis in view.axes[-2:])
+    view = View.of_columns(flat.x, shapes)
+    are_columns = all(map(Columns.of, view.dims[-2:]))
     if not are_columns or rope.heads_of_tables > 1 or width != rope.head_dim.value.data:
         return None
     if shapes.dims(rope.x)[:-1] != tuple(rows) or shapes.dims(op.results[0]) != dims:
@@ -101,7 +101,7 @@ def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation
             a, b, is_reversed = turned
             whole = _pairs(join.layout, a, b, shapes)
             for kept, cos in operand_pairs(left):
-                if whole is not None and ColumnView.of(kept, shapes, widened=True) == whole:
+                if whole is not None and View.of_columns(kept, shapes, widened=True) == whole:
                     for found in _typed(op, whole, join.layout, cos, sin, is_full=True):
                         yield replace(found, is_reversed=is_reversed)
 
@@ -197,31 +197,31 @@ def _unstacked(part: SSAValue) -> SSAValue:
     return reshape.x if reshape is not None and is_new else part
 
 
-def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
+def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> View | None:
     """Return the view whose pairs have the first columns `a` and the second columns `b`."""
-    first, second = (_without_last_one(ColumnView.of(x, shapes, widened=True)) for x in (a, b))
-    if first.base is not second.base or first.axes != second.axes or not first.axes:
+    first, second = (_without_last_one(View.of_columns(x, shapes, widened=True)) for x in (a, b))
+    if first.base is not second.base or first.dims != second.dims or not first.dims:
         return None
-    last = first.axes[-1]
-    if not isinstance(last, ColumnAxis) or last.extent < 2:
+    last = Columns.of(first.dims[-1])
+    if last is None or last.extent < 2:
         return None
     stride, distance = (1, last.extent) if layout == HALF_SPLIT else (2, 1)
-    if (last.stride, second.offset - first.offset) != (stride, distance):
+    if (last.step, second.offset - first.offset) != (stride, distance):
         return None
-    return replace(first, axes=(*first.axes[:-1], ColumnAxis(1, 2 * last.extent)))
+    return first.with_columns(2 * last.extent)
 
 
-def _without_last_one(view: ColumnView) -> ColumnView:
+def _without_last_one(view: View) -> View:
     """Return the view without a last dimension of 1, in which columns of whole rows are stacked.
 
     Heads with one stay spelled out: no model with them was timed with the rotation in its GEMM.
     """
-    is_stacked = view.axes[-1:] == (ONE,) and len(view.axes) <= MAX_STACKED
-    return replace(view, axes=view.axes[:-1]) if is_stacked else view
+    is_stacked = view.dims[-1:] == ((),) and len(view.dims) <= MAX_STACKED
+    return replace(view, dims=view.dims[:-1]) if is_stacked else view
 
 
 def _typed(
-    op: Operation, view: ColumnView, layout: str, cos: SSAValue, sin: SSAValue, *, is_full: bool
+    op: Operation, view: View, layout: str, cos: SSAValue, sin: SSAValue, *, is_full: bool
 ) -> Iterator[Rotation]:
     """Yield the rotation if it computes in the types of `coda.rope` and rounds to that of x.
 
@@ -262,23 +262,18 @@ def with_columns_beside(rotation: Rotation, shapes: SymbolicShapes) -> Rotation:
     """
     joined = only_use(rotation.op.results[0])
     view = rotation.view
-    last = view.axes[-1]
-    if not isinstance(joined, coda.ConcatOp) or not isinstance(last, ColumnAxis):
-        return rotation
-    if joined.dim.value.data != len(view.axes) - 1:
+    if not isinstance(joined, coda.ConcatOp) or joined.dim.value.data != len(view.dims) - 1:
         return rotation
     parts = [
-        view if part is rotation.op.results[0] else ColumnView.of(part, shapes)
+        view if part is rotation.op.results[0] else View.of_columns(part, shapes)
         for part in joined.parts
     ]
     position = parts[0].offset
     for part in parts:
-        axis = part.axes[-1] if part.axes else None
-        beside = part.base is view.base and part.axes[:-1] == view.axes[:-1]
-        if not beside or not isinstance(axis, ColumnAxis) or part.offset != position:
+        columns = Columns.of(part.dims[-1])
+        beside = part.base is view.base and part.dims[:-1] == view.dims[:-1]
+        if not beside or columns is None or columns.step > 1 or part.offset != position:
             return rotation
-        if axis.stride not in (0, 1):
-            return rotation
-        position += axis.extent
-    axes = (*view.axes[:-1], ColumnAxis(1, position - parts[0].offset))
-    return replace(rotation, op=joined, result=ColumnView(view.base, axes, parts[0].offset))
+        position += columns.extent
+    result = parts[0].with_columns(position - parts[0].offset)
+    return replace(rotation, op=joined, result=result)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
@@ -10,10 +12,10 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.column_views import ONE, Axis, ColumnAxis, ColumnView, RowAxis
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.symbolic_shapes import Dim, SymbolicShapes
+from coda_ir.passes.support.views import Columns, Factors, View
+from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes
 
 HEADS_FIRST = (0, 2, 1, 3)
 """The permutation between (B x T x heads x D) and (B x heads x T x D)."""
@@ -109,69 +111,62 @@ def heads_of(
     """Return the columns from which the heads `value` were split; None if they are not the columns
     of a tensor, with its rows in its order or, with `in_any_order`, in another one.
     """
-    return heads_of_view(ColumnView.of(value, shapes), shapes, in_any_order=in_any_order)
+    return heads_of_view(View.of_columns(value, shapes), in_any_order=in_any_order)
 
 
-def heads_of_view(
-    view: ColumnView, shapes: SymbolicShapes, *, in_any_order: bool = False
-) -> Heads | None:
-    """Return the heads that a view of columns is, given its axes (rows, heads, columns)."""
-    if len(view.axes) < 3:
+def heads_of_view(view: View, *, in_any_order: bool = False) -> Heads | None:
+    """Return the heads that a view of columns is, given its dimensions (rows, heads, columns)."""
+    if len(view.dims) < 3:
         return None
-    *others, last = view.axes
+    *others, last = view.dims
     for position in (-1, -2):
-        heads, rest = others[position], list(others)
-        del rest[position]
-        rows = _rows(rest, shapes.dims(view.base)[:-1])
-        order = () if rows or not in_any_order else _turned(rest, view.base)
-        rows = rows or tuple(shapes.dims(view.base)[axis] for axis in order)
-        if rows and isinstance(heads, ColumnAxis) and isinstance(last, ColumnAxis):
-            found = _heads(view, rows, heads, last, is_before_rows=position == -2)
+        rest = list(others)
+        heads, columns = Columns.of(rest.pop(position)), Columns.of(last)
+        rows = _rows(rest, view)
+        order = () if rows or not in_any_order else _turned(rest, view)
+        rows = rows or tuple(view.extents[axis] for axis in order)
+        if rows and heads and columns:
+            found = _heads(view, rows, heads, columns, is_before_rows=position == -2)
             return found and replace(found, order=order)
     return None
 
 
-def whole_rows(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
-    """Return the only head that a view of whole rows is, given its axes (rows, columns): those of
-    (B x T x N) or (T x N), since more dimensions are heads that are no columns.
+def whole_rows(view: View) -> Heads | None:
+    """Return the only head that a view of whole rows is, given its dimensions (rows, columns):
+    those of (B x T x N) or (T x N), since more dimensions are heads that are no columns.
     """
     columns = shape_of(view.base)[-1]
-    if len(view.axes) > 3 or view.axes[-1:] != (ColumnAxis(1, columns),):
+    if not 0 < len(view.dims) <= 3 or Columns.of(view.dims[-1]) != (1, columns):
         return None
-    rows = _rows(list(view.axes[:-1]), shapes.dims(view.base)[:-1])
+    rows = _rows(view.dims[:-1], view)
     if not rows:
         return None
     return Heads(view.base, rows, 0, 1, columns, 0, columns, False, is_split=False)
 
 
-def _rows(axes: list[Axis], rows: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-    """Return the rows that `axes` are, if these are `rows` in order except for extents of 1."""
-    found = [axis for axis in axes if axis != ONE]
-    long = [RowAxis(index, extent) for index, extent in enumerate(rows) if extent != 1]
-    if found != long:
+def _rows(dims: Sequence[Factors], view: View) -> Dims | None:
+    """Return the rows that `dims` are, if these are those of the base in order except for extents
+    of 1.
+    """
+    if tuple(chain.from_iterable(dims)) != view.rows_of_base:
         return None
-    return tuple(axis.extent if isinstance(axis, RowAxis) else 1 for axis in axes)
+    return tuple(factors[0].extent if factors else 1 for factors in dims)
 
 
-def _turned(axes: list[Axis], base: SSAValue) -> tuple[int, ...]:
-    """Return the dimensions of `base` that `axes` are, if these are all its rows; else none."""
-    order = tuple(axis.index for axis in axes if isinstance(axis, RowAxis))
-    is_all = len(order) == len(axes) and {*order} == {*range(len(shape_of(base)) - 1)}
-    return order if is_all else ()
+def _turned(dims: Sequence[Factors], view: View) -> tuple[int, ...]:
+    """Return the dimensions of the base that `dims` are, if these are all its rows; else none."""
+    rank = len(view.extents)
+    order = tuple(rank + factor.axis for factors in dims for factor in factors)
+    return order if {*order} == {*range(rank - 1)} and len(order) == len(dims) else ()
 
 
 def _heads(
-    view: ColumnView,
-    rows: tuple[Dim, ...],
-    heads: ColumnAxis,
-    last: ColumnAxis,
-    *,
-    is_before_rows: bool,
+    view: View, rows: Dims, heads: Columns, last: Columns, *, is_before_rows: bool
 ) -> Heads | None:
     columns, width = shape_of(view.base)[-1], last.extent
-    if last.extent > 1 and last.stride != 1:
+    if last.extent > 1 and last.step != 1:
         return None
-    period = heads.stride if heads.extent > 1 else _period_of_one(view.offset, width, columns)
+    period = heads.step if heads.extent > 1 else _period_of_one(view.offset, width, columns)
     # Any start does that keeps a head in its period; projections are whole heads.
     offset = view.offset % period
     first = view.offset - offset

@@ -232,3 +232,17 @@ func.func @relative(%x: tensor<2x3x5xf32>) -> tensor<2x3x4xf32> {
 
 // CHECK-LABEL: func.func @relative(
 // CHECK:         coda.pad %x
+
+// -----
+
+// As many rows as zeros pad, from a row on that only a call knows.
+
+func.func @from_a_symbol(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: tensor<?xf32> {coda.dims = ["N"]}) -> tensor<?x8xf32> {
+  %p = coda.pad %x {dim = 0 : i64, start = 64 : i64, after = 64 : i64, coda.dims = ["T + 128", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %y = torch.call "aten.slice.Tensor"(%p) {arguments = "{0}, 0, N, (N + T)", view, coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @from_a_symbol(
+// CHECK-NEXT:    %p = coda.pad
+// CHECK-NEXT:    %y = torch.call "aten.slice.Tensor"(%p)
