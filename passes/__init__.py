@@ -17,7 +17,7 @@ FAMILIES: Mapping[str, str] = {
         raise-library-calls raise-linear raise-rms-norm raise-rope
     """,
     "block": """
-        cancel-transposes canonicalize compose-views convert-float64-to-torch drop-barriers
+        cancel-transposes compose-views convert-float64-to-torch drop-barriers
         drop-detach drop-hidden-queries drop-no-ops drop-unused-results expand-quantized-linear
         flatten-groups order-groups pad-rows set-numerics share-key-heads skip-zero-rows
         split-bias split-concatenation split-packed-linear split-queries unroll-sums

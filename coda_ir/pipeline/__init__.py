@@ -14,10 +14,6 @@ from coda_ir.pipeline.manager import (
     PassManager as PassManager,
     pipeline_of as pipeline_of,
 )
-from coda_ir.pipeline.rewrite_limit import (
-    RewriteLoopError as RewriteLoopError,
-    rewrite_module as rewrite_module,
-)
 from coda_ir.pipeline.spec import (
     PassRegistry as PassRegistry,
     Pipeline as Pipeline,

@@ -15,7 +15,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dominance import misplaced_use
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun, PipelinePass
-from coda_ir.pipeline.rewrite_limit import limit_rewrites
 from coda_ir.pipeline.spec import FUNCTION_ANCHOR, MODULE_ANCHOR, Pipeline
 
 OperatorState: TypeAlias = tuple[object, ...]
@@ -71,14 +70,10 @@ class InvalidAfterPassError(VerifyException):
 
 @dataclass(frozen=True)
 class PassManager:
-    """Runs `pipeline` pass by pass. `verify_each` verifies the module after each pass, and
-    `max_rewrites` limits the pattern rewrites of one pass (None: according to the size of the
-    module).
-    """
+    """Runs `pipeline` pass by pass. `verify_each` verifies the module after each pass."""
 
     pipeline: Pipeline
     verify_each: bool = True
-    max_rewrites: int | None = None
 
     def runs(self) -> tuple[PassRun, ...]:
         """Return the passes in the order in which they run, with pipeline passes replaced by their
@@ -95,8 +90,7 @@ class PassManager:
     ) -> None:
         """Run every pass on `module`, in place.
 
-        Raises what a pass raises, `InvalidAfterPassError` where a pass left an invalid module, and
-        `RewriteLoopError` where patterns rewrite without an end.
+        Raises what a pass raises, and `InvalidAfterPassError` where a pass left an invalid module.
         """
         for watcher in instrumentations:
             watcher.before_pipeline(module)
@@ -124,7 +118,7 @@ class PassManager:
     ) -> None:
         for watcher in instrumentations:
             watcher.before_pass(run, module)
-        with limit_rewrites(self.max_rewrites), _named_in_errors(run):
+        with _named_in_errors(run):
             if run.anchor == FUNCTION_ANCHOR:
                 run_on_functions(run.pass_, context, module)
             else:

@@ -1,6 +1,6 @@
 """The block level: cleaning up, and rewrites of shapes that need no GEMM.
 
-`canonicalize` and the `drop-*` passes remove what has no effect, or none without a gradient.
+The `drop-*` passes remove what has no effect, or none without a gradient.
 `cancel-transposes` computes on heads where transposes would move them back, and `flatten-groups`
 gives code on groups of columns the shape of the GEMMs around it. `compose-views` makes the fewest
 views of a tensor that have the same elements.

@@ -3,6 +3,7 @@
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
@@ -15,7 +16,6 @@ from coda_ir.passes.algebra.move_scales import MoveScalesPass
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.algebra.read_narrow_weights import ReadNarrowWeightsPass
 from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
-from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
 from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass

@@ -3,11 +3,11 @@
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
-from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass

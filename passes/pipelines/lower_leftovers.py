@@ -4,10 +4,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
-from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.drop_barriers import DropBarriersPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.fusion.convert_attention_to_gemm import ConvertAttentionToGemmPass

@@ -3,11 +3,11 @@
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.block.cancel_transposes import CancelTransposesPass
-from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.compose_views import ComposeViewsPass
 from coda_ir.passes.block.drop_no_ops import DropNoOpsPass
 from coda_ir.passes.block.skip_zero_rows import SkipZeroRowsPass

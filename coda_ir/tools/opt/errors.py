@@ -6,7 +6,7 @@ from coda_ir import error_codes
 from coda_ir.diagnostics import CodaError, DefectError, Diagnostic
 from coda_ir.error_codes import FILE
 from coda_ir.error_diagnostics import INPUT_ERRORS, diagnostics_of
-from coda_ir.pipeline import InvalidAfterPassError, PipelineError, RewriteLoopError
+from coda_ir.pipeline import InvalidAfterPassError, PipelineError
 
 SUCCESS, FAILURE, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
 """The input is wrong, or a check failed; the command line is wrong; the tool has a defect."""
@@ -53,6 +53,6 @@ def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
 def one_line(error: BaseException) -> str:
     """Return the kind of an error and the first line of its message."""
     first = (str(error).strip().splitlines() or [""])[0]
-    if isinstance(error, InvalidAfterPassError | RewriteLoopError | DefectError):
+    if isinstance(error, InvalidAfterPassError | DefectError):
         return first
     return f"{type(error).__name__}: {first}".removesuffix(": ")

@@ -3,7 +3,6 @@
 import argparse
 
 from coda_ir.pipeline import PassManager
-from coda_ir.tools.opt.arguments import positive
 from coda_ir.tools.opt.completion import PassesAction
 from coda_ir.tools.opt.feature import Session
 
@@ -25,16 +24,10 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="verify the module after each pass (default)",
     )
-    group.add_argument(
-        "--max-rewrites",
-        type=positive,
-        metavar="N",
-        help="pattern rewrites that one pass may make (default: in proportion to the input)",
-    )
 
 
 def pass_manager(session: Session) -> PassManager:
     """Return the manager of the pipeline, as the options request."""
     options = session.options
     verify = options.verify_each and not options.disable_verify
-    return PassManager(session.pipeline, verify, options.max_rewrites)
+    return PassManager(session.pipeline, verify)

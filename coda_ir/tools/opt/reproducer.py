@@ -5,7 +5,7 @@ Where something else than a pass fails, such as the emission of code, it is the 
 A reproducer is an `.mlir` file that begins with comments:
 
     // coda-opt crash reproducer: coda-opt --run-reproducer FILE
-    // configuration: --passes='builtin.module(cse)' --max-rewrites=100
+    // configuration: --passes='builtin.module(cse)' --no-verify-each
     // pass 'cse' failed: KeyError: 'x'
 
 In a `.coda` file, the comments begin with `#`.
@@ -165,6 +165,4 @@ def configuration_of(options: argparse.Namespace, pipeline: str) -> Sequence[str
             arguments.append(f"--{flag.replace('_', '-')}")
     if not options.verify_each:
         arguments.append("--no-verify-each")
-    if options.max_rewrites is not None:
-        arguments.append(f"--max-rewrites={options.max_rewrites}")
     return arguments

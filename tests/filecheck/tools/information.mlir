@@ -25,7 +25,7 @@
 // PASSES:        {{.*}}canonicalize-dmp,
 
 // ALL:         Passes of CODA IR:
-// ALL:           canonicalize {{ +}}Applies the canonicalization patterns of all operators
+// ALL:           cancel-transposes {{ +}}Computes in the order of dimensions that operands have
 // ALL:         Passes of xDSL:
 // ALL:           apply-eqsat-pdl {{ +}}A pass that applies PDL patterns
 
