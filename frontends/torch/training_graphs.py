@@ -64,7 +64,7 @@ def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
             pass
         elif read and called_name(node) == "detach":
             stops[node] = []
-        elif read and not is_enabled and all(map(_is_tensor, read)):
+        elif read and not is_enabled and all(map(_is_tensor, read)) and not _is_one_of(node, read):
             stops[node] = read
         elif read:
             _check_node(node)
@@ -136,6 +136,15 @@ def _requires_gradient(node: Node) -> bool:
 
 def _is_tensor(node: Node) -> bool:
     return isinstance(node.meta.get("example_value"), torch.Tensor)
+
+
+def _is_one_of(node: Node, inputs: Iterable[Node]) -> bool:
+    """Return whether a node returns one of its inputs, which nothing changes in place, such as a
+    cast to the same type.
+    """
+    returned = node.meta.get("example_value")
+    is_input = any(given.meta.get("example_value") is returned for given in inputs)
+    return is_input and not any(x._version for x in _values(node))
 
 
 def _is_float(node: Node) -> bool:

@@ -260,7 +260,10 @@ def test_gradients_that_are_enabled_inside():
     def inside(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         before = model(x)
         with torch.enable_grad():
-            return before.exp(), before * model(x)
+            after = model(x)
+            with torch.no_grad():
+                same = after.float()  # which is `after`
+            return before.exp(), before * same
 
     gradients: list[torch.Tensor | None] = []
     for function in (compiled(inside), inside):
