@@ -42,8 +42,8 @@ def missed_direct_launch(func: FuncOp, architecture: str) -> list[Remark]:
     if _is_possible(architecture):
         return []
     message = (
-        f"kernels are launched by the Python of Triton {package_version('triton')}, whose "
-        "launchers are not known; that takes tens of microseconds for each of them"
+        f"Triton {package_version('triton')} launches the kernels, because its launchers are "
+        "unknown; each launch takes tens of microseconds"
     )
     remark = Remark(
         "missed",

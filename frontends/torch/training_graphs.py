@@ -117,7 +117,7 @@ def _check_called(graph: GraphModule, node: Node) -> None:
         and isinstance(getattr(graph, str(argument.target), None), GraphModule)
     ]
     if called and called_name(node) != _CHECKPOINT:
-        raise _refusal(node, "calls a part with gradients of its own")
+        raise _refusal(node, "calls a function with its own backward")
     for module in called:
         for inner in module.graph.nodes:
             inner.meta["custom"] = {**(inner.meta.get("custom") or {}), CHECKPOINT: node.name}

@@ -340,7 +340,7 @@ apply_reversed: Any = getattr(Reversed, "apply")  # noqa: B009
         ("changed", "stops gradients of memory that is changed in place"),
         ("data", "stops gradients"),
         ("both returned", "returns both a tensor and its detached value"),
-        ("own backward", "calls a part with gradients of its own"),
+        ("own backward", "calls a function with its own backward"),
         ("view of an input", "returns a view of an input"),
         ("changed weight", "stops gradients of memory that is changed in place"),
     ],
