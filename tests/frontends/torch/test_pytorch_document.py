@@ -29,7 +29,7 @@ def test_the_page_from_top_to_bottom(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_page_about_training():
     namespace: dict[str, object] = {}
     blocks = [text for *_, kind, text in BLOCK.findall(TRAINING) if kind == "python"]
-    assert len(blocks) == 5
+    assert len(blocks) == 4
     for text in blocks:
         exec(compile(text, "docs/training.md", "exec"), namespace)
 
