@@ -15,7 +15,6 @@ from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.tuned import TunedEntry, read
 from coda_ir.diagnostics import counted
 from coda_ir.tools.boundary import exit_code_of
-from coda_ir.tools.completion import add_print_completion
 
 ENVIRONMENT = """
 environment:
@@ -42,7 +41,6 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of a defect")
-    add_print_completion(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add = _adder(commands)
     add("path", _print_path, "print the folder of the cache")

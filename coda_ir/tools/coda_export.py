@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, cast
 from coda_ir import __version__
 from coda_ir.diagnostics import CodaError
 from coda_ir.tools.boundary import exit_code_of
-from coda_ir.tools.completion import FileAction, add_print_completion
 from coda_ir.tools.opt.arguments import ARCH, DIM
 from coda_ir.tools.opt.command_line import ManualPage
 from coda_ir.tools.opt.errors import UsageError, one_line
@@ -45,7 +44,6 @@ examples:
   coda-export zoo:llama -o llama.mlir --html llama.html --arch sm_100
                                                         with times and machine code of a B200
   coda-opt llama.mlir -p coda-to-gemm --remarks=missed  what was not fused
-  source <(coda-export --print-completion bash)         complete command lines
 
 exit codes:
   0    success
@@ -91,7 +89,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", metavar="NAME", help="name of the function")
     parser.add_argument("-q", "--quiet", action="store_true", help="report nothing")
     parser.add_argument("--debug", action="store_true", help="raise errors with their traceback")
-    add_print_completion(parser)
     parser.add_argument("-v", "--version", action="version", version=f"coda-export {__version__}")
     return parser
 
@@ -100,20 +97,17 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output-file",
-        action=FileAction,
         required=True,
         metavar="FILE",
         help="the program to write: .mlir, or .coda to read and edit it",
     )
     parser.add_argument(
         "--weights",
-        action=FileAction,
         metavar="FILE",
         help="the weights to write, .safetensors (default: beside the program)",
     )
     parser.add_argument(
         "--html",
-        action=FileAction,
         metavar="FILE",
         help="also write a page that shows the kernels of the model and what was not fused",
     )
@@ -131,7 +125,6 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--args-from",
-        action=FileAction,
         metavar="FILE",
         help="tensors to pass by name (.npz or .safetensors), in place of the factory's arguments",
     )

@@ -9,7 +9,6 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import format_text
 from coda_ir.sources import decode_source, read_source
 from coda_ir.tools.boundary import report_error
-from coda_ir.tools.completion import FileAction, add_print_completion
 
 STDIN = "-"
 
@@ -32,13 +31,10 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="coda-fmt", description=__doc__)
-    parser.add_argument(
-        "files", nargs="+", action=FileAction, metavar="FILE", help="a .coda file, or - for stdin"
-    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a .coda file, or - for stdin")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
     mode.add_argument("--check", action="store_true", help="list the files that are not formatted")
-    add_print_completion(parser)
     return parser
 
 

@@ -34,7 +34,6 @@ examples:
                                                         what each pass changed
   coda-opt layer.coda -p coda-to-gemm --timing --statistics -o /dev/null
                                                         time and statistics of each pass
-  source <(coda-opt --print-completion bash)            complete command lines
 
 exit codes:
   0    success

@@ -6,7 +6,6 @@ last. `measure` is the last, so that it does not time the others.
 
 from coda_ir.tools.opt import (
     check_equivalence,
-    completion,
     diagnostics_output,
     emit,
     execution,
@@ -54,5 +53,4 @@ FEATURES: tuple[Feature, ...] = (
     Feature(listing.register_arguments, action=listing.act),
     Feature(explain.register_arguments, action=explain.act),
     Feature(diagnostics_output.register_arguments),
-    Feature(completion.register_arguments),
 )

@@ -1,10 +1,28 @@
 """The pipeline of passes that the tool runs."""
 
 import argparse
+from typing import Any
 
 from coda_ir.pipeline import PassManager
-from coda_ir.tools.opt.completion import PassesAction
 from coda_ir.tools.opt.feature import Session
+
+
+class PassesAction(argparse.Action):
+    """Stores its value. A second one is an error, unless the namespace has `overrides`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given = getattr(namespace, self.dest)
+        if given and not hasattr(namespace, "overrides"):
+            raise argparse.ArgumentError(
+                self, f"there are passes already: '{given}'\n  help: write one list, with commas"
+            )
+        setattr(namespace, self.dest, values)
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:

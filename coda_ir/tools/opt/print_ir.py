@@ -9,7 +9,6 @@ from coda_ir.diagnostics import closest
 from coda_ir.pipeline import PassInstrumentation
 from coda_ir.pipeline.printing import Everything, FolderSink, PrintIR, PrintSelection, StreamSink
 from coda_ir.pipeline.spec import ALL_PASSES
-from coda_ir.tools.opt.completion import PassesAction
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session
 from coda_ir.tools.opt.passes import pass_manager
@@ -21,7 +20,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--print-ir-{point}",
             metavar="PASS,...",
-            action=PassesAction,
+            action="extend",
             type=_names,
             default=[],
             help=f"print the IR {point} these passes to stderr",

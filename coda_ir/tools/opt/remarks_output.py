@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from coda_ir.remarks import REMARK_KINDS, Remark, RemarkKind
 from coda_ir.sources import Sources
-from coda_ir.tools.completion import Action
 from coda_ir.tools.opt.feature import Session
 
 Format: TypeAlias = Literal["text", "yaml", "json"]
@@ -60,11 +59,15 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class RemarksAction(Action):
+class RemarksAction(argparse.Action):
     """Stores the kinds of remarks; `json` instead of kinds is the format of all of them."""
 
-    def take(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
     ) -> None:
         if values == JSON:
             namespace.remarks_format, values = JSON, REMARK_KINDS

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.diagnostics import DiagnosticError
 from coda_ir.mlir.reader import read_module
 from coda_ir.sources import decode_source
-from coda_ir.tools.completion import FileAction
 from coda_ir.tools.opt.arguments import named, number
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Chunk
@@ -33,7 +32,6 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "input_file",
         nargs="?",
-        action=FileAction,
         metavar="FILE",
         help="a .coda or .mlir file; by default, stdin",
     )

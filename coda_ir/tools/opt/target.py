@@ -18,7 +18,6 @@ from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from coda_ir.diagnostics import closest
-from coda_ir.tools.completion import FileAction
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session
 
@@ -27,9 +26,7 @@ STDOUT = "-"
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
-    group.add_argument(
-        "-o", "--output-file", action=FileAction, metavar="FILE", help="by default, stdout"
-    )
+    group.add_argument("-o", "--output-file", metavar="FILE", help="by default, stdout")
     group.add_argument(
         "-t", "--target", help="what to print: mlir (default), triton, or another target of xDSL"
     )
