@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
@@ -26,7 +25,7 @@ from coda_ir.cache.decision import Form
 from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.coda import BroadcastOp, ConcatOp, ReshapeOp
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, static_shape
 from coda_ir.dialects.gemm import FusedOp, ResultPortAttr, ScheduleAttr, SegmentAttr
 from coda_ir.dialects.gemm.places import part_of
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
@@ -210,8 +209,7 @@ def _added(op: Operation, block: Block) -> SSAValue:
 
 def _sized(value: SSAValue, dims: Sequence[Dim]) -> AnyTensor:
     """Return the type of a value with known extents; the number of partials is known."""
-    extents = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims]
-    return TensorType(element_type_of(value), extents)
+    return TensorType(element_type_of(value), static_shape(dims))
 
 
 def _gemm_of(module: ModuleOp) -> FusedOp:

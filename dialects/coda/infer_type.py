@@ -25,6 +25,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_element_type,
     expect_shape,
     shape_of,
+    static_shape,
 )
 
 Extents: TypeAlias = tuple[Any, ...]
@@ -95,7 +96,7 @@ class InferTypeOp(CodaOp, ABC):
         extents = type(self).infer(*map(shape_of, values), **stated)[: results or plain]
         default = element_type or self.default_element_type(values[0])
         types = [
-            TensorType(element or default, static_extents(each))
+            TensorType(element or default, static_shape(each))
             for element, each in zip(self._elements(values), extents, strict=False)
         ]
         super().__init__(
@@ -148,18 +149,13 @@ class InferTypeOp(CodaOp, ABC):
         names = [name for name, _ in self.get_irdl_definition().results]
         for number, result in enumerate(self.results):
             what = f"result {names[min(number, len(names) - 1)]}" if number else "result"
-            expect_shape(what, result, static_extents(extents[number]))
+            expect_shape(what, result, static_shape(extents[number]))
             element = elements[number]
             if element is not None:
                 expect_element_type(what, result, element)
 
 
 # What rules are made of.
-
-
-def static_extents(extents: Extents) -> tuple[int, ...]:
-    """Return the extents of a type; symbols are dynamic."""
-    return tuple(extent if isinstance(extent, int) else DYNAMIC_INDEX for extent in extents)
 
 
 def replaced(x: Extents, dim: int, *extents: Any) -> Extents:

@@ -1,6 +1,6 @@
 """Shape and element-type rules shared by the verifiers of the block level."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -45,6 +45,11 @@ def tensor_type(value: SSAValue) -> AnyTensor:
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """Return the shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX`."""
     return tensor_type(value).get_shape()
+
+
+def static_shape(extents: Iterable[object]) -> tuple[int, ...]:
+    """Return the shape of a type of these extents; symbols are `DYNAMIC_INDEX`."""
+    return tuple(extent if isinstance(extent, int) else DYNAMIC_INDEX for extent in extents)
 
 
 def element_type_of(value: SSAValue) -> Attribute:

@@ -13,7 +13,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of, stores_floats
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    is_float,
+    shape_of,
+    static_shape,
+    stores_floats,
+)
 from coda_ir.frontends.torch.arguments import argument, arguments, result_dtype
 from coda_ir.frontends.torch.attention import KERNELS, attention
 from coda_ir.frontends.torch.gradient_stops import STOP
@@ -203,8 +209,7 @@ def view(graph: GraphImporter, node: Node) -> Value | None:
     if known.count(UNNAMED) > 1:
         # A call of PyTorch computes them.
         return None
-    shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in known]
-    reshaped = graph.insert(coda.ReshapeOp(graph.tensor(arguments(node)[0]), shape))
+    reshaped = graph.insert(coda.ReshapeOp(graph.tensor(arguments(node)[0]), static_shape(known)))
     reshaped.attributes["coda.dims"] = dims_attribute(tuple(known))
     return reshaped.result
 

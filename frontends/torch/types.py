@@ -12,7 +12,6 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from torch.multiprocessing.reductions import StorageWeakRef
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     FileLineColLoc,
     IntAttr,
     LocationAttr,
@@ -24,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.coda.shapes import AnyTensor, static_shape
 from coda_ir.dialects.element_types import ELEMENT_TYPES
 from coda_ir.remarks import checkpointed_location
 from coda_ir.symbolic_shapes import Dim, Dims
@@ -62,8 +61,7 @@ def tensor_type(value: torch.Tensor) -> AnyTensor:
             f"tensors with the layout {value.layout} cannot be represented",
             "make it dense, or move this part out of the compiled function",
         )
-    shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims_of(value)]
-    return TensorType(element_type(value.dtype), shape)
+    return TensorType(element_type(value.dtype), static_shape(dims_of(value)))
 
 
 def is_strided(value: torch.Tensor) -> bool:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of, static_shape
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.permuted import Order, inverse, permuted_values
 from coda_ir.symbolic_shapes import Dim
@@ -169,8 +169,8 @@ class _Code:
         return kept == sorted(kept)
 
     def _reshaped(self, value: SSAValue, dims: Sequence[Dim], insert: OpInserter) -> SSAValue:
-        shape = [extent if isinstance(extent, int) else DYNAMIC_INDEX for extent in dims]
-        if tuple(shape) == shape_of(value):
+        shape = static_shape(dims)
+        if shape == shape_of(value):
             return value
         view = coda.ReshapeOp(value, shape)
         if DYNAMIC_INDEX in shape:

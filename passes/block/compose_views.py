@@ -3,9 +3,8 @@
 from dataclasses import replace
 from itertools import chain
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
-
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import static_shape
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.views import Factor, View, ViewOp, insert_steps, sources
 
@@ -98,6 +97,5 @@ def _map_rows(
     ordered = replace(view, dims=(*((factor,) for factor in rows), view.dims[-1]))
     steps = ordered.steps((*result.extents[:-1], shapes.dims(op.x)[-1]))
     x = insert_steps(steps, view.base, insert)
-    shape = [n if isinstance(n, int) else DYNAMIC_INDEX for n in result.extents]
-    value = insert.again(op, [x, *op.operands[1:]], shape)
+    value = insert.again(op, [x, *op.operands[1:]], static_shape(result.extents))
     rewriter.replace(op, insert_steps(result.steps(shapes.dims(op.result)), value, insert))

@@ -5,11 +5,16 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import inf
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i1
+from xdsl.dialects.builtin import TensorType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    is_float,
+    static_shape,
+)
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import OpInserter, Refusal
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
@@ -117,7 +122,7 @@ class _Builder:
         dims = (1,) * (2 - len(dims)) + dims
         if dims == self.shapes.dims(part.value):
             return part.value
-        return self._insert(coda.ReshapeOp(part.value, _shape(dims)), dims)
+        return self._insert(coda.ReshapeOp(part.value, static_shape(dims)), dims)
 
     def truth(self, part: Part) -> SSAValue:
         inner = defined_by(part.value, coda.LogicalNotOp)
@@ -146,10 +151,10 @@ class _Builder:
     def any_key(self, truth: SSAValue) -> SSAValue:
         """Return for each query (B x T x heads x 1) whether `truth` is true for some key."""
         dims = (*self.shapes.dims(truth)[:-1], 1)
-        type = TensorType(i1, _shape(dims))
+        type = TensorType(i1, static_shape(dims))
         found = self._insert(CallOp("aten.any.dim", [truth], "{0}, -1, True", [type]), dims)
         dims = (1,) * (4 - len(dims)) + dims
-        whole = self._insert(coda.ReshapeOp(found, _shape(dims)), dims)
+        whole = self._insert(coda.ReshapeOp(found, static_shape(dims)), dims)
         order = (0, 2, 1, 3)
         return self._insert(coda.TransposeOp(whole, order), tuple(dims[axis] for axis in order))
 
@@ -176,10 +181,6 @@ class _Builder:
     def _insert(self, op: Operation, dims: Dims) -> SSAValue:
         op.attributes["coda.dims"] = self.shapes.stated(dims)
         return self.insert.insert(op, "mask")
-
-
-def _shape(dims: Dims) -> list[int]:
-    return [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims]
 
 
 def _unflat_dims(part: Part, shapes: SymbolicShapes, scores: Dims) -> Dims:

@@ -1,9 +1,10 @@
 """Constant tensors."""
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import static_shape
 from coda_ir.dialects.torch import CallOp
 from coda_ir.storage import EXPAND
 from coda_ir.symbolic_shapes import Dims, dims_attribute
@@ -14,8 +15,8 @@ def filler(number: float, element: Attribute, dims: Dims) -> tuple[coda.Constant
     declare.
     """
     constant = coda.ConstantOp(number, element)
-    shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims]
     arguments = f"{{0}}, [{', '.join(map(str, dims))}]"
-    call = CallOp(EXPAND, [constant.result], arguments, [TensorType(element, shape)], view=True)
+    type = TensorType(element, static_shape(dims))
+    call = CallOp(EXPAND, [constant.result], arguments, [type], view=True)
     call.attributes["coda.dims"] = dims_attribute(dims)
     return constant, call

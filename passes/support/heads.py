@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import shape_of, static_shape
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
@@ -54,7 +53,7 @@ class Heads:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        return tuple(dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in self.rows)
+        return static_shape(self.rows)
 
     def part(self, offset: int, width: int) -> Heads:
         """Return other columns of the same periods."""
