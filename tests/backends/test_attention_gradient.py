@@ -131,11 +131,15 @@ class CudaKernels:
         return y, lse.contiguous(), None, None, q.shape[2], k.shape[2], None, None, None
 
     def _scaled_dot_product_cudnn_attention(
-        self, q: Any, k: Any, v: Any, mask: None, with_lse: bool, *rest: Any, scale: float
+        self, q: Any, k: Any, v: Any, mask: Any, with_lse: bool, *rest: Any, scale: float
     ) -> tuple[Any, ...]:
         assert with_lse
+        assert mask is None or mask.isfinite().all()
         self._check(q, k, v, columns=8)
-        y, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, *rest, scale=scale)
+        self._check_mask(q, k, mask)
+        y, lse = aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, *rest, attn_mask=mask, scale=scale
+        )
         return y, lse[..., None].contiguous(), None, None, q.shape[2], k.shape[2], None, None, None
 
     def _scaled_dot_product_flash_attention_backward(

@@ -172,7 +172,8 @@ def test_heads_that_are_no_columns(kernel: str, mask: str | None, is_dense: bool
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("number", [-1e4, -1e9, -1e30, "least"])
-def test_queries_of_which_a_number_hides_all_keys(number: Any, dtype: torch.dtype):
+@pytest.mark.parametrize("kernel", ["efficient", "any"])
+def test_queries_of_which_a_number_hides_all_keys(kernel: str, number: Any, dtype: torch.dtype):
     """They weight all keys alike, as where the softmax is spelled out."""
     least = torch.finfo(dtype).min
     number = least if number == "least" else max(number, least)
@@ -185,7 +186,7 @@ def test_queries_of_which_a_number_hides_all_keys(number: Any, dtype: torch.dtyp
     scores = wide[0] @ wide[1].mT * WIDTH**-0.5 + mask.float()
     eager = torch.softmax(scores, -1) @ wide[2]
     wanted = torch.autograd.grad(eager, wide, d_y.float())
-    with sdpa_kernel(KERNELS["efficient"]):
+    with sdpa_kernel(KERNELS[kernel]):
         y, lse = runtime.attention_of_heads(q, k, v, mask)
         rest = (None, None, 0, 0, 0.0, False, None, None)
         wants = [True, True, True, False]
@@ -193,3 +194,28 @@ def test_queries_of_which_a_number_hides_all_keys(number: Any, dtype: torch.dtyp
     bound = 1e-3 if dtype == torch.float32 else 1e-2
     for ours, theirs in zip((y, *found), (eager.detach(), *wanted), strict=True):
         assert relative_error(ours, theirs.double()) < bound
+
+
+@pytest.mark.parametrize("kernel", ["efficient", "any"])
+@pytest.mark.parametrize("is_bool", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_queries_that_see_no_key(kernel: str, is_bool: bool, dtype: torch.dtype):
+    """They give 0, and no gradients."""
+    q, k, v, d_y = (torch.randn(2, HEADS, 200, WIDTH, device="cuda").to(dtype) for _ in range(4))
+    seen = torch.rand(2, 1, 200, 200, device="cuda") < 0.5
+    seen[0, :, :90], seen[1, :, :, :130] = False, False
+    seen[1, :, 7:20] = False
+    mask = seen if is_bool else torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, -torch.inf)
+    wide = [x.double().requires_grad_() for x in (q, k, v)]
+    scores = (wide[0] @ wide[1].mT * WIDTH**-0.5).masked_fill(~seen, -1e4)
+    weights = torch.where(seen, torch.softmax(scores, -1), 0.0)
+    exact = weights @ wide[2]
+    wanted = torch.autograd.grad(exact, wide, d_y.double())
+    with sdpa_kernel(KERNELS[kernel]):
+        y, lse = runtime.attention_of_heads(q, k, v, mask)
+        rest = (None, None, 0, 0, 0.0, False, None, None)
+        wants = [True, True, True, False]
+        found = runtime.attention_of_heads_grad(d_y, q, k, v, mask, wants, y, lse, *rest)
+    assert not y[0, :, :90].any() and lse[1, :, 7:20].isposinf().all()
+    for ours, theirs in zip((y, *found), (exact.detach(), *wanted), strict=True):
+        assert relative_error(ours, theirs) < 1e-2

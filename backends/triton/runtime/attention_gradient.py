@@ -180,16 +180,14 @@ class Heads:
 
     def attend_fused(self):
         """Call a kernel of PyTorch."""
-        q, mask = self.q, self.added_mask()
+        q = self.q
         if self.kernel == "cpu":
+            mask = self.added_mask()
             return attention_operator("cpu")(
                 q, self.k, self.v, 0.0, self.is_causal, attn_mask=mask, scale=self.scale
             )
-        if self.kernel == "flash" and cudnn_attends(q, self.k, self.v, self.is_causal):
-            y, lse, *_ = attention_operator("cudnn")(
-                q, self.k, self.v, None, True, 0.0, self.is_causal, scale=self.factor()
-            )
-            return y, lse.reshape(q.shape[:3])
+        if cudnn_attends(q, self.k, self.v, self.mask, self.is_causal):
+            return self.attend_by_cudnn()
         if self.kernel == "flash":
             y, lse, *_ = attention_operator("flash")(
                 *padded_columns(q, self.k, self.v),
@@ -198,11 +196,22 @@ class Heads:
                 scale=self.factor(),
             )
             return y[..., : self.v.shape[-1]], lse
+        mask = self.added_mask()
         y, lse, *_ = attention_operator("efficient")(
             q, *self.repeated(), mask, True, 0.0, self.is_causal, scale=self.scale
         )
         # The kernel gives some that stand for no query.
         return y, lse[..., : q.shape[2]]
+
+    def attend_by_cudnn(self):
+        # A query that sees no key would get NaN from infinite numbers.
+        mask = self.added_mask(max(2 * LOWEST, torch.finfo(self.q.dtype).min))
+        y, lse, *_ = attention_operator("cudnn")(
+            self.q, self.k, self.v, mask, True, 0.0, self.is_causal, scale=self.factor()
+        )
+        if mask is not None:
+            y = y.masked_fill_(self.unseen()[..., None], 0.0)
+        return y, lse.reshape(self.q.shape[:3])
 
     def gradients(self, d_y, y, lse, wants_mask=False):
         """The gradients of q, k, v and the mask."""
@@ -305,13 +314,17 @@ class Heads:
         """The numbers that dropout starts with, which no kernel reads without dropout."""
         return torch.empty((), dtype=torch.int64, device=self.q.device)
 
-    def added_mask(self):
-        """`mask` as numbers that are added to the scores, in rows that the kernel can read."""
+    def added_mask(self, hidden=float("-inf")):
+        """`mask` as numbers that are added to the scores, `hidden` for keys that do not count, in
+        rows that the kernel can read.
+        """
         mask, keys = self.mask, self.k.shape[2]
         if mask is None:
             return None
         if mask.dtype == torch.bool:
-            mask = self.q.new_zeros(()).masked_fill(~mask, float("-inf"))
+            mask = self.q.new_zeros(()).masked_fill(~mask, hidden)
+        elif hidden > float("-inf"):
+            mask = mask.clamp(min=hidden)
         mask = mask.expand(*mask.shape[:-1], keys).contiguous()
         if self.kernel == "efficient" and keys % 16:
             mask = torch.nn.functional.pad(mask, (0, -keys % 16))[..., :keys]
@@ -418,14 +431,18 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
 
 
 @once_for_layouts
-def cudnn_attends(q, k, v, is_causal):
-    """Return whether cuDNN has the forward of what flash attention computes. On Hopper it is the
-    fastest, and gives the same bits each time; its gradients do not.
+def cudnn_attends(q, k, v, mask, is_causal):
+    """Return whether cuDNN has the forward. On Hopper it is the fastest, and gives the same bits
+    each time; its gradients do not.
     """
     cuda = torch.backends.cuda
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
         return False
-    params = cuda.SDPAParams(q, k, v, None, 0.0, is_causal, q.shape[1] != k.shape[1])
+    if mask is not None and mask.dtype == torch.float16:
+        return False  # no number stands for -inf beside the least one
+    if mask is not None:
+        mask = mask.expand(*q.shape[:3], k.shape[2])
+    params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
     return cuda.can_use_cudnn_attention(params) and has_attention("cudnn")
 
 
