@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from math import prod
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -331,8 +330,6 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.special_xlog1py.self_scalar: _xlog1py,
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
-        known.var.correction: _var,
-        known.var_mean.correction: _var_mean,
         known.as_strided.default: _as_strided,
         known._native_multi_head_attention.default: multi_head_attention,
         known._transformer_encoder_layer_fwd.default: encoder_layer,
@@ -382,55 +379,13 @@ def _vanishes(x: torch.Tensor | float, y: torch.Tensor, pole: int) -> torch.Tens
 
 def _std(x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
     """Decompose a standard deviation, whose derivative is 0 for equal elements."""
-    found = _moments(x, *args, **options)
-    variance = torch.var(_widened(x), *args, **options) if found is None else found[0]
-    return _root(variance).to(x.real.dtype)
+    return _root(torch.var(_widened(x), *args, **options)).to(x.real.dtype)
 
 
 def _std_mean(x: torch.Tensor, *args: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Decompose a standard deviation and a mean like `_std`."""
-    found = _moments(x, *args, **options) or torch.var_mean(_widened(x), *args, **options)
-    return _root(found[0]).to(x.real.dtype), found[1].to(x.dtype)
-
-
-def _var(x: torch.Tensor, *args: Any, **options: Any) -> Any:
-    """Decompose a variance into sums, which fuse, where PyTorch has Welford's algorithm."""
-    found = _moments(x, *args, **options)
-    return NotImplemented if found is None else found[0].to(x.dtype)
-
-
-def _var_mean(x: torch.Tensor, *args: Any, **options: Any) -> Any:
-    """Decompose a variance and a mean like `_var`."""
-    found = _moments(x, *args, **options)
-    return NotImplemented if found is None else (found[0].to(x.dtype), found[1].to(x.dtype))
-
-
-def _moments(
-    x: torch.Tensor,
-    dim: Sequence[int] | None = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return the mean of squared differences from the mean, corrected, and the mean: of 16 bits in
-    float32.
-
-    None for complex numbers, for too few elements for the correction, and where the sums are not
-    those of rows or of columns: they would not fuse.
-    """
-    last = x.dim() - 1
-    axes = sorted({axis % max(x.dim(), 1) for axis in dim or range(x.dim())})
-    count = prod(x.shape[axis] for axis in axes)
-    lost = 1 if correction is None else correction
-    is_finite = count > lost if isinstance(count, int) else lost in (0, 1)
-    if x.is_complex() or last < 1 or axes not in ([last], [*range(last)]) or not is_finite:
-        return None
-    type = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    mean = x.sum(axes, keepdim=True, dtype=type) / count
-    variance = (x - mean).square().sum(axes, keepdim=keepdim) / count
-    if lost:
-        variance = variance * count / (count - lost)
-    return variance, mean if keepdim else mean.squeeze(axes)
+    variance, mean = torch.var_mean(_widened(x), *args, **options)
+    return _root(variance).to(x.real.dtype), mean.to(x.dtype)
 
 
 def _as_strided(

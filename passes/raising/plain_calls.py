@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.gradients import summed_dims
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
@@ -71,13 +70,13 @@ def _long(dims: Dims) -> Dims:
 
 def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     """Raise a sum of floats over any dimensions to `coda.sum_to`, and a reshape that drops
-    these; also one of a narrower type in f32.
+    these.
     """
-    x, type = op.inputs[0], element_type_of(op.outputs[0])
+    x, result = op.inputs[0], op.outputs[0]
     kept = _kept(op, 1)
-    if kept is None or (op.template.call.keywords and type != f32) or not computes_in_float32(type):
+    if kept is None or op.template.call.keywords or not _has_floats(result):
         return None
-    total = coda.SumToOp(x, kept, element_type=type)
+    total = coda.SumToOp(x, kept, element_type=element_type_of(result))
     return _in_shape(total, op, rewriter)
 
 
@@ -89,7 +88,8 @@ def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     kept = _kept(op, 1)
     if kept is None or op.template.call.keywords or element_type_of(x) != element_type_of(result):
         return None
-    extents = [shape_of(x)[axis] for axis in summed_dims(shape_of(x), kept)]
+    pairs = zip(shape_of(x), kept, strict=True)
+    extents = [extent for extent, left in pairs if extent != left]
     if DYNAMIC_INDEX in extents or 0 in extents:
         return None
     total = coda.SumToOp(x, kept, element_type=f32)
@@ -116,7 +116,7 @@ def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 def _kept(op: CallOp, place: int) -> list[int] | None:
     """Return the extents of a float tensor in which some dimensions become 1: those of argument
-    `place`, which may be all. Sums of columns lack them.
+    `place`, which may be all.
 
     None where they are not known, or the type is not computed in float32.
     """
@@ -125,8 +125,6 @@ def _kept(op: CallOp, place: int) -> list[int] | None:
     if not axes or not _has_floats(x):
         return None
     gone = {axis % len(shape_of(x)) for axis in axes}
-    if gone == set(range(len(shape_of(x)) - 1)):
-        return [shape_of(x)[-1]]
     return [1 if axis in gone else extent for axis, extent in enumerate(shape_of(x))]
 
 

@@ -109,8 +109,6 @@ class _Sizes:
         match node:
             case ast.Constant(value=int() as number):
                 return self._insert(coda.ConstantOp(number, i64))
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
-                return self._insert(coda.ConstantOp(-number, i64))
             case ast.Name(id=symbol):
                 return self._symbol(symbol)
             case ast.Call(func=ast.Name(id="size"), args=[ast.Set() as tensor, axis]):

@@ -175,17 +175,16 @@ func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>)
 
 // -----
 
-// Sums, means, lengths, and numbers whose extents the arguments tell.
+// Means, lengths, and numbers whose extents the arguments tell.
 
-func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>, tensor<1x1x8xf32>) {
+func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
   %a = torch.call "aten.mean.dim"(%x) {arguments = "{0}, [1]", coda.dims = ["B", 8 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x8xbf16>
   %b = torch.call "aten.linalg_vector_norm.default"(%x) {arguments = "{0}, 2, [-1], True", coda.dims = ["B", 4 : i64, 1 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x4x1xbf16>
   %d = torch.call "aten.full.default"() {arguments = "[B, 3], 0.5", coda.dims = ["B", 3 : i64]} : () -> tensor<?x3xf32>
-  %s = torch.call "aten.sum.dim_IntList"(%x) {arguments = "{0}, [0, 1], True, dtype=torch.float32", coda.dims = [1 : i64, 1 : i64, 8 : i64]} : (tensor<?x4x8xbf16>) -> tensor<1x1x8xf32>
-  func.return %a, %b, %d, %s : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>, tensor<1x1x8xf32>
+  func.return %a, %b, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>
 }
 
-// CHECK:      func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>, tensor<1x1x8xf32>) {
+// CHECK:      func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
 // CHECK-NEXT:   %0 = coda.sum_to %x : (tensor<?x4x8xbf16>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %1 = coda.constant {value = 2.500000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %2 = coda.mul %0, %1 : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
@@ -203,9 +202,7 @@ func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -
 // CHECK-NEXT:   %b = coda.cast %12 : (tensor<?x4x1xf32>) -> tensor<?x4x1xbf16>
 // CHECK-NEXT:   %13 = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %d = torch.call "aten.expand.default"(%13) {coda.dims = ["B", 3 : i64], arguments = "{0}, [B, 3]", view} : (tensor<f32>) -> tensor<?x3xf32>
-// CHECK-NEXT:   %14 = coda.sum_to %x : (tensor<?x4x8xbf16>) -> tensor<8xf32>
-// CHECK-NEXT:   %s = coda.reshape %14 {coda.dims = [1 : i64, 1 : i64, 8 : i64]} : (tensor<8xf32>) -> tensor<1x1x8xf32>
-// CHECK-NEXT:   func.return %a, %b, %d, %s : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>, tensor<1x1x8xf32>
+// CHECK-NEXT:   func.return %a, %b, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>
 // CHECK-NEXT: }
 
 // -----
@@ -214,7 +211,7 @@ func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -
 
 func.func @sizes(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}, %ids: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> (tensor<?x?x8xbf16>, tensor<?x?xi1>) {
   %y = torch.call "aten.div.Tensor"(%x) {arguments = "{0}, T"} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
-  %c = torch.call "aten.lt.Scalar"(%ids) {arguments = "{0}, (-1 + size({0}, 0) * T)"} : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  %c = torch.call "aten.lt.Scalar"(%ids) {arguments = "{0}, (size({0}, 0) * T - 1)"} : (tensor<?x?xi64>) -> tensor<?x?xi1>
   func.return %y, %c : tensor<?x?x8xbf16>, tensor<?x?xi1>
 }
 
@@ -224,11 +221,11 @@ func.func @sizes(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}, %ids:
 // CHECK-NEXT:   %2 = coda.cast %0 : (tensor<i64>) -> tensor<f32>
 // CHECK-NEXT:   %3 = coda.div %1, %2 : (tensor<?x?x8xf32>, tensor<f32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %y = coda.cast %3 : (tensor<?x?x8xf32>) -> tensor<?x?x8xbf16>
-// CHECK-NEXT:   %4 = coda.constant {value = -1 : i64} : tensor<i64>
-// CHECK-NEXT:   %5 = coda.extent %ids {dim = 0 : i64} : (tensor<?x?xi64>) -> tensor<i64>
-// CHECK-NEXT:   %6 = coda.extent %x {dim = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<i64>
-// CHECK-NEXT:   %7 = coda.mul %5, %6 : (tensor<i64>, tensor<i64>) -> tensor<i64>
-// CHECK-NEXT:   %8 = coda.add %4, %7 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+// CHECK-NEXT:   %4 = coda.extent %ids {dim = 0 : i64} : (tensor<?x?xi64>) -> tensor<i64>
+// CHECK-NEXT:   %5 = coda.extent %x {dim = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<i64>
+// CHECK-NEXT:   %6 = coda.mul %4, %5 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+// CHECK-NEXT:   %7 = coda.constant {value = 1 : i64} : tensor<i64>
+// CHECK-NEXT:   %8 = coda.sub %6, %7 : (tensor<i64>, tensor<i64>) -> tensor<i64>
 // CHECK-NEXT:   %c = coda.compare %ids, %8 {relation = "lt"} : (tensor<?x?xi64>, tensor<i64>) -> tensor<?x?xi1>
 // CHECK-NEXT:   func.return %y, %c : tensor<?x?x8xbf16>, tensor<?x?xi1>
 // CHECK-NEXT: }
