@@ -64,7 +64,12 @@ def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
             pass
         elif read and called_name(node) == "detach":
             stops[node] = []
-        elif read and not is_enabled and all(map(_is_tensor, read)) and not _is_one_of(node, read):
+        elif (
+            read
+            and not is_enabled
+            and all(map(_is_tensor, read))
+            and not _returns_inputs(node, read)
+        ):
             stops[node] = read
         elif read:
             _check_node(node)
@@ -138,13 +143,17 @@ def _is_tensor(node: Node) -> bool:
     return isinstance(node.meta.get("example_value"), torch.Tensor)
 
 
-def _is_one_of(node: Node, inputs: Iterable[Node]) -> bool:
-    """Return whether a node returns one of its inputs, which nothing changes in place, such as a
+def _returns_inputs(node: Node, inputs: Iterable[Node]) -> bool:
+    """Return whether a node returns some of its inputs, which nothing changes in place, such as a
     cast to the same type.
+
+    Raises NotDerivedError if it returns other tensors, too.
     """
-    returned = node.meta.get("example_value")
-    is_input = any(given.meta.get("example_value") is returned for given in inputs)
-    return is_input and not any(x._version for x in _values(node))
+    given = {id(x) for each in inputs for x in _values(each)}
+    returned = [id(x) in given for x in _values(node)]
+    if any(returned) and not all(returned):
+        raise _refusal(node, "stops gradients of some of its results")
+    return any(returned) and not any(x._version for x in _values(node))
 
 
 def _is_float(node: Node) -> bool:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 checkpoint: Any = import_module("torch.utils.checkpoint").checkpoint
 grad: Any = torch.autograd.grad
+broadcast_tensors: Any = import_module("torch").broadcast_tensors
 
 
 @pytest.fixture
@@ -262,7 +263,7 @@ def test_gradients_that_are_enabled_inside():
         with torch.enable_grad():
             after = model(x)
             with torch.no_grad():
-                same = after.float()  # which is `after`
+                same, _ = broadcast_tensors(after.float(), after)  # which are `after`
             return before.exp(), before * same
 
     gradients: list[torch.Tensor | None] = []
