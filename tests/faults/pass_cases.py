@@ -24,9 +24,9 @@ def pass_checks() -> dict[str, Check]:
     checks: dict[str, Check] = {}
     for golden in goldens():
         if golden.example is None and golden.keeps_meaning and "large" not in golden.name:
-            checks[f"{golden.name} {golden.pipeline}"] = partial(
-                _check, golden.module, golden.pipeline
-            )
+            name = f"{golden.name} {golden.pipeline}"
+            assert name not in checks, f"two functions are {name}"
+            checks[name] = partial(_check, golden.module, golden.pipeline)
     for name, text in signed_sums():
         checks[f"signed sum: {name}"] = partial(_check, partial(parse_mlir, text), "align-scales")
     for golden in programs():

@@ -405,10 +405,10 @@ func.func @planned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf3
 // The caller reads a mean of 16 bits, but the result that a pointwise kernel could store is f32.
 
 // REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %mean; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port
-// CHECK-LABEL: func.func @narrow(
+// CHECK-LABEL: func.func @mean_of_16_bits(
 // CHECK: %mean = gemm.finalize row
 // CHECK: gemm.map tile(%z : tensor<?x1024xbf16>) col(%mean : tensor<?x1xbf16>)
-func.func @narrow(%x: tensor<?x8xbf16>, %w: tensor<1024x8xbf16>) -> (tensor<?x1024xbf16>, tensor<?x1xbf16>) {
+func.func @mean_of_16_bits(%x: tensor<?x8xbf16>, %w: tensor<1024x8xbf16>) -> (tensor<?x1024xbf16>, tensor<?x1xbf16>) {
   %z, %partial = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
     columns(%w : tensor<1024x8xbf16>)

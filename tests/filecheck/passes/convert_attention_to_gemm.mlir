@@ -158,12 +158,12 @@ func.func @capped(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor
 
 // A window.
 
-func.func @window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+func.func @forward_in_a_window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
   func.return %y : tensor<2x32x64xbf16>
 }
 
-// CHECK:      func.func @window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+// CHECK:      func.func @forward_in_a_window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
 // CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) {head_dim = 16 : i64, causal = true, window = 8 : i64}
 // CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%y_1: f32):
@@ -176,12 +176,12 @@ func.func @window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor
 
 // Numbers that are added, of a type that PyTorch's kernels do not take.
 
-func.func @added(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<4x1x40xf32>) -> tensor<2x32x64xbf16> {
+func.func @forward_with_numbers(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<4x1x40xf32>) -> tensor<2x32x64xbf16> {
   %y = coda.attention %q, %k, %v mask(%m : tensor<4x1x40xf32>) {head_dim = 16 : i64, causal = false} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
   func.return %y : tensor<2x32x64xbf16>
 }
 
-// CHECK:      func.func @added(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<4x1x40xf32>) -> tensor<2x32x64xbf16> {
+// CHECK:      func.func @forward_with_numbers(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<4x1x40xf32>) -> tensor<2x32x64xbf16> {
 // CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) mask(%m : tensor<4x1x40xf32>) {head_dim = 16 : i64, causal = false}
 // CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%y_1: f32):

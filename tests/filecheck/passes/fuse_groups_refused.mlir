@@ -278,7 +278,7 @@ func.func @statistic(%a: tensor<?x4xf32>, %w: tensor<24x4xf32>) -> (tensor<?x24x
 
 // No tile has rows of 512 columns.
 
-func.func @wide(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> tensor<?x512xf32> {
+func.func @wide_rows(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> tensor<?x512xf32> {
   %z = gemm.fused %a : tensor<?x4xf32>
     columns(%w : tensor<512x4xf32>)
     -> (tile : tensor<?x512xf32>) {
@@ -290,7 +290,7 @@ func.func @wide(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> tensor<?x512xf32>
   func.return %y : tensor<?x512xf32>
 }
 
-// CHECK:      func.func @wide(
+// CHECK:      func.func @wide_rows(
 // CHECK-NEXT:   %z = gemm.fused %a : tensor<?x4xf32>
 // CHECK-NEXT:     columns(%w : tensor<512x4xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x512xf32>) {

@@ -177,14 +177,14 @@ func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>)
 
 // Means, lengths, and numbers whose extents the arguments tell.
 
-func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
+func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
   %a = torch.call "aten.mean.dim"(%x) {arguments = "{0}, [1]", coda.dims = ["B", 8 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x8xbf16>
   %b = torch.call "aten.linalg_vector_norm.default"(%x) {arguments = "{0}, 2, [-1], True", coda.dims = ["B", 4 : i64, 1 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x4x1xbf16>
   %d = torch.call "aten.full.default"() {arguments = "[B, 3], 0.5", coda.dims = ["B", 3 : i64]} : () -> tensor<?x3xf32>
   func.return %a, %b, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>
 }
 
-// CHECK:      func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
+// CHECK:      func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
 // CHECK-NEXT:   %0 = coda.sum_to %x : (tensor<?x4x8xbf16>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %1 = coda.constant {value = 2.500000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %2 = coda.mul %0, %1 : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
