@@ -264,7 +264,7 @@ PASS_FAULTS = (
     Fault(
         "weight of a matmul read as N x K",
         f"{P}fusion.convert_linear_to_gemm:_convert",
-        Nth("keep", "IfExp", 2),
+        Text("Layout.NK if is_by_column else Layout.KN", "Layout.NK"),
     ),
     Fault(
         "row scale folded into the wrong dimension of the weight",
