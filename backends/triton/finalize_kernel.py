@@ -247,7 +247,7 @@ class _Sweep:
     """Names for the numbers of the partials, and for whether they exist. Blocks of different sizes
     need names of their own, because Triton lets no loop change the shape of a variable."""
     in_registers: str | None = None
-    """The value that stands for missing partials, if one block holds all partials of an element."""
+    """The value that replaced missing partials, if one block holds all partials of an element."""
 
     def reduce(
         self, total: str, kind: Literal["sum", "max"], expression: str, missing: str

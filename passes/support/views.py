@@ -118,8 +118,9 @@ class View:
                 found.append(self)
                 continue
             after = self.after(reader, shapes)
-            is_range = after is not None and after.covered is not None
-            inner = after.readers(reader.result, shapes) if after and is_range else None
+            if after is None or after.covered is None:
+                return None
+            inner = after.readers(reader.result, shapes)
             if inner is None:
                 return None
             found += inner
@@ -197,14 +198,15 @@ class View:
         """Return the slices, a reshape, a transpose and a reshape that make the view, which is of
         ranges and has the dimensions `dims`, of its base; without those that do nothing.
         """
-        assert self.covered is not None
-        ranges = enumerate(zip(self.starts, self.covered, self.extents, strict=True))
+        covered = self.covered
+        assert covered is not None
+        ranges = enumerate(zip(self.starts, covered, self.extents, strict=True))
         steps: list[Step] = [
             Step(axis, first, int(extent))
             for axis, (first, extent, whole) in ranges
             if extent != SymbolicSize.of(whole)
         ]
-        current: Dims = tuple(map(_dim, self.covered))
+        current: Dims = tuple(map(_dim, covered))
         if list(self.order) != sorted(self.order):
             groups = self._groups()
             split = sorted(groups)
@@ -250,8 +252,9 @@ def _farthest(
     for value in views:
         assert isinstance(value.owner, Operation)
         after = view.after(value.owner, shapes)
-        is_fit = after is not None and fits(after)
-        view = after if after is not None and is_fit else View.whole(value, shapes.dims(value))
+        if after is None or not fits(after):
+            after = View.whole(value, shapes.dims(value))
+        view = after
     return view
 
 

@@ -170,6 +170,15 @@ def test_heads_that_are_no_columns(kernel: str, mask: str | None, is_dense: bool
                 assert relative_error(a, b) < 5e-3
 
 
+def attend(kernel: str, q: Any, k: Any, v: Any, mask: Any, d_y: Any) -> list[torch.Tensor]:
+    """Attention by `kernel`, the logsumexp of the scores, and the gradients of q, k and v."""
+    wants, rest = [True, True, True, False], (None, None, 0, 0, 0.0, False, None, None)
+    with sdpa_kernel(KERNELS[kernel]):
+        y, lse = runtime.attention_of_heads(q, k, v, mask)
+        found = runtime.attention_of_heads_grad(d_y, q, k, v, mask, wants, y, lse, *rest)
+    return [y, lse, *found]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("number", [-1e4, -1e9, -1e30, "least"])
 @pytest.mark.parametrize("kernel", ["efficient", "any"])
@@ -186,11 +195,7 @@ def test_queries_of_which_a_number_hides_all_keys(kernel: str, number: Any, dtyp
     scores = wide[0] @ wide[1].mT * WIDTH**-0.5 + mask.float()
     eager = torch.softmax(scores, -1) @ wide[2]
     wanted = torch.autograd.grad(eager, wide, d_y.float())
-    with sdpa_kernel(KERNELS[kernel]):
-        y, lse = runtime.attention_of_heads(q, k, v, mask)
-        rest = (None, None, 0, 0, 0.0, False, None, None)
-        wants = [True, True, True, False]
-        found = runtime.attention_of_heads_grad(d_y, q, k, v, mask, wants, y, lse, *rest)
+    y, _, *found = attend(kernel, q, k, v, mask, d_y)
     bound = 1e-3 if dtype == torch.float32 else 1e-2
     for ours, theirs in zip((y, *found), (eager.detach(), *wanted), strict=True):
         assert relative_error(ours, theirs.double()) < bound
@@ -211,11 +216,7 @@ def test_queries_that_see_no_key(kernel: str, is_bool: bool, dtype: torch.dtype)
     weights = torch.where(seen, torch.softmax(scores, -1), 0.0)
     exact = weights @ wide[2]
     wanted = torch.autograd.grad(exact, wide, d_y.double())
-    with sdpa_kernel(KERNELS[kernel]):
-        y, lse = runtime.attention_of_heads(q, k, v, mask)
-        rest = (None, None, 0, 0, 0.0, False, None, None)
-        wants = [True, True, True, False]
-        found = runtime.attention_of_heads_grad(d_y, q, k, v, mask, wants, y, lse, *rest)
+    y, lse, *found = attend(kernel, q, k, v, mask, d_y)
     assert not y[0, :, :90].any() and lse[1, :, 7:20].isposinf().all()
     for ours, theirs in zip((y, *found), (exact.detach(), *wanted), strict=True):
         assert relative_error(ours, theirs) < 1e-2

@@ -39,9 +39,9 @@ class Golden:
     def keeps_meaning(self) -> bool:
         """True if the functions are to give the same results for all inputs.
 
-        Not those that lose arguments which the pass is told are 0, which
-        passes/test_drop_zero_gradients.py tests. Nor those whose arguments are numbers, since
-        inputs are tensors.
+        False for `drop-zero-gradients`, whose functions lose arguments that are 0
+        (passes/test_drop_zero_gradients.py tests it), and for functions of numbers, since inputs
+        are tensors.
         """
         takes_numbers = re.search(r"func\.func [^{]*%\w+ ?: [fi]\d+", self.text or "") is not None
         return not takes_numbers and "drop-zero-gradients" not in self.pipeline

@@ -438,9 +438,9 @@ def cudnn_attends(q, k, v, mask, is_causal):
     cuda = torch.backends.cuda
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
         return False
-    if mask is not None and mask.dtype == torch.float16:
-        return False  # no number stands for -inf beside the least one
     if mask is not None:
+        if mask.dtype == torch.float16:
+            return False  # a mask may have the least number, and none below it can replace -inf
         mask = mask.expand(*q.shape[:3], k.shape[2])
     params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
     return cuda.can_use_cudnn_attention(params) and has_attention("cudnn")
