@@ -74,6 +74,11 @@ class TransposeOp(InferTypeOp):
     def permutation(self) -> tuple[int, ...]:
         return tuple(p.value.data for p in self.perm)
 
+    @property
+    def keeps_columns(self) -> bool:
+        """True if the last dimension stays the last one."""
+        return self.permutation[-1] == len(self.permutation) - 1
+
     def check(self) -> None:
         rank = len(shape_of(self.x))
         if sorted(self.permutation) != list(range(rank)):

@@ -126,7 +126,7 @@ def _is_by_column(op: Operation) -> bool:
     rows in another order.
     """
     if isinstance(op, coda.TransposeOp):
-        return op.permutation[-1] == len(op.permutation) - 1
+        return op.keeps_columns
     return is_pointwise(op)
 
 

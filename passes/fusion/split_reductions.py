@@ -115,17 +115,13 @@ def _in_any_order(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.SumToOp:
     which a kernel may have on chip.
     """
     x = op.x
-    while isinstance(view := x.owner, coda.TransposeOp) and _keeps_columns(view):
+    while isinstance(view := x.owner, coda.TransposeOp) and view.keeps_columns:
         x = view.x
     if x is op.x or shape_of(op.result) != shape_of(x)[-1:]:
         return op
     total = coda.SumToOp(x, shape_of(op.result), element_type=element_type_of(op.result))
     rewriter.replace(op, rewriter.before(op).insert(total))
     return total
-
-
-def _keeps_columns(op: coda.TransposeOp) -> bool:
-    return op.permutation[-1] == len(op.permutation) - 1
 
 
 def _has_own_kernel(op: Splittable) -> bool:

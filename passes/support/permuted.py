@@ -26,7 +26,7 @@ def permuted_values(ops: Sequence[Operation]) -> dict[SSAValue, Order]:
     found: dict[SSAValue, Order] = {}
     for op in ops:
         if isinstance(op, coda.TransposeOp):
-            if op.permutation[-1] == len(op.permutation) - 1:
+            if op.keeps_columns:
                 found[op.result] = op.permutation
         elif _keeps_order(op):
             (result,) = op.results
