@@ -16,15 +16,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import accumulate
-from typing import NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
     AnyFloat,
-    ArrayAttr,
     ComplexType,
-    DictionaryAttr,
     FileLineColLoc,
     IndexType,
     IntAttr,
@@ -34,15 +31,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import (
-    Attribute,
-    AttributeInvT,
-    Operation,
-    ParametrizedAttribute,
-    SSAValue,
-    TypeAttribute,
-)
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineExpr, AffineMap, AffineSet
+from xdsl.ir import AttributeInvT, Operation, SSAValue, TypeAttribute
 from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
@@ -53,10 +42,9 @@ MAX_WIDTH_DIGITS = 3
 MAX_EXTENT = 2**63 - 1
 MAX_DENSE_ELEMENTS = 1 << 20
 MAX_ALIAS_SIZE = 1000
-MAX_ALIAS_DEPTH = 16
-MAX_AFFINE_DEPTH = 24
 
 _INTEGER_TYPE = re.compile(r"[su]?i(\d+)")
+_ALIAS = re.compile(r"[#!][\w$.-]+")
 _BRACKETS = re.compile(
     r"""
     "(?:[^"\\\n]|\\.)*+"?      # strings, also those that are not closed
@@ -145,7 +133,7 @@ class ModuleParser(Parser):
         self._begun: list[int] = []
         self._lines = LineIndex(text, filename)
         self._dense_elements = 0
-        self._extents: dict[int, _Extent] = {}
+        self._alias_sizes: dict[str, int] = {}
         self._undefined: dict[str, MistakeError] = {}
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
@@ -217,43 +205,11 @@ class ModuleParser(Parser):
     def _parse_alias_def(self) -> None:
         start, name = self.pos, self._current_token.text
         super()._parse_alias_def()
-        extent = self._extent(self.attribute_aliases[name])
-        if extent.size > MAX_ALIAS_SIZE or extent.depth > MAX_ALIAS_DEPTH:
-            self.raise_error(
-                f"the alias {name} stands for more than {MAX_ALIAS_SIZE} attributes, or nests more "
-                f"than {MAX_ALIAS_DEPTH} deep",
-                start,
-                start + len(name),
-            )
-
-    def _extent(self, attribute: Attribute) -> _Extent:
-        key = id(attribute)
-        if key not in self._extents:
-            parts = [self._extent(part) for part in _parts(attribute)]
-            self._extents[key] = _Extent(
-                1 + sum(part.size for part in parts),
-                1 + max((part.depth for part in parts), default=0),
-            )
-        return self._extents[key]
-
-    def parse_affine_map(self) -> AffineMap:
-        start = self.pos
-        affine_map = super().parse_affine_map()
-        self._check_affine(affine_map.results, start)
-        return affine_map
-
-    def parse_affine_set(self) -> AffineSet:
-        start = self.pos
-        affine_set = super().parse_affine_set()
-        sides = ((constraint.lhs, constraint.rhs) for constraint in affine_set.constraints)
-        self._check_affine([expression for side in sides for expression in side], start)
-        return affine_set
-
-    def _check_affine(self, expressions: Iterable[AffineExpr], start: int) -> None:
-        if any(_affine_depth(expression) > MAX_AFFINE_DEPTH for expression in expressions):
-            self.raise_error(
-                f"affine expressions nest more than {MAX_AFFINE_DEPTH} deep", start, start + 1
-            )
+        used = _ALIAS.findall(self.lexer.input.slice(start + len(name), self.pos) or "")
+        self._alias_sizes[name] = 1 + sum(self._alias_sizes.get(each, 1) for each in used)
+        if self._alias_sizes[name] > MAX_ALIAS_SIZE:
+            message = f"the alias {name} stands for more than {MAX_ALIAS_SIZE} others"
+            self.raise_error(message, start, start + len(name))
 
     def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
         start = self.pos
@@ -291,30 +247,3 @@ def _is_utf8(span: Span) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-class _Extent(NamedTuple):
-    """The size and depth of an attribute when written: shared attributes are written each time."""
-
-    size: int
-    depth: int
-
-
-def _parts(attribute: Attribute) -> Iterable[Attribute]:
-    """Return the attributes that `attribute` consists of."""
-    if isinstance(attribute, ParametrizedAttribute):
-        return attribute.parameters
-    if isinstance(attribute, ArrayAttr):
-        return cast(ArrayAttr[Attribute], attribute).data
-    return attribute.data.values() if isinstance(attribute, DictionaryAttr) else ()
-
-
-def _affine_depth(expression: AffineExpr) -> int:
-    """Return the nesting depth of the operations of an affine expression, at most `MAX_DEPTH`."""
-    pending, deepest = [(expression, 1)], 0
-    while pending and deepest < MAX_DEPTH:
-        node, depth = pending.pop()
-        deepest = max(deepest, depth)
-        if isinstance(node, AffineBinaryOpExpr):
-            pending += [(node.lhs, depth + 1), (node.rhs, depth + 1)]
-    return deepest

@@ -82,8 +82,8 @@ class _Reader:
         if misplaced is not None:
             op, error = misplaced
             raise self._error(*self._place(op), _message(error), INVALID) from error
-        if self.parser is not None and self.parser.attribute_aliases:
-            self._check_depth(str(module))
+        if self.parser is not None and (self.parser.attribute_aliases or "affine_" in self.text):
+            self._check_depth(self._printed(module))
 
     def _check_depth(self, text: str) -> None:
         """Refuse a module that would exhaust the stack, here or in a later pass."""
@@ -93,6 +93,13 @@ class _Reader:
             position = position if text is self.text else 0
             message = f"brackets are nested more than {MAX_DEPTH} levels deep"
             raise self._error(position, position + 1, message)
+
+    def _printed(self, module: ModuleOp) -> str:
+        """Return the text of a module. Raises DiagnosticError if its attributes nest too deeply."""
+        try:
+            return str(module)
+        except RecursionError as error:
+            raise self._error(0, 1, _message(error)) from error
 
     def _place(self, op: Operation | None) -> tuple[int, int]:
         """Return the range of an operator's name."""
