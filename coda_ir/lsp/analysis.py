@@ -7,18 +7,17 @@ replaced is dropped at the next pass.
 import asyncio
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event
 from typing import TypeVar
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text.program import Scope
-from coda_ir.lsp.check import Check, check_program, read_or_none
+from coda_ir.lsp.check import Check, check_program
 from coda_ir.lsp.compilation import CancelledError, Compilation, compile_program
 from coda_ir.lsp.positions import SourceText
 from coda_ir.lsp.symbols import SymbolTable
@@ -27,7 +26,6 @@ from coda_ir.sources import read_source
 logger = logging.getLogger(__name__)
 
 DEBOUNCE_SECONDS = 0.15
-REMEMBERED = 16
 LONGEST_FAILURE = 400
 
 Result = TypeVar("Result")
@@ -71,9 +69,8 @@ class Analyses:
         self._documents: dict[str, Document] = {}
         self._paths: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._remembered: OrderedDict[tuple[str, str, str], Outcome] = OrderedDict()
-        self._checker = Worker("coda-check")
-        self._compiler = Worker("coda-compile")
+        self._checker = ThreadPoolExecutor(1, "coda-check")
+        self._compiler = ThreadPoolExecutor(1, "coda-compile")
 
     # The open files.
 
@@ -151,8 +148,10 @@ class Analyses:
         outcome = None if document is None else document.outcome
         if document is not None and outcome is not None and document.checked.is_set():
             return outcome.check
-        text = read_or_none(self.read, path)
-        return None if text is None else check_program(text, path, self.read)
+        try:
+            return check_program(self.read(path), path, self.read)
+        except CodaError:
+            return None
 
     # How it is found out.
 
@@ -176,12 +175,9 @@ class Analyses:
         document.compiled.set()
 
     async def _check(self, document: Document) -> None:
-        outcome = self._recall(document)
-        if outcome is None:
-            text, path = document.source.text, document.path
-            work = partial(check_program, text, path, self.read)
-            check = await self._checker.run(partial(_attempt, work))
-            outcome = Outcome(check) if isinstance(check, Check) else _failed(document, check)
+        work = partial(check_program, document.source.text, document.path, self.read)
+        check = await _in(self._checker, work)
+        outcome = Outcome(check) if isinstance(check, Check) else _failed(document, check)
         document.outcome = outcome
         if not document.dropped.is_set():
             self._publish(document, outcome, False)
@@ -190,40 +186,28 @@ class Analyses:
         outcome = document.outcome
         assert outcome is not None, "it was checked before"
         module = outcome.check.module
-        if module is not None and outcome.compilation is None:
+        if module is not None:
             work = partial(compile_program, module, self.schedule, document.dropped)
-            result = await self._compiler.run(partial(_attempt, work))
+            result = await _in(self._compiler, work)
             if isinstance(result, Compilation):
                 outcome.compilation = result
             else:
                 outcome.failure = result
         if not document.dropped.is_set():
-            self._remember(document, outcome)
             self._publish(document, outcome, True)
 
-    def _key(self, document: Document) -> tuple[str, str, str]:
-        return document.path, document.source.text, self.schedule
-
-    def _recall(self, document: Document) -> Outcome | None:
-        """Return the outcome for the same text, if the imported files have not changed since."""
-        outcome = self._remembered.get(self._key(document))
-        if outcome is None:
-            return None
-        inputs = outcome.check.inputs.items()
-        unchanged = all(read_or_none(self.read, path) == text for path, text in inputs)
-        return outcome if unchanged else None
-
-    def _remember(self, document: Document, outcome: Outcome) -> None:
-        self._remembered[self._key(document)] = outcome
-        self._remembered.move_to_end(self._key(document))
-        while len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
-
     def stop(self) -> None:
-        """Cancel all work."""
+        """Cancel all work. A compilation ends with its next pass."""
         for document in self._documents.values():
             _drop(document)
         self._documents.clear()
+        for pool in (self._checker, self._compiler):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _in(pool: ThreadPoolExecutor, work: Callable[[], Result]) -> Result | str | None:
+    """Do work in the thread of `pool`; see `_attempt`."""
+    return await asyncio.get_running_loop().run_in_executor(pool, _attempt, work)
 
 
 def _attempt(work: Callable[[], Result]) -> Result | str | None:
@@ -252,36 +236,3 @@ def _failed(document: Document, failure: str | None) -> Outcome:
     path, text = document.path, document.source.text
     check = Check(path, text, Scope(path), SymbolTable(), {}, (), None, {path: text}, {})
     return Outcome(check, failure=failure)
-
-
-class Worker:
-    """Runs work in order. Unlike the thread of an executor, its thread does not keep the process
-    alive: an editor that quits does not wait for a compilation.
-    """
-
-    def __init__(self, name: str):
-        self._queue = SimpleQueue[Callable[[], None]]()
-        Thread(target=self._serve, name=name, daemon=True).start()
-
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, which runs in the thread and must not raise."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-
-        def call() -> None:
-            result = work()
-            # The loop is closed where the server has ended meanwhile.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_finish, future, result)
-
-        self._queue.put(call)
-        return await future
-
-    def _serve(self) -> None:
-        while True:
-            self._queue.get()()
-
-
-def _finish(future: asyncio.Future[Result], result: Result) -> None:
-    if not future.cancelled():
-        future.set_result(result)

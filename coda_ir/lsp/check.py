@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
 from coda_ir.diagnostics import (
-    CodaError,
     Diagnostic,
     DiagnosticError,
     SourceRange,
@@ -170,11 +169,3 @@ class _Run:
         self.inputs[key] = None
         self.inputs[key] = text = self.read(path)
         return text
-
-
-def read_or_none(read: Read, path: str) -> str | None:
-    """Read the text of a file; None if that fails."""
-    try:
-        return read(path)
-    except CodaError:
-        return None

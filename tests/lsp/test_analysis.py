@@ -1,4 +1,4 @@
-"""Analysis of texts: the latest wins, results are remembered, defects are survived."""
+"""Analysis of texts: the latest wins, defects are survived."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.diagnostics import Diagnostic, SourceRange, emit_diagnostic
 from coda_ir.lsp import analysis, check
 from coda_ir.lsp.analysis import Analyses, Document, Outcome
-from coda_ir.lsp.check import Check, Read, check_program
 from coda_ir.lsp.compilation import CancelledError, Compilation, compile_program
 from coda_ir.lsp.diagnostics import diagnostics
 from coda_ir.lsp.positions import SourceText
@@ -70,31 +69,6 @@ def test_a_text_that_is_replaced_is_dropped(monkeypatch: pytest.MonkeyPatch):
         assert found[1].compilation is not None
 
     assert analyze(work) == [(TEXT, False), (OTHER, False), (OTHER, True)]
-
-
-def test_what_is_known_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    checked: list[str] = []
-
-    def check_and_count(text: str, path: str, read: Read) -> Check:
-        checked.append(text)
-        return check_program(text, path, read)
-
-    monkeypatch.setattr(analysis, "check_program", check_and_count)
-    imported = tmp_path / "b.coda"
-    imported.write_text("const D = 64\n")
-    text = 'import "b.coda"\n' + TEXT.replace("64", "D")
-
-    async def work(analyses: Analyses) -> None:
-        for each in (text, TEXT, text):
-            await analyses.compiled(put(analyses, each, tmp_path / "a.coda"))
-        assert checked == [text, TEXT]
-        imported.write_text("const D = 128\n")
-        await analyses.compiled(put(analyses, TEXT, tmp_path / "a.coda"))
-        found = await analyses.compiled(put(analyses, text, tmp_path / "a.coda"))
-        assert checked == [text, TEXT, text]
-        assert found is not None and found[1].check.scope.meanings["D"] == 128
-
-    analyze(work)
 
 
 @pytest.mark.parametrize("stage", ["check_program", "compile_program"])
