@@ -65,11 +65,6 @@ class CompiledFunction(NotCopied):
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
 
-    def _repr_html_(self) -> str:
-        from coda_ir.notebook import html_of
-
-        return html_of(repr(self), self._lowering.module("block"), self.remarks)
-
     def prepare(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
         """Do the work of the first call ahead of time. A tuned function is tuned for `sizes` of
         symbols if all are given.

@@ -20,7 +20,6 @@ from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.devices import resolve_device
 from coda_ir.diagnostics import CodaError, expect_kind, expect_names
 from coda_ir.mlir.writer import located_text
-from coda_ir.notebook import html_of
 from coda_ir.options import ProgramOptions, TrainingOptions
 from coda_ir.pages import page_of
 from coda_ir.remarks import Remark
@@ -52,9 +51,6 @@ class ExportedModel:
 
     def __repr__(self) -> str:
         return f"<ExportedModel {signature_of(find_entry(self.module))}>"
-
-    def _repr_html_(self) -> str:
-        return html_of(repr(self), self.module, self.remarks)
 
     def arguments(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
         """Return the tensors of the function, in order, for a call of the model."""
@@ -162,9 +158,6 @@ class CompiledModel:
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
-
-    def _repr_html_(self) -> str:
-        return html_of(repr(self), self.function.module("block"), self.remarks)
 
     @untraced
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -79,13 +79,6 @@ class TrainableFunction(NotCopied):
     def __repr__(self) -> str:
         return f"<TrainableFunction {self.signature} for {self.target} on {self.device}>"
 
-    def _repr_html_(self) -> str:
-        """Draw both programs; before the first call with gradients, the function alone."""
-        from coda_ir.notebook import html_of
-
-        shown = self.plain if self._latest is None else self
-        return html_of(repr(self), shown.module("block"), shown.remarks)
-
     @untraced
     def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         fitting = self._arguments.find(args, kwargs)
