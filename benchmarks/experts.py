@@ -37,7 +37,7 @@ FORWARD, TRAINING, DECODE = "forward", "training", "decode"
 PARTS = (FORWARD, TRAINING, DECODE)
 IN_GRAPHS = {EAGER: EAGER, COMPILED: COMPILED_GRAPHS, CODA: CODA_GRAPHS}
 """The variants that compute one token."""
-MOST_COMPARED = 2**33
+MAX_COMPARED = 2**33
 """Bytes of experts, of which a GPU holds a wide copy and its gradients."""
 
 
@@ -66,7 +66,7 @@ def measure_part(
         Setting(device=options.device, dtype=dtype, tokens=tokens),
         [IN_GRAPHS.get(name, name) for name in variants] if is_decoding else variants,
         rounds=options.rounds,
-        compares=block.experts * block.expert_bytes <= MOST_COMPARED,
+        compares=block.experts * block.expert_bytes <= MAX_COMPARED,
     )
     harness.release_memory()
     found = Figures(tokens, record)

@@ -4,7 +4,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects.coda import GatherOp, IndexOp, ScatterOp
-from coda_ir.dialects.coda.library import MOST_COLUMNS
+from coda_ir.dialects.coda.library import MAX_COLUMNS
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.symbolic_shapes import SymbolicShapes
 
@@ -18,7 +18,7 @@ def has_kernel(op: GatherOp | ScatterOp | IndexOp, shapes: SymbolicShapes) -> bo
         return rank == 1 and bool(columns[1])
     if isinstance(op, ScatterOp) and rank == 1 and replaces_all(op, shapes):
         return True
-    is_short = all(0 < extent <= MOST_COLUMNS for extents in columns for extent in extents)
+    is_short = all(0 < extent <= MAX_COLUMNS for extents in columns for extent in extents)
     return rank > 0 and op.given["dim"] == rank - 1 and is_short
 
 

@@ -15,10 +15,10 @@ from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.dialects.torch import AttentionCall, CallOp
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes
 
-MOST_COLUMNS = 256
+MAX_COLUMNS = 256
 """Columns of a head, at most."""
 
-MOST_QUERIES = 16
+MAX_QUERIES = 16
 """Heads of queries that share a head of keys, at most."""
 
 _FLOATS = (BFloat16Type, Float16Type, Float32Type)
@@ -111,7 +111,7 @@ def _attention(
     (_, heads, _, columns), groups = queries, keys[1]
     if not _fit(queries, keys, {element_type_of(x) for x in (q, k, v)}):
         return None
-    if not isinstance(value_columns, int) or value_columns not in range(1, MOST_COLUMNS + 1):
+    if not isinstance(value_columns, int) or value_columns not in range(1, MAX_COLUMNS + 1):
         return None
     assert isinstance(heads, int) and isinstance(groups, int) and isinstance(columns, int)
     factor = columns**-0.5 if scale is None else scale
@@ -139,7 +139,7 @@ def _fit(q: Dims, k: Dims, types: set[Attribute]) -> bool:
         return False
     if not (isinstance(heads, int) and isinstance(groups, int)) or not groups or heads % groups:
         return False
-    return heads // groups in range(1, MOST_QUERIES + 1) and columns in range(1, MOST_COLUMNS + 1)
+    return heads // groups in range(1, MAX_QUERIES + 1) and columns in range(1, MAX_COLUMNS + 1)
 
 
 def _is_mask(mask: SSAValue) -> bool:

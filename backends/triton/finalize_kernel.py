@@ -33,8 +33,8 @@ WIDEST_BLOCK = {"row": 32, "col": 128}
 PROGRAM_ELEMENTS = {"row": 1024, "col": 4096}
 """Partials that a program reads at a time, at most: more of columns, which are neighbours."""
 
-MOST_ELEMENTS = {"row": 128, "col": 32}
-PROGRAMS, FEWEST_COLUMNS = 128, 8
+MAX_ELEMENTS = {"row": 128, "col": 32}
+PROGRAMS, MIN_COLUMNS = 128, 8
 """Programs that columns are divided among, and columns of a program at least: 32 bytes of a row. On
 an H100, 1536 partials of 160 columns took 3.5 us, and 10.7 with 32 columns a program."""
 
@@ -118,12 +118,12 @@ class _FinalizeEmitter:
         """The largest number of elements that a program can have: few of few columns, so that many
         programs read them.
         """
-        most = MOST_ELEMENTS[self.op.axis.data]
+        most = MAX_ELEMENTS[self.op.axis.data]
         if self.elements is None:
             return most
         elements = next_power_of_2(self.elements)
         if not self.is_by_row:
-            most = min(most, max(FEWEST_COLUMNS, elements // PROGRAMS))
+            most = min(most, max(MIN_COLUMNS, elements // PROGRAMS))
         return min(most, elements)
 
     @property

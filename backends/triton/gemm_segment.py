@@ -39,16 +39,16 @@ class SegmentEmitter(SegmentResults):
 
     def emit(self, tile: str) -> list[str]:
         """Emit the statements for program number `tile` (an expression) of this range."""
-        parts = self.columns.parts
+        subtiles = self.columns.subtiles
         self.tile = self.program_tile = self._tile_number(tile)
-        self._set_columns(self.columns.lanes * parts, "tile_" if parts > 1 else "")
+        self._set_columns(self.columns.lanes * subtiles, "tile_" if subtiles > 1 else "")
         if self.split is None:
             self._load_partials()
         accumulators = self._emit_main_loop()
         if self.is_dependent:
             self.lines += start_next_kernel(self.helpers)
         if self.split is None:
-            self._emit_parts_of(accumulators)
+            self._emit_subtiles_of(accumulators)
         else:
             self._emit_in_last_program(self.split, accumulators)
         return self.lines
@@ -57,37 +57,37 @@ class SegmentEmitter(SegmentResults):
         """Emit the epilogue in the program of the tile that has the sums of all programs."""
         before = [*self.lines, *split.publish(accumulators, self.helpers)]
         self.lines = []
-        columns = self.columns.lanes * self.columns.parts
+        columns = self.columns.lanes * self.columns.subtiles
         sums = split.sums(len(accumulators), columns, self.helpers)
-        names = self._accumulator_variables("_tile" if self.columns.parts > 1 else "")
+        names = self._accumulator_variables("_tile" if self.columns.subtiles > 1 else "")
         self.lines += [f"{name} = {sum}" for name, sum in zip(names, sums, strict=True)]
-        self._emit_parts_of(names)
+        self._emit_subtiles_of(names)
         self.lines = [*before, *indented(self.lines)]
 
-    def _emit_parts_of(self, accumulators: list[str]) -> None:
-        """Emit the epilogue of the accumulators, part by part if there are several."""
-        if self.columns.parts == 1:
+    def _emit_subtiles_of(self, accumulators: list[str]) -> None:
+        """Emit the epilogue of the accumulators, subtile by subtile if there are several."""
+        if self.columns.subtiles == 1:
             self._emit_tile(accumulators)
             return
         self._load_ports(with_columns=False)
         before, self.lines = self.lines, []
-        self._emit_part(accumulators)
-        self.lines = [*before, *self._loop_over_parts()]
+        self._emit_subtile(accumulators)
+        self.lines = [*before, *self._loop_over_subtiles()]
 
-    def _loop_over_parts(self) -> list[str]:
-        """Emit the statements of a part, given in `lines`, for each part in turn."""
-        loop = f"for part in tl.static_range({self.columns.parts}):"
-        return [*self.before_parts, loop, *indented(self.lines), *self.after_parts]
+    def _loop_over_subtiles(self) -> list[str]:
+        """Emit the statements of a subtile, given in `lines`, for each subtile in turn."""
+        loop = f"for subtile in tl.static_range({self.columns.subtiles}):"
+        return [*self.before_subtiles, loop, *indented(self.lines), *self.after_subtiles]
 
-    def _emit_part(self, accumulators: list[str]) -> None:
-        """Emit part `part` of several tiles of the program."""
-        parts = self.columns.parts
-        self.helpers.add("column_part")
-        self.tile = self._let("part_tile", f"{self.tile} * {parts} + part")
+    def _emit_subtile(self, accumulators: list[str]) -> None:
+        """Emit subtile `subtile` of several tiles of the program."""
+        subtiles = self.columns.subtiles
+        self.helpers.add("column_subtile")
+        self.tile = self._let("subtile_index", f"{self.tile} * {subtiles} + subtile")
         self._set_columns(self.columns.lanes)
         self._emit_tile(
             [
-                self._let(name, f"column_part({accumulator}, part, {parts})")
+                self._let(name, f"column_subtile({accumulator}, subtile, {subtiles})")
                 for name, accumulator in zip(self._accumulator_names(), accumulators, strict=True)
             ]
         )
@@ -117,7 +117,7 @@ class SegmentEmitter(SegmentResults):
     # Main loop and epilogue
 
     def _emit_main_loop(self) -> list[str]:
-        suffix = "_tile" if self.columns.parts > 1 else ""
+        suffix = "_tile" if self.columns.subtiles > 1 else ""
         names = self._accumulator_variables(suffix if self.split is None else "_split")
         assert self.main_loop is not None
         self.lines += self.main_loop.emit(
@@ -134,7 +134,7 @@ class SegmentEmitter(SegmentResults):
 
     def _load_ports(self, *, with_columns: bool, combine: bool = True) -> None:
         """Load the ports that vary by column, or those that do not, which are loaded once for all
-        parts.
+        subtiles.
 
         Without `combine`, partials are left for later.
         """
@@ -185,7 +185,7 @@ class SegmentEmitter(SegmentResults):
     def _emit_epilogue(self, accumulators: list[str]) -> list[str]:
         """Emit the statements of the region; return the yielded values."""
         segment = self.segment
-        if self.columns.parts == 1:
+        if self.columns.subtiles == 1:
             self._load_ports(with_columns=False, combine=False)
         self._load_ports(with_columns=True)
         # What waits for all partials of a row comes last, when all loads are on their way.

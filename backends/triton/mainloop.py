@@ -48,7 +48,7 @@ class ColumnTile:
 
     @property
     def width(self) -> int:
-        return self.columns.lanes * self.columns.parts
+        return self.columns.lanes * self.columns.subtiles
 
     def weight(self, accumulator: int, weights: Sequence[SSAValue]) -> SSAValue:
         """Return which weight of the segment an accumulator, given by number, is computed from."""

@@ -24,7 +24,7 @@ from coda_ir.backends.triton.kernel_text import (
     rounded,
 )
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.one_query_attention import MOST_QUERIES, OneQueryAttention
+from coda_ir.one_query_attention import MAX_QUERIES, OneQueryAttention
 
 PROCESSORS = 128
 """Programs that occupy a GPU, about: of fewer, each has fewer keys."""
@@ -37,10 +37,10 @@ STEP_BYTES = 16384
 """The bytes of the keys of a step, and of their values, so that several steps fit in shared memory.
 """
 
-MOST_KEYS = 64
+MAX_KEYS = 64
 """The keys of a step, so that scores and sums fit in registers."""
 
-MOST_SPLITS, UNROLLED_SPLITS = 32, 8
+MAX_SPLITS, UNROLLED_SPLITS = 32, 8
 """Programs of a head, at most, and those whose sums are loaded at once."""
 
 
@@ -71,7 +71,7 @@ class _Tiling:
     def block(self) -> int:
         """The keys of a step."""
         widest = max(self.of_keys.width, self.of_values.width)
-        return min(max(16, STEP_BYTES // (widest * self.element_bytes)), MOST_KEYS)
+        return min(max(16, STEP_BYTES // (widest * self.element_bytes)), MAX_KEYS)
 
     @property
     def of_keys(self) -> _Columns:
@@ -90,7 +90,7 @@ class _Tiling:
         if self.keys is not None:
             wanted *= 2 if self.keys >= 2 * LONG * wanted else 1
             wanted = min(wanted, next_power_of_2(self.keys // (2 * self.block)))
-        return min(wanted, MOST_SPLITS)
+        return min(wanted, MAX_SPLITS)
 
     @property
     def extent(self) -> str:
@@ -100,7 +100,7 @@ class _Tiling:
     @property
     def partials(self) -> int:
         """The floats that a program stores: values, largest scores and sums."""
-        return MOST_QUERIES * (self.of_values.width + 2)
+        return MAX_QUERIES * (self.of_values.width + 2)
 
 
 @dataclass(frozen=True)
@@ -209,13 +209,13 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
         *(part.place for part in parts),
         f"k = tl.load(k_ptr + place, mask={keys.inside('inside')}, other=0.0)",
         f"v = tl.load(v_ptr + {values.prefix}place, mask={values.inside('inside')}, other=0.0)",
-        f"scores = dot(q, tl.trans(k), tl.zeros(({MOST_QUERIES}, {tiling.block}), tl.float32))",
+        f"scores = dot(q, tl.trans(k), tl.zeros(({MAX_QUERIES}, {tiling.block}), tl.float32))",
         *_masked(op, tiling),
         "acc, largest, total = attend_keys(acc, largest, total, scores, v)",
     ]
     return [
         *_share_of(tiling, helpers),
-        f"query = tl.arange(0, {MOST_QUERIES})",
+        f"query = tl.arange(0, {MAX_QUERIES})",
         f"is_query = query < {op.queries}",
         *(line for part in parts for line in part.places(op.queries)),
         f"q = tl.load(q_ptr + row, mask={keys.inside('is_query')}, other=0.0)",
@@ -246,9 +246,9 @@ def _share_of(tiling: _Tiling, helpers: set[str]) -> list[str]:
 def _nothing(tiling: _Tiling) -> list[str]:
     """Return the sums of no keys."""
     return [
-        f"acc = tl.zeros(({MOST_QUERIES}, {tiling.of_values.width}), tl.float32)",
-        f"largest = tl.full(({MOST_QUERIES},), {NEGATIVE_INFINITY}, tl.float32)",
-        f"total = tl.zeros(({MOST_QUERIES},), tl.float32)",
+        f"acc = tl.zeros(({MAX_QUERIES}, {tiling.of_values.width}), tl.float32)",
+        f"largest = tl.full(({MAX_QUERIES},), {NEGATIVE_INFINITY}, tl.float32)",
+        f"total = tl.zeros(({MAX_QUERIES},), tl.float32)",
     ]
 
 
@@ -310,8 +310,8 @@ def _shared(tiling: _Tiling, result: list[str], helpers: set[str]) -> list[str]:
         "partials = partials_ptr + head * (SPLITS * PARTIALS)",
         "own = partials + split * PARTIALS",
         "store_partial(own, acc, is_query)",
-        f"tl.store(own + {MOST_QUERIES * width} + query, largest)",
-        f"tl.store(own + {MOST_QUERIES * (width + 1)} + query, total)",
+        f"tl.store(own + {MAX_QUERIES * width} + query, largest)",
+        f"tl.store(own + {MAX_QUERIES * (width + 1)} + query, total)",
         "if is_last_of_tile(counters_ptr + head, SPLITS):",
         *indented(combined),
     ]

@@ -6,7 +6,7 @@ from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.mainloop import PointerMainLoop
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 
-MOST_STEPS = 4
+MAX_STEPS = 4
 """Steps of a row whose weights are loaded at a time."""
 
 
@@ -45,7 +45,7 @@ class OneRowMainLoop(PointerMainLoop):
     @property
     def _steps(self) -> int:
         """The steps that are loaded at a time, of weights of 16 bits."""
-        steps = MOST_STEPS if element_bytes(self.op.weights[0].type) == 2 else 1
+        steps = MAX_STEPS if element_bytes(self.op.weights[0].type) == 2 else 1
         return steps if self.op.summed_rows == 1 else min(steps, self._all_steps)
 
     def _rows(self) -> list[str]:

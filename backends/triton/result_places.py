@@ -37,7 +37,7 @@ class Groups(NamedTuple):
     def mask(self, number: str) -> str:
         """Return the mask of existing elements."""
         rows, columns = f"{ROWS.mask}[:, None]", self.columns
-        if columns.extent % (columns.per_tile * columns.parts) == 0:
+        if columns.extent % (columns.per_tile * columns.subtiles) == 0:
             return rows
         return f"{rows} & ({number} < {columns.extent // self.elements})[None, :]"
 

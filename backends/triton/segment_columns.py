@@ -60,7 +60,7 @@ class SegmentColumns:
         if columns.is_padded:
             return self._emit_padded_columns(hint, lanes)
         name = self._let(hint, f"{self.tile} * {lanes} + {self._lane_numbers(lanes)}")
-        if columns.extent % (columns.lanes * columns.parts) == 0:
+        if columns.extent % (columns.lanes * columns.subtiles) == 0:
             first = f"{self.tile} * {lanes}"
             return ColumnIndex(name, columns.extent, None, first=first, width=lanes)
         mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")

@@ -60,10 +60,10 @@ class SegmentResults(SegmentColumns):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.program_tile = ""
-        """The number of the program's columns; `tile` is that of a part."""
-        self.before_parts: list[str] = []
-        self.after_parts: list[str] = []
-        """The lines before and after the loop over parts, for what is combined over them."""
+        """The number of the program's columns; `tile` is that of a subtile."""
+        self.before_subtiles: list[str] = []
+        self.after_subtiles: list[str] = []
+        """The lines before and after the loop over subtiles, for what is combined over them."""
         self.port_values: dict[SSAValue, str] = {}
         """The names of the loaded ports, by region argument."""
         self.extents: Mapping[SSAValue, Extent] = {}
@@ -225,19 +225,19 @@ class SegmentResults(SegmentColumns):
     def _store_partial_row(self, index: int, pointer: str, value: str) -> None:
         element_mask = self.lane_columns.mask and f"{self.lane_columns.mask}[None, :]"
         columns, mask = self.columns, "row_mask"
-        tile = self.tile if columns.keeps_parts else self.program_tile
-        if columns.keeps_parts and columns.tiles % columns.parts:
+        tile = self.tile if columns.keeps_subtiles else self.program_tile
+        if columns.keeps_subtiles and columns.tiles % columns.subtiles:
             mask += f" & ({tile} < {columns.tiles})"
         place = f"{self.first_partial} + {tile}" if self.first_partial else tile
         address = f"{pointer} + row * {self.segment_partials} + {place}"
-        if columns.keeps_parts or columns.parts == 1:
+        if columns.keeps_subtiles or columns.subtiles == 1:
             self._store(address, self._reduce(index, value, 1, element_mask), mask)
             return
         if is_wide_partial(self.segment.outputs[index]):
             total = self._combine_exponentials(value, element_mask)
         else:
-            total = self._combine_parts(index, self._reduce(index, value, 1, element_mask))
-        self.after_parts.append(f"tl.store({address}, {total}, mask={mask})")
+            total = self._combine_subtiles(index, self._reduce(index, value, 1, element_mask))
+        self.after_subtiles.append(f"tl.store({address}, {total}, mask={mask})")
 
     def _element_of_groups(self, columns: int, value: str) -> str:
         """Return the element of each group of columns, on all of which `value` is the same."""
@@ -251,11 +251,11 @@ class SegmentResults(SegmentColumns):
         address = groups.place(number, per_row)
         self._store(f"{pointer} + {address}", element, groups.mask(number))
 
-    def _combine_parts(self, index: int, vector: str) -> str:
-        """Return the name of the combination of one vector per part, with an element per row."""
+    def _combine_subtiles(self, index: int, vector: str) -> str:
+        """Return the name of the combination of one vector per subtile, with an element per row."""
         combiner = self._combiner(index)
-        total = self.names.fresh(f"{combiner.value}_of_parts")
-        self.before_parts.append(f"{total} = {self._full_row_vector(IDENTITY[combiner])}")
+        total = self.names.fresh(f"{combiner.value}_of_subtiles")
+        self.before_subtiles.append(f"{total} = {self._full_row_vector(IDENTITY[combiner])}")
         if combiner == Combiner.ADD:
             self.lines.append(f"{total} += {vector}")
         else:
@@ -265,12 +265,12 @@ class SegmentResults(SegmentColumns):
         return total
 
     def _combine_exponentials(self, value: str, mask: str | None) -> str:
-        """Return the logsumexp of all parts in float64, which requires their maximum and sum."""
+        """Return the logsumexp of all subtiles in float64, which requires their maximum and sum."""
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[Combiner.LSE]})"
         largest, total = self.names.fresh("largest"), self.names.fresh("exp_sum")
         for name, combiner in ((largest, Combiner.LSE), (total, Combiner.ADD)):
-            self.before_parts.append(f"{name} = {self._full_row_vector(IDENTITY[combiner])}")
+            self.before_subtiles.append(f"{name} = {self._full_row_vector(IDENTITY[combiner])}")
         self.helpers |= {"with_exponentials", "wide_logarithm"}
         self.lines.append(f"{largest}, {total} = with_exponentials({largest}, {total}, {value})")
         return f"wide_logarithm({largest}, {total})"

@@ -136,9 +136,9 @@ def read_header(path: Path) -> Header | None:
 
 
 _unstored: dict[Path, Entry] = {}
-"""Entries of this process that could not be written, the latest MOST_UNSTORED of them."""
+"""Entries of this process that could not be written, the latest MAX_UNSTORED of them."""
 
-MOST_UNSTORED = 64
+MAX_UNSTORED = 64
 
 
 def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artifact:
@@ -155,7 +155,7 @@ def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artif
         notes = (*notes, f"the program is not stored in {path.parent}: {reason}")
         told = _with_notes(artifact, notes)
         _unstored[path] = replace(entry, artifact=told)
-        while len(_unstored) > MOST_UNSTORED:
+        while len(_unstored) > MAX_UNSTORED:
             del _unstored[next(iter(_unstored))]
         return told
     _unstored.pop(path, None)

@@ -68,9 +68,9 @@ def tuning_key(gemm: str, bucket: int, device: str, space: str) -> str:
 
 
 _kept: dict[Path, TunedEntry] = {}
-"""The latest MOST_KEPT results of this process, for the case that nothing can be stored."""
+"""The latest MAX_KEPT results of this process, for the case that nothing can be stored."""
 
-MOST_KEPT = 256
+MAX_KEPT = 256
 
 
 def load(key: str) -> TunedEntry | None:
@@ -98,7 +98,7 @@ def store(key: str, gemm: str, bucket: int, device: str, decision: Decision) -> 
     versions, path = toolchain(), folder.tuning_path(key)
     entry = TunedEntry(key, gemm, device, bucket, versions or {}, time.time(), decision)
     _kept[path] = entry
-    while len(_kept) > MOST_KEPT:
+    while len(_kept) > MAX_KEPT:
         del _kept[next(iter(_kept))]
     if versions is None:
         return "sources of CODA IR were edited since this process read them"

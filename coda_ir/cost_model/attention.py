@@ -15,7 +15,7 @@ from coda_ir.dialects.gemm import (
     FusedAttentionOp,
     ScheduleAttr,
 )
-from coda_ir.dialects.gemm.schedules import MOST_SPLITS
+from coda_ir.dialects.gemm.schedules import MAX_SPLITS
 from coda_ir.remarks import format_location
 
 _KINDS: Mapping[type[AttentionSumOp], str] = {
@@ -108,7 +108,7 @@ _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 _SMALL_MEMORY = 64 * 1024
 """Bytes of shared memory of gfx942, and of what is compiled for every GPU."""
 
-_MOST_ELEMENTS = 64 * 128
+_MAX_ELEMENTS = 64 * 128
 """The elements of a sum that four warps hold in registers."""
 
 _INTERPRETED = _Tile(32, 16, 4, 1)
@@ -145,7 +145,7 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
     occupy the device.
     """
     heads = op.split_heads if op.parts.is_whole and op.value_dim is None else 1
-    counts = [n for n in range(1, min(heads, MOST_SPLITS) + 1) if heads % n == 0]
+    counts = [n for n in range(1, min(heads, MAX_SPLITS) + 1) if heads % n == 0]
     if rows is None:
         return 1
     tiles = -(-rows // tile.rows) * op.tile_heads
@@ -162,7 +162,7 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
         is_capped = isinstance(op, AttentionDkvOp) and op.softcap is not None
         is_small = is_capped and device.shared_memory <= _SMALL_MEMORY
         tiles = _PORTABLE[1:] if is_small else _PORTABLE
-        return [tile for tile in tiles if tile.rows * lanes <= _MOST_ELEMENTS]
+        return [tile for tile in tiles if tile.rows * lanes <= _MAX_ELEMENTS]
     kind = _KINDS[type(op)]
     tiles = _HOPPER_SHARED if op.shared_heads > 1 or op.mask is not None else _HOPPER
     _, _, of_queries, _ = op.mask_dims

@@ -27,10 +27,10 @@ Tile = tuple[int, int, int]
 SPLITS = (2, 3, 4, 6, 8, 12, 16)
 """The numbers of programs that are considered for the K of a tile, beside one."""
 
-MOST_WAVES = 2
+MAX_WAVES = 2
 """Programs for each processor that K is split for."""
 
-FEWEST_STEPS = 4
+MIN_STEPS = 4
 """Steps of the main loop that are left to each program of a tile."""
 
 FEW_ROWS = 256
@@ -42,7 +42,7 @@ ONE_ROW = "one_row"
 ROW_BYTES, ROW_COLUMNS = 1024, 64
 """The extents of a step of `one_row`: bytes along K for N x K, columns of words for K x N."""
 
-MOST_ROWS, MOST_ROW_BYTES = 16, 2**20
+MAX_ROWS, MAX_ROW_BYTES = 16, 2**20
 """Rows in groups that `one_row` multiplies by weights of 16 bits, if each is that of another group,
 and the most bytes of such weights without groups. On an H100, the scores of 128 experts took
 1.4 us less than in tiles of 16 rows, and gate and up projections of 8 experts 1.6 of 20.5 us."""
@@ -64,7 +64,7 @@ at least. On an H100, 2048 columns of the sum of 8 rows of 768 took 11.7 us so, 
 SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
 """The main loop with tiles of 192 columns, and what it is for promoted sums."""
 
-MOST_STAGES = 6
+MAX_STAGES = 6
 """Stages of a pipeline, beyond which nothing is gained."""
 
 EPILOGUE_BYTES = 36 * 1024
@@ -126,7 +126,7 @@ class Configuration:
     @property
     def epilogue_elements(self) -> int:
         """The number of accumulators per thread that the epilogue works on at a time."""
-        return self.accumulators // min(columns.parts for columns in self.ranges)
+        return self.accumulators // min(columns.subtiles for columns in self.ranges)
 
     def shared_memory(self, device: Device) -> int:
         """Return the bytes of the pipeline of the main loop."""
@@ -195,7 +195,7 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
     is_row = found.schedule.has_one_row
     # Each thread loads more words at a time for several columns.
     tiles *= max(1, found.schedule.accumulators) if is_row else 1
-    waves, steps = (ROW_WAVES, ROW_STEPS) if is_row else (MOST_WAVES, FEWEST_STEPS)
+    waves, steps = (ROW_WAVES, ROW_STEPS) if is_row else (MAX_WAVES, MIN_STEPS)
     for split_k in SPLITS:
         is_useful = tiles * split_k <= waves * device.processors
         is_wide = found.schedule.warps.data > 1 and tiles > 1
@@ -219,7 +219,7 @@ def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Col
         return (device.stages,)
     # As many as leave room for tiles of the epilogue.
     stage = workload.element_bytes * (tile[0] + tile[1]) * tile[2]
-    fitting = min(MOST_STAGES, (device.shared_memory - EPILOGUE_BYTES) // stage)
+    fitting = min(MAX_STAGES, (device.shared_memory - EPILOGUE_BYTES) // stage)
     return sorted({max(fitting, device.stages), device.stages}, reverse=True)
 
 
@@ -295,10 +295,10 @@ def _is_for_one_row(workload: Workload) -> bool:
     time is not that of reading the weights, and few rows of as many groups.
     """
     if workload.groups > 1:
-        return workload.weight_bytes == 2 and workload.rows <= min(MOST_ROWS, workload.groups)
+        return workload.weight_bytes == 2 and workload.rows <= min(MAX_ROWS, workload.groups)
     if workload.rows > 1 or workload.weight_bytes > 2:
         return False
-    return workload.weight_bytes < 2 or 2 * workload.columns * workload.depth <= MOST_ROW_BYTES
+    return workload.weight_bytes < 2 or 2 * workload.columns * workload.depth <= MAX_ROW_BYTES
 
 
 def _row_of_halves(cuts: ColumnCuts, groups: int, k: int, deepest: int) -> Tile:

@@ -10,8 +10,8 @@ from coda_ir.equivalence.draws import Draw, draw_arguments, elements
 from coda_ir.equivalence.samples import RUN_ERRORS, Mismatch, Sample, compare, run, run_after
 from coda_ir.signatures import stated_dtype
 
-MOST_RUNS = 150
-MOST_ELEMENTS = 2**27
+MAX_RUNS = 150
+MAX_ELEMENTS = 2**27
 """Elements of the arguments of all runs together, which limits the runs of large functions."""
 
 HALVINGS = 6
@@ -40,7 +40,7 @@ class Shrinker:
     def shrink(self, fixed: Mapping[str, int]) -> Failure:
         """Return the smallest failure found; sizes in `fixed`, given by the user, stay."""
         size = max(1, elements(self.before, self.failure.sizes))
-        self.most_runs = min(MOST_RUNS, MOST_ELEMENTS // size)
+        self.most_runs = min(MAX_RUNS, MAX_ELEMENTS // size)
         for symbol in self.failure.sizes:
             if symbol not in fixed:
                 self._shrink_size(symbol)

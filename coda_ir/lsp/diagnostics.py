@@ -17,7 +17,7 @@ from coda_ir.lsp.settings import ShownRemarks
 from coda_ir.remarks import Remark
 
 SOURCE = "coda"
-MOST_ERRORS = 200
+MAX_ERRORS = 200
 
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
@@ -43,7 +43,7 @@ class _Conversion:
         self.to_uri = to_uri
 
     def all(self, shown: ShownRemarks) -> Iterator[types.Diagnostic]:
-        for diagnostic in self.check.diagnostics[:MOST_ERRORS]:
+        for diagnostic in self.check.diagnostics[:MAX_ERRORS]:
             severity = _SEVERITIES.get(diagnostic.severity, types.DiagnosticSeverity.Error)
             file = self.check.path if diagnostic.range is None else diagnostic.range.file
             text = _with_remedy(diagnostic.message, diagnostic.remedy)

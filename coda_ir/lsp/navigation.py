@@ -13,7 +13,7 @@ from coda_ir.lsp.check import Check
 from coda_ir.lsp.documentation import KEYWORDS
 from coda_ir.lsp.symbols import Symbol
 
-MOST_FILES = 2000
+MAX_FILES = 2000
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL = frozenset({"dimension", "variable"})
@@ -70,7 +70,7 @@ def files_with(
     seen: set[str] = set()
     for path in (*opened, *_below(folders)):
         real = os.path.realpath(path)
-        if real in seen or len(seen) >= MOST_FILES:
+        if real in seen or len(seen) >= MAX_FILES:
             continue
         seen.add(real)
         try:

@@ -16,7 +16,7 @@ from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.tuning.measurer import Candidate
 from coda_ir.tuning.problem import ENTRY, Problem
 
-MOST_SHAPES = 5
+MAX_SHAPES = 5
 """Fused candidates of a GEMM that differ in tile, warps or main loop, the model's choice among
 them.
 """
@@ -81,7 +81,7 @@ def _shapes(ranking: list[Ranked]) -> list[Ranked]:
 
 
 def _most_likely(shapes: list[Ranked]) -> list[Ranked]:
-    """Return the first, which is the model's choice, and the best `MOST_SHAPES`, including the best
+    """Return the first, which is the model's choice, and the best `MAX_SHAPES`, including the best
     of each main loop if its estimate is close: main loops are what the model predicts worst.
     """
     first, *ranked = shapes
@@ -89,7 +89,7 @@ def _most_likely(shapes: list[Ranked]) -> list[Ranked]:
     limit = NEARLY * min(each.us for each in shapes)
     wanted = [each for each in of_loop.values() if each.us < limit]
     by_rank = [each for each in ranked if each not in wanted]
-    taken = [*wanted, *by_rank][: MOST_SHAPES - 1]
+    taken = [*wanted, *by_rank][: MAX_SHAPES - 1]
     return [first, *sorted(taken, key=ranked.index)]
 
 

@@ -216,7 +216,7 @@ def _gemm_of(module: ModuleOp) -> FusedOp:
     return next(op for op in module.walk() if isinstance(op, FusedOp))
 
 
-MOST_SETS = 8
+MAX_SETS = 8
 SMALLEST_CACHE = 32 << 20
 """Bytes that an L2 cache is taken for where PyTorch does not say."""
 
@@ -238,7 +238,7 @@ def make_inputs(problem: Problem, device: torch.device) -> list[list[torch.Tenso
     """Make as many sets of arguments as exceed twice the L2 cache of `device`."""
     first = _draw(problem, device, 0)
     size = sum(tensor.numel() * tensor.element_size() for tensor in first)
-    sets = min(MOST_SETS, 1 + 2 * _cache_bytes(device) // max(1, size))
+    sets = min(MAX_SETS, 1 + 2 * _cache_bytes(device) // max(1, size))
     return [first, *(_draw(problem, device, seed) for seed in range(1, sets))]
 
 

@@ -433,7 +433,7 @@ class ConvolutionOp(LibraryCallOp):
 LIBRARY_CALL_OPS = tuple(LibraryCallOp.operators())
 
 
-MOST_COLUMNS, MOST_TAKEN = 512, 16
+MAX_COLUMNS, MAX_TAKEN = 512, 16
 """Columns of rows, and elements taken of each, one after the other."""
 
 
@@ -441,6 +441,6 @@ def has_short_rows(op: TopkOp) -> bool:
     """Return whether a few elements of many short rows are taken."""
     *_, columns = shape_of(op.x)
     is_by_row = op.given["dim"] == len(shape_of(op.x)) - 1
-    is_short = columns != DYNAMIC_INDEX and columns <= MOST_COLUMNS
-    few = op.given["k"] <= MOST_TAKEN
+    is_short = columns != DYNAMIC_INDEX and columns <= MAX_COLUMNS
+    few = op.given["k"] <= MAX_TAKEN
     return is_by_row and is_short and few and computes_in_float32(element_type_of(op.x))

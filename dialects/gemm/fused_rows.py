@@ -12,7 +12,7 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.attrs import Layout, PortKind, SegmentAttr
 from coda_ir.dialects.gemm.gemm_inputs import Gemm, GemmInputs
 
-MOST_ROWS = 128
+MAX_ROWS = 128
 """The largest number of rows of a tile: a multiple of it has whole tiles only."""
 
 OF_ROWS = ("groups", "numbered", "gather", "gather_weights", "scatter")
@@ -95,7 +95,7 @@ class RowsOfFused(GemmInputs):
     def has_rows_behind(self: _Fused) -> bool:
         """True if rows of other groups may follow those of a tile."""
         return self.groups is not None and not (
-            self.has_ragged_depth and self.row_shape[-1] % MOST_ROWS == 0
+            self.has_ragged_depth and self.row_shape[-1] % MAX_ROWS == 0
         )
 
     def rows_of_port(self: _Fused, kind: PortKind) -> SSAValue | None:

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.gemm.attrs import PairingAttr, ResultKind
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.segment import DomainSegment, Segment
-from coda_ir.dialects.gemm.tiling import FEWEST_LANES
+from coda_ir.dialects.gemm.tiling import MIN_LANES
 
 
 class HeadParts(NamedTuple):
@@ -41,7 +41,7 @@ def head_parts(columns: int) -> HeadParts:
     first = 1 << (columns.bit_length() - 1)
     if first == columns:
         return HeadParts(columns, columns, 0)
-    second = max(FEWEST_LANES, 1 << (columns - first - 1).bit_length())
+    second = max(MIN_LANES, 1 << (columns - first - 1).bit_length())
     if second == first:
         return HeadParts(columns, 2 * first, 0)
     return HeadParts(columns, first, second)

@@ -23,7 +23,7 @@ waits."""
 
 _EXTENT = re.compile(r"[0-9]{1,9}")
 
-MOST_SPLITS = 64
+MAX_SPLITS = 64
 """Programs that share the K of a tile: the last one loads what all of them have summed."""
 
 
@@ -148,9 +148,9 @@ class ScheduleAttr(ParametrizedAttribute):
         for what, number in (("stages", self.stages), ("group_m", self.group_m)):
             if number.data < 1:
                 raise VerifyException(f"schedule: {what} is {number.data}, expected at least 1")
-        if not 1 <= self.split_k.data <= MOST_SPLITS:
+        if not 1 <= self.split_k.data <= MAX_SPLITS:
             raise VerifyException(
-                f"schedule: split_k is {self.split_k.data}, expected 1 to {MOST_SPLITS}"
+                f"schedule: split_k is {self.split_k.data}, expected 1 to {MAX_SPLITS}"
             )
 
     def print_parameters(self, printer: Printer) -> None:

@@ -15,17 +15,17 @@ from xdsl.ir import Attribute, SSAValue
 from coda_ir.dialects.coda.shape import TransposeOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
+from coda_ir.dialects.gemm.buffers import fitting_subtiles
 from coda_ir.dialects.gemm.numerics import OrderAttr, promotes_sums
 from coda_ir.dialects.gemm.ops import FusedOp, MapOp
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
-from coda_ir.dialects.gemm.slots import fitting_parts
 from coda_ir.dialects.gemm.verify_groups import ALL_COLUMNS, columns_alike
 
-FEWEST_LANES, FEWEST_AHEAD = 16, 32
-"""Columns of the narrowest parts that move through shared memory, and of the narrowest that are
+MIN_LANES, MIN_AHEAD = 16, 32
+"""Columns of the narrowest subtiles that move through shared memory, and of the narrowest that are
 taken so that tiles can be loaded ahead."""
 
 COLUMNS_OF_A_MAP, COLUMNS_OF_SAMPLES = 512, 64
@@ -37,7 +37,7 @@ sample are added up: few, so that the tile has many rows."""
 class ColumnRange:
     """A range of columns of a segment (in pair mode: pairs of columns), cut into epilogue tiles.
 
-    A tile has `lanes` accumulator columns; a program computes `parts` tiles in one main loop and
+    A tile has `lanes` accumulator columns; a program computes `subtiles` tiles in one main loop and
     applies the epilogue to one after the other. Where the region reduces over groups of columns,
     every group lies inside a tile: a group of `group` columns takes the first of `padded_group`
     lanes, a power of two.
@@ -52,9 +52,9 @@ class ColumnRange:
     lanes: int
     group: int
     """Columns (pairs) of a group; 1 where the region does not reduce over groups."""
-    parts: int = 1
-    keeps_parts: bool = False
-    """True if every part has its own partial over the columns, as a stated order of sums wants and
+    subtiles: int = 1
+    keeps_subtiles: bool = False
+    """True if every subtile has a separate partial over the columns, for a stated order of sums and
     where registers are scarce; otherwise a program has one."""
 
     @property
@@ -78,17 +78,17 @@ class ColumnRange:
     @property
     def programs(self) -> int:
         """Programs in one row of tiles."""
-        return -(-self.tiles // self.parts)
+        return -(-self.tiles // self.subtiles)
 
     @property
     def partials(self) -> int:
         """Partials over the columns: the T of a `partial_row`."""
-        return self.tiles if self.keeps_parts else self.programs
+        return self.tiles if self.keeps_subtiles else self.programs
 
     @property
     def per_partial(self) -> int:
         """Columns (pairs) that a partial covers."""
-        return self.per_tile if self.keeps_parts else self.per_tile * self.parts
+        return self.per_tile if self.keeps_subtiles else self.per_tile * self.subtiles
 
     @property
     def is_even(self) -> bool:
@@ -104,7 +104,7 @@ def column_ranges(
 
     Pair mode splits BN between the first and second columns. A plain segment of several
     weights has one range per weight, so that no tile straddles two weights.
-    A stated `order` fixes the columns of a tile, whatever BN is. Parts that move through shared
+    A stated `order` fixes the columns of a tile, whatever BN is. Subtiles that move through shared
     memory are as wide as it allows. Raises ValueError where N is
     dynamic, a group does not fit a tile or does not divide N, or the schedule breaks the order.
     """
@@ -113,17 +113,23 @@ def column_ranges(
     paired = 1 if segment.pairing is None else 2
     sizes = group_sizes(segment)
     lanes, group = schedule.block_n.data // paired, max(1, max(sizes, default=1) // paired)
-    parts = (
-        _parts(segment, schedule, group, lanes)
+    subtiles = (
+        _subtiles(segment, schedule, group, lanes)
         if order is None
-        else order_parts(segment, schedule, order)
+        else order_subtiles(segment, schedule, order)
     )
-    keeps_parts = order is not None or not _combines_parts(segment, schedule)
+    keeps_subtiles = order is not None or not _combines_subtiles(segment, schedule)
     ranges: list[ColumnRange] = []
     offset = 0
     for weights, extent in _weight_extents(segment):
         columns = ColumnRange(
-            weights, offset, extent, lanes // parts, group, parts, keeps_parts=keeps_parts
+            weights,
+            offset,
+            extent,
+            lanes // subtiles,
+            group,
+            subtiles,
+            keeps_subtiles=keeps_subtiles,
         )
         _check_groups(columns, segment, sizes)
         if schedule.is_warp_specialized:
@@ -167,7 +173,7 @@ class ColumnCuts:
     @cached_property
     def row_bytes(self) -> Sequence[int]:
         """The distinct row sizes in bytes along K, of the inputs and of weights that are N x K."""
-        by_column = [part.terms for part in self.segments if part.layout == Layout.NK]
+        by_column = [each.terms for each in self.segments if each.layout == Layout.NK]
         values = (*self.op.inputs, *chain(*chain(*by_column)))
         return list(dict.fromkeys(element_bytes(v.type) * shape_of(v)[-1] for v in values))
 
@@ -179,7 +185,7 @@ class ColumnCuts:
         elif schedule.is_warp_specialized:
             key = (schedule.mainloop, schedule.tile, schedule.warps.data, schedule.stages.data)
         else:
-            # Parts are as wide as registers allow; no box of theirs is in shared memory.
+            # Subtiles are as wide as registers allow; no box of theirs is in shared memory.
             key = (schedule.accumulators, schedule.block_n.data)
         if key not in self._found:
             self._found[key] = [
@@ -192,23 +198,25 @@ class ColumnCuts:
 def _with_room(
     segment: Segment, schedule: ScheduleAttr, ranges: list[ColumnRange]
 ) -> list[ColumnRange]:
-    """Return `ranges` cut into the widest parts whose tiles fit in shared memory; unchanged if none
-    do.
+    """Return `ranges` cut into the widest subtiles whose tiles fit in shared memory; unchanged if
+    none do.
 
-    Two tiles in float32, such as a residual gradient and what it is the gradient of, take parts of
-    32 columns beside three stages of 128 x 256 x 64. Where the tiles of a part alone fit, narrower
-    parts are better: those of the next one are loaded meanwhile.
+    Two tiles in float32, such as a residual gradient and what it is the gradient of, take subtiles
+    of 32 columns beside three stages of 128 x 256 x 64. Where the tiles of one subtile alone fit,
+    narrower subtiles are better: those of the next one are loaded meanwhile.
     """
     found, narrow, most = ranges, ranges, 0
     while True:
-        fitting = fitting_parts(segment, narrow, schedule)
+        fitting = fitting_subtiles(segment, narrow, schedule)
         if fitting > most:
             found, most = narrow, fitting
-        fewest = FEWEST_LANES if most == 0 else FEWEST_AHEAD
+        fewest = MIN_LANES if most == 0 else MIN_AHEAD
         fewest = max(fewest, *(columns.padded_group for columns in narrow))
         if most == 2 or any(columns.lanes // 2 < fewest for columns in narrow):
             return found
-        narrow = [replace(each, lanes=each.lanes // 2, parts=2 * each.parts) for each in narrow]
+        narrow = [
+            replace(each, lanes=each.lanes // 2, subtiles=2 * each.subtiles) for each in narrow
+        ]
 
 
 def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
@@ -219,24 +227,24 @@ def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
     return [((index,), segment.weight_columns(index)) for index in every]
 
 
-def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> int:
-    parts = epilogue_parts(segment, schedule)
+def _subtiles(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> int:
+    subtiles = epilogue_subtiles(segment, schedule)
     if len(schedule.pieces) > 1:
         if segment.pairing is not None:
             raise ValueError(f"BN is {schedule.block_n.data}, expected a power of two for pairs")
-        return 3 * max(1, parts // 3)
-    while parts > 1 and group > lanes // parts:
-        parts //= 2
+        return 3 * max(1, subtiles // 3)
+    while subtiles > 1 and group > lanes // subtiles:
+        subtiles //= 2
     size = segment.group_size
     if schedule.is_warp_specialized and size not in (None, segment.columns):
-        # A part is stored as one box: it does not cross from one group's half to the next.
-        while lanes > parts * FEWEST_LANES and size // 2 % (lanes // parts):
-            parts *= 2
+        # A subtile is stored as one box: it does not cross from one group's half to the next.
+        while lanes > subtiles * MIN_LANES and size // 2 % (lanes // subtiles):
+            subtiles *= 2
     if schedule.is_warp_specialized:
         for width in _placed_widths(segment):
-            while lanes > parts * FEWEST_LANES and width % (lanes // parts):
-                parts *= 2
-    return parts
+            while lanes > subtiles * MIN_LANES and width % (lanes // subtiles):
+                subtiles *= 2
+    return subtiles
 
 
 def _placed_widths(segment: Segment) -> list[int]:
@@ -250,7 +258,7 @@ def _placed_widths(segment: Segment) -> list[int]:
 
 
 def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
-    """Raise ValueError if a part, which is stored as one box, has two places."""
+    """Raise ValueError if a subtile, which is stored as one box, has two places."""
     for width in _placed_widths(segment):
         if width % columns.lanes or columns.offset % columns.lanes:
             raise ValueError(f"a box has {columns.lanes} columns, expected a divisor of {width}")
@@ -275,7 +283,7 @@ def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
         raise ValueError(f"BK is {bk}, expected a divisor of {blocks.depth.data}, K of a block")
 
 
-def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:
+def order_subtiles(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:
     """Return the number of tiles, of the stated columns, into which a program's accumulators are
     cut.
 
@@ -294,13 +302,13 @@ def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> i
     return bn // order["columns"]
 
 
-MOST_TILES = 4
+MAX_TILES = 4
 """Tiles that an epilogue of 64 (32) elements at a time loads and stores without spills."""
 
 _STORED_TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
 
 
-def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
+def epilogue_subtiles(segment: Segment, schedule: ScheduleAttr) -> int:
     """Return the number of tiles into which the epilogue cuts a program's accumulators to stay in
     registers.
 
@@ -318,7 +326,7 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
     elements = 64 if accumulators < 128 or is_light else 32
     if reductions > 1:
         elements = 32 if reductions == 2 else 16
-    if tiles_moved(segment) > MOST_TILES:
+    if tiles_moved(segment) > MAX_TILES:
         elements //= 2
     return max(1, accumulators // elements)
 
@@ -331,17 +339,17 @@ def _reductions(segment: Segment) -> int:
 
 def is_heavy(segment: Segment) -> bool:
     """Return whether an epilogue needs all registers that accumulators leave it."""
-    return _reductions(segment) > 1 or tiles_moved(segment) > MOST_TILES
+    return _reductions(segment) > 1 or tiles_moved(segment) > MAX_TILES
 
 
-def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
-    """Return whether registers are left for column sums that wait for other parts."""
+def _combines_subtiles(segment: Segment, schedule: ScheduleAttr) -> bool:
+    """Return whether registers are left for column sums that wait for other subtiles."""
     # Where a warp of its own moves tiles, these take none.
     are_moved = schedule.is_warp_specialized and not schedule.alternates
     is_small = schedule.accumulators < 128
     if not is_heavy(segment) or (are_moved and (is_small or _reductions(segment) == 1)):
         return True
-    # What waits of a float64 takes no more than what stores one for each part.
+    # What waits of a float64 takes no more than what stores one for each subtile.
     return any(type.element_type == f64 for _, type in segment.results)
 
 

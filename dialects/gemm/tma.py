@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import Float32Type
 
 from coda_ir.dialects.coda.shapes import element_bytes
 from coda_ir.dialects.gemm.attrs import Layout
+from coda_ir.dialects.gemm.buffers import ALIGNMENT_BYTES
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
-from coda_ir.dialects.gemm.slots import ALIGNMENT_BYTES
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange
 
 
@@ -36,7 +36,7 @@ def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
     pairs: a box (pairs, 1) of (N/2, 2). Otherwise a box of consecutive columns.
     """
     rows = segment.weight_columns(columns.weights[0])
-    lanes = columns.lanes * columns.parts
+    lanes = columns.lanes * columns.subtiles
     group = segment.group_size
     if columns.is_padded:
         return f"groups of {columns.group} columns are padded"

@@ -2,7 +2,7 @@
 
 One warp loads the stages of the main loop, and another one moves the tiles of the epilogue. Eight
 warps compute every tile together, or each of two groups of four half of its rows (`split_rows`) or
-every other tile (`ping_pong`), with a warp that moves for each. See `slots` for what is in shared
+every other tile (`ping_pong`), with a warp that moves for each. See `buffers` for what is in shared
 memory.
 """
 
@@ -20,30 +20,30 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm.attrs import Layout, PortKind, ResultKind
-from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS
-from coda_ir.dialects.gemm.ops import FusedOp
-from coda_ir.dialects.gemm.places import PlaceAttr
-from coda_ir.dialects.gemm.schedules import ScheduleAttr
-from coda_ir.dialects.gemm.segment import Segment
-from coda_ir.dialects.gemm.slots import (
+from coda_ir.dialects.gemm.buffers import (
     ALIGNMENT_BYTES,
     STEP_BYTES,
     TILE_PORTS,
     TILES,
     Staging,
+    buffers_beside_stages,
     columns_summed,
     moves_of,
-    slots_beside_stages,
 )
+from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS
+from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.places import PlaceAttr
+from coda_ir.dialects.gemm.schedules import ScheduleAttr
+from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, tiles_moved
 from coda_ir.dialects.gemm.tma import operand_obstacle
 
 WARPS = 8
 """Warps that compute."""
-MOST_ACCUMULATORS = 128
+MAX_ACCUMULATORS = 128
 """Per thread: beside them, an epilogue has as many registers."""
-MOST_MOVED = 6
-"""Tiles that an epilogue loads and stores together: with more, each has few slots and registers."""
+MAX_MOVED = 6
+"""Tiles that an epilogue loads and stores: with more, each has few buffers and registers."""
 
 _RESULTS = (
     *TILES,
@@ -55,7 +55,7 @@ _ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128), "split_rows": (128,
 
 
 def staging(cuts: ColumnCuts, schedule: ScheduleAttr) -> Staging | str:
-    """Return the slots that fit beside the stages of `schedule`, or the reason why a GEMM cannot
+    """Return the buffers that fit beside the stages of `schedule`, or the reason why a GEMM cannot
     run warp-specialized.
 
     Raises ValueError as `column_ranges` does.
@@ -72,7 +72,7 @@ def staging(cuts: ColumnCuts, schedule: ScheduleAttr) -> Staging | str:
     if len({each.loads for each in moves if each.loads}) > 1:
         return "its column ranges load different tiles"
     summed = max(columns_summed(segment, cut) for segment, cut in ranges)
-    found = slots_beside_stages(moves, schedule, summed)
+    found = buffers_beside_stages(moves, schedule, summed)
     if found is None:
         return f"its tiles do not fit beside {schedule.stages.data} stages in shared memory"
     return found
@@ -88,7 +88,7 @@ def tile_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     depth = STEP_BYTES if is_float8(cuts.element) else STEP_BYTES // 2
     if not 64 <= bn <= 256 or bk != depth:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of {depth}"
-    if schedule.accumulators > MOST_ACCUMULATORS:
+    if schedule.accumulators > MAX_ACCUMULATORS:
         return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
     return None
 
@@ -204,7 +204,7 @@ def columns_scaled_together(
     found = min(block_n, PROMOTED_COLUMNS, blocks.columns.data)
     if segment.pairing is None:
         return found
-    found = min(found, columns.lanes * columns.parts)
+    found = min(found, columns.lanes * columns.subtiles)
     group = segment.group_size
     if len(segment.weights) == 1 and group is not None:
         half = group // 2
@@ -213,19 +213,21 @@ def columns_scaled_together(
 
 
 def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
-    is_even = columns.extent % (columns.lanes * columns.parts) == 0
+    is_even = columns.extent % (columns.lanes * columns.subtiles) == 0
     group = segment.group_size
     moved = tiles_moved(segment)
-    if moved > MOST_MOVED:
-        return f"its epilogue moves {moved} tiles, expected at most {MOST_MOVED}"
+    if moved > MAX_MOVED:
+        return f"its epilogue moves {moved} tiles, expected at most {MAX_MOVED}"
     if segment.layout == Layout.KN and segment.pairing is not None:
-        count = columns.lanes * columns.parts
+        count = columns.lanes * columns.subtiles
         if not segment.has_neighbours:
             return "its weights are K x N and its columns are paired"
         if count & (count - 1):
             return f"its weights are K x N, and {count} pairs of neighbours are not a power of 2"
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
-        return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
+        return (
+            f"halves of {group // 2} columns do not hold whole subtiles of {columns.lanes} columns"
+        )
     for port in segment.ports:
         if port.kind in TILE_PORTS:
             obstacle = _box_obstacle(element_type_of(port.value), shape_of(port.value)[-1])

@@ -128,7 +128,7 @@ def _runs(lines: list[Line]) -> list[list[Line]]:
     return [run for run in runs if run]
 
 
-MOST_ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 HEADS = frozenset({"FN", "EPILOGUE"})
 
 
@@ -314,7 +314,7 @@ class _LogicalLine:
                 # One at a time, so that no more break than have to; a line of thousands would
                 # take thousands of attempts.
                 widest = max(groups, key=_flat_width)
-                for group in groups if attempt >= MOST_ATTEMPTS else (widest,):
+                for group in groups if attempt >= MAX_ATTEMPTS else (widest,):
                     group.exploded = True
         self._write_nodes(self.writer, self.nodes, self.indent)
 

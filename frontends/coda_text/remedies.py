@@ -29,7 +29,7 @@ from coda_ir.frontends.coda_text.values import (
 
 LONGEST_ARGUMENT = 40
 LONGEST_FIELD = 160
-MOST_PARTS = 16
+MAX_PARTS = 16
 PLACEHOLDERS = {
     "x": "x",
     "y": "y",
@@ -136,7 +136,7 @@ def _broadcast(dims: Sequence[Dims]) -> Dims:
 
 def _chunks(dims: Dims, count: Value | None, dim: Value | None) -> dict[str, str]:
     axis = dim if isinstance(dim, int) else -1
-    if not isinstance(count, int) or not 0 < count <= MOST_PARTS or not _is_axis(axis, dims):
+    if not isinstance(count, int) or not 0 < count <= MAX_PARTS or not _is_axis(axis, dims):
         return {}
     part = divided(dims[axis], count)
     return {"chunks": ", ".join([str(part)] * count)} if isinstance(part, int) else {}

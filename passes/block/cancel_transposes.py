@@ -20,11 +20,11 @@ NOT_FEWER = Refusal(
     "stays: other operands and results of that code, of as many bytes, would be transposed instead",
 )
 
-MOST_OPERATORS = 256
+MAX_OPERATORS = 256
 """Operators of the longest code that moves: steps that are unrolled have the code of all before."""
 
 TOO_LONG = Refusal(
-    f"the code of its operand has at most {MOST_OPERATORS} operators",
+    f"the code of its operand has at most {MAX_OPERATORS} operators",
     "stays: that code is longer",
 )
 
@@ -82,7 +82,7 @@ class _Code:
         """Return the code that leads from permuted tensors to the operand of `last`."""
         code = _Code(inverse(last.permutation), last.permutation, rewriter)
         pending, found = [last.x], set[Operation]()
-        while pending and len(found) <= MOST_OPERATORS:
+        while pending and len(found) <= MAX_OPERATORS:
             value = pending.pop()
             op = value.owner
             if orders.get(value) != code.order or not isinstance(op, Operation):
@@ -95,7 +95,7 @@ class _Code:
 
     @property
     def refusal(self) -> Refusal | None:
-        if len(self.ops) > MOST_OPERATORS:
+        if len(self.ops) > MAX_OPERATORS:
             return TOO_LONG
         return None if self._is_worth_it() else NOT_FEWER
 

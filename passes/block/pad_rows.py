@@ -10,11 +10,11 @@ from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_o
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.storage import ALIGNMENT
 
-ROW_BYTES, FEWEST_ROWS, FEWEST_COLUMNS = 64, 256, 4096
+ROW_BYTES, MIN_ROWS, MIN_COLUMNS = 64, 256, 4096
 """Bytes that rows of the copy start at a multiple of; rows and columns from which a copy takes
 less time than loads of single elements."""
 
-_ROWS = f"there are at least {FEWEST_ROWS} rows"
+_ROWS = f"there are at least {MIN_ROWS} rows"
 
 Product = coda.MatmulOp | coda.WeightGradientOp
 
@@ -45,13 +45,13 @@ class PadRowsPass(FunctionPass):
 
 def _is_misaligned(value: SSAValue) -> bool:
     columns = shape_of(value)[-1]
-    return columns >= FEWEST_COLUMNS and columns * element_bytes(value.type) % ALIGNMENT != 0
+    return columns >= MIN_COLUMNS and columns * element_bytes(value.type) % ALIGNMENT != 0
 
 
 def _why_not(rows: tuple[int, ...]) -> Refusal | None:
     if DYNAMIC_INDEX in rows:
         return Refusal(_ROWS, "the number of rows is not known", "state the number of rows")
-    if prod(rows) < FEWEST_ROWS:
+    if prod(rows) < MIN_ROWS:
         return Refusal(_ROWS, f"there are {prod(rows)} rows")
     return None
 

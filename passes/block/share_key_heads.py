@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects.torch import ATTENTION, CallOp
-from coda_ir.one_query_attention import MOST_QUERIES, OneQueryAttention
+from coda_ir.one_query_attention import MAX_QUERIES, OneQueryAttention
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.heads import unrepeated
 
@@ -18,7 +18,7 @@ UNLIKE = Refusal(
     "keys and values are shared by different heads",
 )
 TOO_MANY = Refusal(
-    f"at most {MOST_QUERIES} query heads share a key head", "more query heads share a key head"
+    f"at most {MAX_QUERIES} query heads share a key head", "more query heads share a key head"
 )
 
 
@@ -63,7 +63,7 @@ def _check(
         return UNLIKE
     queries, groups = dims(found.q)[1], dims(k)[1]
     assert isinstance(queries, int) and isinstance(groups, int), "numbers, as they were repeated"
-    return TOO_MANY if queries // groups > MOST_QUERIES else None
+    return TOO_MANY if queries // groups > MAX_QUERIES else None
 
 
 def _share(

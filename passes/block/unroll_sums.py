@@ -23,7 +23,7 @@ from coda_ir.passes.support.matching import operand_pairs, unwidened
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.storage import ALIGNMENT
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 """Rows that are added up in one pointwise kernel, which loads an element of each."""
 
 
@@ -62,7 +62,7 @@ def _is_over_rows(op: coda.SumToOp) -> bool:
     if rank <= 2 or op.summed_dims != (rank - 2,) or len(shape_of(op.result)) != rank:
         return False
     is_of_sample = rank == 3 and is_tilewise(op.x) and not op.x.has_one_use()
-    return 1 < shape[rank - 2] <= MOST_ROWS and not (is_of_sample or _is_on_chip(op.x))
+    return 1 < shape[rank - 2] <= MAX_ROWS and not (is_of_sample or _is_on_chip(op.x))
 
 
 def _is_on_chip(value: SSAValue) -> bool:

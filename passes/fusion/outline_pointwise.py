@@ -22,7 +22,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.legality import find_site
 from coda_ir.passes.support.ports import port_kind
 
-MOST_NUMBERS = 128
+MAX_NUMBERS = 128
 """Single elements that one kernel computes: a kernel has 4 KiB of parameters."""
 
 
@@ -97,7 +97,7 @@ def _join_numbers(op: Operation, site: Site | None, rewriter: FunctionRewriter) 
     """Let `op` join the kernel at `site`, which computes other single elements, or a new one at the
     end, when nothing reads the old values any more.
     """
-    is_full = site is not None and len(site.op.results) >= MOST_NUMBERS
+    is_full = site is not None and len(site.op.results) >= MAX_NUMBERS
     if site is None or is_full or not can_join(op, site, rewriter.order):
         empty = new_map(op.location)
         rewriter.order.insert_before(empty, next(iter(op.results[0].uses)).operation)

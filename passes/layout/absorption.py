@@ -29,10 +29,10 @@ from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.storage import read_by
 
-MOST_PARTIALS = 64 * 128
+MAX_PARTIALS = 64 * 128
 """Partials of its rows that the tile of a GEMM reads beside its operands, at most."""
 
-MOST_OF_A_ROW = 2048
+MAX_OF_A_ROW = 2048
 """Partials of a row that a tile of a pointwise kernel reads, at most, which has the rows to fit."""
 
 Reader: TypeAlias = FusedOp | MapOp
@@ -156,9 +156,9 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     if isinstance(user, MapOp):
         return _check_map(user, partials)
     assert user.schedule is not None
-    if partials * user.schedule.block_m.data > MOST_PARTIALS:
+    if partials * user.schedule.block_m.data > MAX_PARTIALS:
         return Refusal(
-            f"a tile has at most {MOST_PARTIALS} partials of its rows",
+            f"a tile has at most {MAX_PARTIALS} partials of its rows",
             f"it has {partials} of each of its {user.schedule.block_m.data} rows",
             "use wider tiles for the GEMM that computes them",
         )
@@ -191,9 +191,9 @@ def _check_map(user: MapOp, partials: int) -> Refusal | None:
             "it runs over all elements, regardless of rows",
             "give the last dimension as a number or a const",
         )
-    if partials > MOST_OF_A_ROW:
+    if partials > MAX_OF_A_ROW:
         return Refusal(
-            f"a gemm.map has at most {MOST_OF_A_ROW} partials of a row",
+            f"a gemm.map has at most {MAX_OF_A_ROW} partials of a row",
             f"it has {partials}",
             "use wider tiles for the GEMM that computes them",
         )

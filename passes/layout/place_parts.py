@@ -24,7 +24,7 @@ from coda_ir.passes.support.legality import name_of
 from coda_ir.storage import ALIGNMENT, EXPAND, is_view, repeated_number, storage_root
 from coda_ir.symbolic_shapes import Dim, Dims
 
-MOST_COPIES = 1
+MAX_COPIES = 1
 """Parts that are copied beside others: each takes a call, PyTorch's concatenation one for all."""
 
 
@@ -88,7 +88,7 @@ def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
         return
     for refusal in copied:
         rewriter.missed(op, refusal)
-    if len(copied) > MOST_COPIES:
+    if len(copied) > MAX_COPIES:
         return
     rewriter.passed(op, f"{refusals.count(None)} of its parts are stored in place")
     for number, other in readers.items():

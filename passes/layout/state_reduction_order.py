@@ -17,8 +17,8 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.tiling import group_sizes
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
-MOST_DEPTH = 64
-MOST_COLUMNS = 64
+MAX_DEPTH = 64
+MAX_COLUMNS = 64
 """Columns of a partial, unless a group is wider: an epilogue that every schedule can hold."""
 
 MAP_ELEMENTS = 2048
@@ -59,12 +59,12 @@ def _order_of(op: FusedOp | MapOp | FinalizeOp) -> OrderAttr | None:
 
 def _fused_order(op: FusedOp) -> OrderAttr:
     segments = op.segments()
-    columns = _fitting(max(segment.columns for segment in segments), MOST_COLUMNS)
+    columns = _fitting(max(segment.columns for segment in segments), MAX_COLUMNS)
     # Schedules for float32 have no registers for deeper steps.
     is_f32 = isinstance(element_type_of(op.x), Float32Type)
     # Tensor cores multiply 32 float8 at once.
     least = 32 if is_float8(element_type_of(op.x)) else 16
-    depth = 16 if is_f32 else _fitting(_deepest(op), MOST_DEPTH, least)
+    depth = 16 if is_f32 else _fitting(_deepest(op), MAX_DEPTH, least)
     return OrderAttr.get(depth=depth, columns=max(columns, _widest_group(segments)), rows=ROWS)
 
 

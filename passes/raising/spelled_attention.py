@@ -27,7 +27,7 @@ from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 PRODUCT_AND_SUM = "aten.baddbmm.default"
 MAXIMUM, SLICE = "aten.max.dim", "aten.slice.Tensor"
 
-MOST_STEPS = 64
+MAX_STEPS = 64
 """Operators between a product and the softmax that are searched, at most."""
 
 
@@ -279,7 +279,7 @@ def _inner(value: SSAValue) -> Iterator[SSAValue]:
     products.
     """
     pending, seen = [value], set[SSAValue]()
-    while pending and len(seen) < MOST_STEPS:
+    while pending and len(seen) < MAX_STEPS:
         value = pending.pop()
         if value in seen:
             continue

@@ -9,7 +9,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, ResultKind, Segment
 from coda_ir.dialects.gemm.tiling import tiles_moved
-from coda_ir.dialects.gemm.warp_specialized import MOST_MOVED
+from coda_ir.dialects.gemm.warp_specialized import MAX_MOVED
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
@@ -86,7 +86,7 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
     if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
         return False
-    if isinstance(site.op, FusedOp) and tiles_moved(segment) + _tiles_stored(code) > MOST_MOVED:
+    if isinstance(site.op, FusedOp) and tiles_moved(segment) + _tiles_stored(code) > MAX_MOVED:
         return False
     others = [value for value in code.leaves if not site.holds(value)]
     is_narrow = code.is_split or code.group <= MAX_GROUP or isinstance(site.op, MapOp)

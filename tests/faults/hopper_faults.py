@@ -4,9 +4,9 @@ from faults.fault import KernelFault, Nth, Text
 
 W = "coda_ir.backends.triton.warp_specialized."
 SEGMENT = f"{W}segment:GroupSegmentEmitter."
-ORDER = f"{W}part_order:"
+ORDER = f"{W}subtile_order:"
 MOVES = f"{W}tile_moves:TileMoves."
-SLOTS = "coda_ir.dialects.gemm.slots:"
+BUFFERS = "coda_ir.dialects.gemm.buffers:"
 
 HOPPER_FAULTS = (
     KernelFault(
@@ -20,25 +20,27 @@ HOPPER_FAULTS = (
         Nth("never", "Gt"),
     ),
     KernelFault(
-        "hopper: a slot is written while it is stored",
-        f"{MOVES}_free_slots",
+        "hopper: a buffer is written while it is stored",
+        f"{MOVES}_free_buffers",
         Text("tma.store_wait({pending})", "tma.store_wait({pending + 1})"),
     ),
     KernelFault(
-        "hopper: a slot of one shape is written while it is stored",
-        f"{SLOTS}Staging.under_way",
-        Text("since = begun - after[slot]", "since = begun - after[slot] + 1"),
+        "hopper: a buffer of one shape is written while it is stored",
+        f"{BUFFERS}Staging.under_way",
+        Text("since = begun - after[buffer]", "since = begun - after[buffer] + 1"),
     ),
     KernelFault(
-        "hopper: two results of a part have one slot", f"{SLOTS}_store_slots", Nth("keep", "max", 3)
+        "hopper: two results of a subtile have one buffer",
+        f"{BUFFERS}_store_buffers",
+        Nth("keep", "max", 3),
     ),
     KernelFault(
-        "hopper: a slot of the tile before is written while it is stored",
+        "hopper: a buffer of the tile before is written while it is stored",
         f"{MOVES}_begin",
         Nth("drop", "Or", 1),
     ),
     KernelFault(
-        "hopper: a slot of the tile before is filled while it is stored",
+        "hopper: a buffer of the tile before is filled while it is stored",
         f"{MOVES}_begin",
         Text(
             "if self._is_in_place or self._turns else []",
@@ -46,15 +48,15 @@ HOPPER_FAULTS = (
         ),
     ),
     KernelFault(
-        "hopper: a slot is filled while it is stored",
+        "hopper: a buffer is filled while it is stored",
         f"{MOVES}_load_further",
         Nth("keep", "IfExp", 1),
     ),
     KernelFault(
-        "hopper: a slot is filled before it is stored", f"{MOVES}emit", Nth("keep", "IfExp", 1)
+        "hopper: a buffer is filled before it is stored", f"{MOVES}emit", Nth("keep", "IfExp", 1)
     ),
     KernelFault(
-        "hopper: a slot is stored before all of it is seen",
+        "hopper: a buffer is stored before all of it is seen",
         f"{MOVES}hand_over",
         Text(
             "[(self._stored, ['fence_async_shared()'])] if self.stores else []",
@@ -62,17 +64,17 @@ HOPPER_FAULTS = (
         ),
     ),
     KernelFault(
-        "hopper: a part is done before all of its results are written",
+        "hopper: a subtile is done before all of its results are written",
         f"{MOVES}is_written",
         Text("0 < len(self.stores) == len(self.moves.stores)", "len(self.stores) == 1"),
     ),
     KernelFault(
-        "hopper: slots are asked for once in a tile that uses them again",
+        "hopper: buffers are asked for once in a tile that uses them again",
         f"{MOVES}_asks_again",
         Nth("never", "IsNot"),
     ),
     KernelFault(
-        "hopper: more parts are done than there are barriers for",
+        "hopper: more subtiles are done than there are barriers for",
         f"{W}tile_moves:protocol_of",
         Nth("keep", "LShift"),
     ),
@@ -80,33 +82,33 @@ HOPPER_FAULTS = (
         "hopper: a port is taken for that of the tile before",
         f"{MOVES}count_loads",
         Text(
-            "{self.order.parts // self.staging.depth}",
-            "{2 * (self.order.parts // self.staging.depth)}",
+            "{self.order.subtiles // self.staging.depth}",
+            "{2 * (self.order.subtiles // self.staging.depth)}",
         ),
     ),
     KernelFault(
-        "hopper: a port is loaded for the wrong part",
+        "hopper: a port is loaded for the wrong subtile",
         f"{MOVES}_load_further",
-        Text("(part_tile + {depth})", "(part_tile + {depth + 1})"),
+        Text("(subtile_index + {depth})", "(subtile_index + {depth + 1})"),
     ),
     KernelFault(
-        "hopper: ports of a part are those of the part before",
+        "hopper: ports of a subtile are those of the subtile before",
         f"{SEGMENT}_take_ahead",
         Text("ahead.call(f'{place} + 1')", "ahead.call(place)"),
     ),
     KernelFault(
-        "hopper: parts follow each other that need different ports",
-        f"{ORDER}PartOrder.loops",
+        "hopper: subtiles follow each other that need different ports",
+        f"{ORDER}SubtileOrder.loops",
         Text(
-            "({PLACE}, {self.parts}, {self.period})",
+            "({PLACE}, {self.subtiles}, {self.period})",
             "({self.repeats} * {PLACE}, {self.repeats} * {PLACE} + {self.repeats})",
         ),
     ),
     KernelFault(
-        "hopper: parts of two heads are joined", f"{ORDER}PartOrder.held", Nth("keep", "Add")
+        "hopper: subtiles of two heads are joined", f"{ORDER}SubtileOrder.held", Nth("keep", "Add")
     ),
     KernelFault(
-        "hopper: stores are counted in the order of parts",
+        "hopper: stores are counted in the order of subtiles",
         f"{SEGMENT}__post_init__",
         Text("order=self.order.numbers", "order=tuple(sorted(self.order.numbers))"),
     ),
@@ -145,7 +147,7 @@ HOPPER_FAULTS = (
     ),
     KernelFault(
         "hopper: fewer bytes are waited for than are loaded",
-        "coda_ir.dialects.gemm.slots:stage_bytes",
+        "coda_ir.dialects.gemm.buffers:stage_bytes",
         Text("STEP_BYTES * (bm + bn)", "STEP_BYTES * (bm + bn) - 128"),
     ),
     KernelFault(
@@ -164,7 +166,7 @@ HOPPER_FAULTS = (
         Text("(first_column if place is None", "(0 if place is None"),
     ),
     KernelFault(
-        "hopper: groups exchange elements in one slot",
+        "hopper: groups exchange elements in one buffer",
         f"{SEGMENT}_store_rows",
         Text("self.protocol.of_group(1)", "0"),
     ),
@@ -205,7 +207,7 @@ HOPPER_FAULTS = (
     ),
     KernelFault(
         "hopper: neighbours are paired as halves",
-        f"{SEGMENT}_emit_parts",
+        f"{SEGMENT}_emit_subtiles",
         Text("how = 'split_neighbours(acc)'", "pass"),
     ),
     KernelFault(

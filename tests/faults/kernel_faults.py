@@ -92,8 +92,8 @@ KERNEL_FAULTS = (
         Nth("keep", "IfExp", 3),
     ),
     KernelFault(
-        "kernel: a part takes the place of those before",
-        f"{RESULTS}_combine_parts",
+        "kernel: a subtile takes the place of those before",
+        f"{RESULTS}_combine_subtiles",
         Nth("keep", "_hole0_"),
     ),
     KernelFault(
@@ -215,12 +215,14 @@ KERNEL_FAULTS = (
         Text("* {group} + {place}", "* {padded} + {place}"),
     ),
     KernelFault(
-        "kernel: the parts of a program are one tile", f"{SEGMENT}_emit_part", Nth("keep", "Add")
+        "kernel: the subtiles of a program are one tile",
+        f"{SEGMENT}_emit_subtile",
+        Nth("keep", "Add"),
     ),
     KernelFault(
-        "kernel: accumulators of a part",
-        f"{T}prelude:_HELPERS[column_part]",
-        Text("if part < PARTS // 2:", "if part >= PARTS // 2:"),
+        "kernel: accumulators of a subtile",
+        f"{T}prelude:_HELPERS[column_subtile]",
+        Text("if subtile < SUBTILES // 2:", "if subtile >= SUBTILES // 2:"),
     ),
     KernelFault(
         "kernel: the modulo of a table's rows dropped",

@@ -10,7 +10,7 @@ from fuzz.mutator import tokenize
 from fuzz.oracle import Finding, TooMuch, bounded
 from fuzz.targets import Target
 
-MOST_SECONDS = 40
+MAX_SECONDS = 40
 
 
 class Findings:
@@ -57,7 +57,7 @@ def _lines(text: str) -> list[str]:
 
 def minimized(target: Target, text: str, signature: str) -> str:
     """A small text that fails for the same reason: parts are left out, halves first."""
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + MAX_SECONDS
 
     def fails(candidate: str) -> bool:
         try:

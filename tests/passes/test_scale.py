@@ -16,7 +16,7 @@ from coda_ir.api import parse
 from coda_ir.context import make_context
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.passes.block.cancel_transposes import MOST_OPERATORS, CancelTransposesPass
+from coda_ir.passes.block.cancel_transposes import MAX_OPERATORS, CancelTransposesPass
 from coda_ir.passes.layout import schedule
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
@@ -204,7 +204,7 @@ def test_heads_that_are_read_twice_in_each_of_many_steps():
 
 
 def test_long_code_keeps_its_transposes():
-    for length, count in ((MOST_OPERATORS, 0), (MOST_OPERATORS + 1, 2)):
+    for length, count in ((MAX_OPERATORS, 0), (MAX_OPERATORS + 1, 2)):
         func = FuncOp("f", ([TensorType(f32, [2, 3, 8])], [TensorType(f32, [2, 3, 8])]))
         ops: list[Operation] = [coda.TransposeOp(func.args[0], (1, 0, 2))]
         for _ in range(length):

@@ -23,9 +23,9 @@ SOURCE = r"""
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST_PARAMETERS = 128, MOST_FUNCTIONS = 256, MOST_BYTES = 1 << 20 };
+enum { MAX_PARAMETERS = 128, MAX_FUNCTIONS = 256, MAX_BYTES = 1 << 20 };
 
-typedef struct { uint32_t count; uint32_t sizes[MOST_PARAMETERS]; } parameters_t;
+typedef struct { uint32_t count; uint32_t sizes[MAX_PARAMETERS]; } parameters_t;
 typedef struct { uint32_t id, padding; uint8_t value[64]; } attribute_t;
 typedef struct {
   uint32_t grid[3], block[3], shared;
@@ -34,12 +34,12 @@ typedef struct {
   uint32_t attribute_count;
 } config_t;
 
-static parameters_t next_parameters, functions[MOST_FUNCTIONS];
+static parameters_t next_parameters, functions[MAX_FUNCTIONS];
 static uint64_t function_count;
 
 uint64_t fake_launches, fake_used;
 int fake_records, fake_failing, fake_error, fake_maps;
-uint8_t fake_bytes[MOST_BYTES];
+uint8_t fake_bytes[MAX_BYTES];
 
 /* The sizes of the parameters of the function that is loaded next. */
 void fake_parameters(uint32_t count, const uint32_t *sizes) {
@@ -48,7 +48,7 @@ void fake_parameters(uint32_t count, const uint32_t *sizes) {
 }
 
 static void record(const void *bytes, uint64_t size) {
-  if (fake_used + size > MOST_BYTES) return;
+  if (fake_used + size > MAX_BYTES) return;
   memcpy(fake_bytes + fake_used, bytes, size);
   fake_used += size;
 }

@@ -391,16 +391,16 @@ def rest_of(wide, rounded):
 
 
 @triton.jit
-def column_part(x, part: tl.constexpr, PARTS: tl.constexpr):
-    """Columns part·n to (part + 1)·n of x, n = columns / PARTS: a choice of registers only."""
-    if PARTS == 1:
+def column_subtile(x, subtile: tl.constexpr, SUBTILES: tl.constexpr):
+    """One of SUBTILES equal ranges of the columns of x: a choice of registers only."""
+    if SUBTILES == 1:
         return x
     else:
         left, right = column_halves(x)
-        if part < PARTS // 2:
-            return column_part(left, part, PARTS // 2)
+        if subtile < SUBTILES // 2:
+            return column_subtile(left, subtile, SUBTILES // 2)
         else:
-            return column_part(right, part - PARTS // 2, PARTS // 2)
+            return column_subtile(right, subtile - SUBTILES // 2, SUBTILES // 2)
 
 
 @triton.jit

@@ -124,7 +124,7 @@ def join_columns(first, second):
 @gluon.jit
 def store_rows(
     pointer,
-    slot,
+    buffer,
     value,
     first_row,
     first_column,
@@ -143,7 +143,7 @@ def store_rows(
     in row ids[m] where these are given. The columns may begin at `place` of rows of PITCH others,
     and RUN rows OFFSET behind each multiple of PERIOD.
 
-    Threads exchange elements in slot, so that those of a warp store neighbours of a row.
+    Threads exchange elements in buffer, so that those of a warp store neighbours of a row.
     """
     ROWS: gl.constexpr = value.shape[0]
     COLUMNS: gl.constexpr = value.shape[1]
@@ -153,14 +153,14 @@ def store_rows(
     stored = row if ids is None else gl.load(ids + row, mask=row < M, other=0)
     if RUN is not None:
         stored = row // RUN * PERIOD + OFFSET + row % RUN
-    slot.store(value)
+    buffer.store(value)
     lane = gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
     rows = pointer + stored[:, None].to(gl.int64) * (N if PITCH is None else PITCH)
     columns = (first_column if place is None else place) + lane
     columns = gl.max_contiguous(gl.multiple_of(columns, VECTOR), VECTOR)
     places = rows + columns[None, :]
     mask = (row < M)[:, None] & (first_column + lane < N)[None, :]
-    gl.store(places, slot.load(LAYOUT), mask=mask)
+    gl.store(places, buffer.load(LAYOUT), mask=mask)
 
 
 @gluon.jit

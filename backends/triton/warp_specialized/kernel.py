@@ -36,7 +36,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, promotes_sums
-from coda_ir.dialects.gemm.slots import Staging
+from coda_ir.dialects.gemm.buffers import Staging
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
@@ -86,7 +86,7 @@ class _Emitter(GemmEmitter):
         super().__init__(op, schedule, module_names, pitches)
         self.module_names = module_names
         self.ahead: list[Ahead] = []
-        """Functions that load ports ahead of their part."""
+        """Functions that load ports ahead of their subtile."""
         self.computing: list[GroupSegmentEmitter] = []
         """Emitters of the epilogue of each range, and then of the moves of its tiles."""
         self.load_name = module_names.fresh(f"{self.name}_load")
@@ -103,8 +103,8 @@ class _Emitter(GemmEmitter):
         self.loads = LoadEmitter(
             op, schedule, self.descriptors, self.depths, self.row_tiles, self.helpers
         )
-        parts = [columns.parts for _, columns in self.ranges]
-        self.protocol = protocol_of(staged, schedule.groups, parts)
+        subtiles = [columns.subtiles for _, columns in self.ranges]
+        self.protocol = protocol_of(staged, schedule.groups, subtiles)
         self.memory = self._shared_memory()
 
     def _shared_memory(self) -> SharedMemory:

@@ -26,7 +26,7 @@ from coda_ir.backends.triton.warp_specialized.tile_moves import BOUND
 from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
-from coda_ir.dialects.gemm.slots import STEP_BYTES, stage_bytes
+from coda_ir.dialects.gemm.buffers import STEP_BYTES, stage_bytes
 from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.warp_specialized import columns_scaled_together
 
@@ -34,7 +34,7 @@ COPY_WARPS = 2
 """That load where rows are copied; with the warp that moves tiles they are at most a group of four,
 which have their registers together."""
 
-MOST_ROWS_BEFORE = 0x7FFF0000
+MAX_ROWS_BEFORE = 0x7FFF0000
 """The extent of dimensions that say where a box ends."""
 
 
@@ -61,7 +61,7 @@ def weight_rows(
     """Return the weight columns for the accumulators of tile number `tile`, side by side in a
     stage.
     """
-    count = columns.lanes * columns.parts
+    count = columns.lanes * columns.subtiles
     first, group = f"{tile} * {count}", segment.group_size
     weights = columns.weights
     if segment.pairing is None:
@@ -154,7 +154,7 @@ class BoxDescriptors:
         the first takes BOUND rows back: 2**30 steps of 2**34 elements are 0 in addresses of 64
         bits. `create_ragged_descriptor` of Triton does the same.
         """
-        extents = (MOST_ROWS_BEFORE, MOST_ROWS_BEFORE, BOUND, columns)
+        extents = (MAX_ROWS_BEFORE, MAX_ROWS_BEFORE, BOUND, columns)
         strides = (2**34 - pitch, pitch, pitch, 1)
         return self._add(value, extents, (1, 1, *box), default, strides=strides)
 

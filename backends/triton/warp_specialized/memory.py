@@ -1,4 +1,4 @@
-"""The shared memory of a kernel: stages, slots, and the barriers that guard them."""
+"""The shared memory of a kernel: stages, buffers, and the barriers that guard them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.backends.triton.warp_specialized.tile_moves import Protocol
 from coda_ir.dialects.gemm import ScheduleAttr
-from coda_ir.dialects.gemm.slots import SlotShape, Staging
+from coda_ir.dialects.gemm.buffers import BufferShape, Staging
 
 TURNS = "turns"
 """The barriers of groups that multiply in turns: signaled when it is a group's turn."""
@@ -30,12 +30,12 @@ class SharedMemory:
 
     @property
     def names(self) -> list[str]:
-        """The names of all shared memory: stages, then the slots of ports and results."""
-        ports = [f"port{number}_slots" for number in range(len(self.staging.loads))]
-        slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
+        """The names of all shared memory: stages, then the buffers of ports and results."""
+        ports = [f"port{number}_buffers" for number in range(len(self.staging.loads))]
+        buffers = [buffers_name(self.staging, shape) for shape in self.staging.stores]
         turned = [turned_name(self.staging, shape) for shape in self.staging.turned]
         stages = [*self.boxes, "full", "empty"]
-        return [*stages, *self._barriers, *ports, *slots, *turned]
+        return [*stages, *self._barriers, *ports, *buffers, *turned]
 
     @property
     def _barriers(self) -> dict[str, int]:
@@ -60,9 +60,9 @@ class SharedMemory:
         for name, count in self._barriers.items():
             text.barriers(name, count)
         for number, (rows, lanes, element) in enumerate(self.staging.loads):
-            text.allocate(f"port{number}_slots", ahead, (rows, lanes), element)
+            text.allocate(f"port{number}_buffers", ahead, (rows, lanes), element)
         for shape, count in self.staging.stores.items():
-            name = slots_name(self.staging, shape)
+            name = buffers_name(self.staging, shape)
             text.allocate(name, groups * count, shape[:2], shape[2])
         for shape in self.staging.turned:
             text.allocate(turned_name(self.staging, shape), groups, shape[:2], shape[2])
@@ -96,13 +96,13 @@ class _Statements:
         ]
 
 
-def slots_name(staging: Staging, shape: SlotShape) -> str:
-    """Return the slots through which results of a shape are stored."""
+def buffers_name(staging: Staging, shape: BufferShape) -> str:
+    """Return the buffers through which results of a shape are stored."""
     if len(staging.stores) == 1:
-        return "slots"
-    return f"slots_{list(staging.stores).index(shape)}"
+        return "buffers"
+    return f"buffers_{list(staging.stores).index(shape)}"
 
 
-def turned_name(staging: Staging, shape: SlotShape) -> str:
-    """Return the slots in which results of a shape are redistributed among threads."""
+def turned_name(staging: Staging, shape: BufferShape) -> str:
+    """Return the buffers in which results of a shape are redistributed among threads."""
     return f"turned_{staging.turned.index(shape)}" if len(staging.turned) > 1 else "turned"

@@ -1,4 +1,4 @@
-"""The epilogue of one column range in Gluon, part after part."""
+"""The epilogue of one column range in Gluon, subtile after subtile."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +15,8 @@ from coda_ir.backends.triton.result_places import place_of_column
 from coda_ir.backends.triton.segment_results import IDENTITY
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
-from coda_ir.backends.triton.warp_specialized.memory import slots_name, turned_name
-from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
+from coda_ir.backends.triton.warp_specialized.memory import buffers_name, turned_name
+from coda_ir.backends.triton.warp_specialized.subtile_order import SubtileOrder, subtile_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
@@ -27,31 +27,31 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScheduleAttr,
 )
-from coda_ir.dialects.gemm.places import PlaceAttr
-from coda_ir.dialects.gemm.slots import (
+from coda_ir.dialects.gemm.buffers import (
     TILE_PORTS,
-    SlotShape,
+    BufferShape,
     aligned_bytes,
+    buffer_bytes,
+    buffer_of,
     is_turned,
     moves_of,
-    slot_bytes,
-    slot_of,
-    stored_slot,
+    stored_buffer,
 )
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.storage import overwritten, place_of
 
 _OF_A_TILE = ("rows", "row", "tile", "tile_n", "M", "row_group")
-"""The names that loads of a part may depend on, beside parameters of the kernel."""
+"""The names that loads of a subtile may depend on, beside parameters of the kernel."""
 
 
-MOST_AHEAD = 32
-"""Registers of a thread for operands of the next part, beside those of a part."""
+MAX_AHEAD = 32
+"""Registers of a thread for operands of the next subtile, beside those of a subtile."""
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """A device function that loads the ports of a part ahead, in an earlier part."""
+    """A device function that loads the ports of a subtile ahead, in an earlier subtile."""
 
     name: str
     loaded: Sequence[str]
@@ -60,13 +60,13 @@ class Ahead:
     parameters: Sequence[str]
     """Names of the kernel that it uses."""
 
-    def call(self, part: str) -> str:
-        return f"{self.name}({', '.join([*self.parameters, part, 'LAYOUT'])})"
+    def call(self, subtile: str) -> str:
+        return f"{self.name}({', '.join([*self.parameters, subtile, 'LAYOUT'])})"
 
     def source(self) -> list[str]:
-        parameters = [*self.parameters, "part: tl.constexpr", "LAYOUT: tl.constexpr"]
+        parameters = [*self.parameters, "subtile: tl.constexpr", "LAYOUT: tl.constexpr"]
         body = [
-            '"""What a part needs that varies by column."""',
+            '"""What a subtile needs that varies by column."""',
             *self.body,
             f"return ({', '.join(self.loaded)},)",
         ]
@@ -87,41 +87,41 @@ class GroupSegmentEmitter(SegmentEmitter):
     end: str = field(kw_only=True)
     """The name of the row behind the last one that a tile may have."""
     ahead_name: str = field(kw_only=True)
-    """The name of the device function that loads ports ahead of their part."""
+    """The name of the device function that loads ports ahead of their subtile."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.rows = self.schedule.group_rows
         is_whole = len(self.schedule.pieces) == 1
         self.split_function = "split_columns" if is_whole else "split_pieces"
-        """The device function that gives the parts of accumulators."""
+        """The device function that gives the subtiles of accumulators."""
         moves = moves_of(self.segment, self.columns, self.rows)
-        self.order = PartOrder(moves.parts, moves.parts)
+        self.order = SubtileOrder(moves.subtiles, moves.subtiles)
         if not is_heavy(self.segment):
-            self.order = part_order(self.segment, self.columns, moves)
+            self.order = subtile_order(self.segment, self.columns, moves)
         self.moves = replace(moves, order=self.order.numbers)
         self.tile_moves = TileMoves(self.protocol, self.moves, self.order)
-        self.turns: dict[SlotShape, int] = {}
-        """The number of results of a part so far that rotate through slots of a shape."""
+        self.turns: dict[BufferShape, int] = {}
+        """The number of results of a subtile so far that rotate through buffers of a shape."""
         self.ahead: Ahead | None = None
-        """The loader of the ports of a part that vary by column, except tiles."""
+        """The loader of the ports of a subtile that vary by column, except tiles."""
         self.loaded_ahead: dict[str, tuple[list[str], str]] = {}
         """The statements that load such a port, and how its elements become float32, by name."""
         self.taken: list[str] = []
-        """The statements that take these ports, where several parts share them."""
-        self.lane_columns = ColumnIndex("part", self.columns.extent, None)
+        """The statements that take these ports, where several subtiles share them."""
+        self.lane_columns = ColumnIndex("subtile", self.columns.extent, None)
 
     def emit_with(self, products: Sequence[str], tile: str) -> list[str]:
         """Emit the statements for tile number `tile`, whose main loop is `products`.
 
-        What the first part needs is asked for before the main loop, which hides that.
+        What the first subtile needs is asked for before the main loop, which hides that.
         """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
         self.helpers.add(self.split_function)
-        pieces, whole = self.columns.parts * self.segment.accumulator_count, "acc"
+        pieces, whole = self.columns.subtiles * self.segment.accumulator_count, "acc"
         if self.segment.has_neighbours:
             self.helpers.add("split_neighbours")
-            pieces, whole = self.columns.parts, "split_neighbours(acc)[0]"
+            pieces, whole = self.columns.subtiles, "split_neighbours(acc)[0]"
         self.lines += [
             f"LAYOUT: tl.constexpr = {self.split_function}({whole}, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
@@ -129,16 +129,16 @@ class GroupSegmentEmitter(SegmentEmitter):
             "# Rows past the end repeat the last one, so that loads need no mask.",
             f"row = tl.minimum(rows, {self.end} - 1).to(tl.int64)",
         ]
-        # What these ports are loaded with does not depend on the columns of a part.
+        # What these ports are loaded with does not depend on the columns of a subtile.
         self.accumulator_columns = [self.lane_columns] * self.segment.accumulator_count
         self._load_partials()
         self._load_ports(with_columns=False, combine=False)
         before, self.lines = self.lines, []
-        parts = self._emit_parts()
+        subtiles = self._emit_subtiles()
         self._load_ports(with_columns=False)
         split, self.lines = self.lines, []
-        self._emit_part(parts)
-        loop = self._loop_over_parts()
+        self._emit_subtile(subtiles)
+        loop = self._loop_over_subtiles()
         loop += self.tile_moves.count_loads()
         if self.ahead is not None:
             before.append(f"ahead = {self.ahead.call('0')}")
@@ -148,8 +148,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         """Emit the statements of the warp that moves tiles, after those that compute."""
         return self.tile_moves.emit(self.program_tile)
 
-    def _emit_parts(self) -> list[str]:
-        """Return the names of the accumulators' parts."""
+    def _emit_subtiles(self) -> list[str]:
+        """Return the names of the accumulators' subtiles."""
         names = self._accumulator_names()
         sources = ["acc"]
         if len(names) == 2:
@@ -159,7 +159,9 @@ class GroupSegmentEmitter(SegmentEmitter):
                 how = "split_neighbours(acc)"
             self.lines.append(f"{', '.join(sources)} = {how}")
         return [
-            self._let(f"{name}_parts", f"{self.split_function}({source}, {self.columns.parts})")
+            self._let(
+                f"{name}_subtiles", f"{self.split_function}({source}, {self.columns.subtiles})"
+            )
             for name, source in zip(names, sources, strict=True)
         ]
 
@@ -169,7 +171,7 @@ class GroupSegmentEmitter(SegmentEmitter):
             return
         before = list(self.lines)
         super()._load_ports(with_columns=True)
-        self.lines += self.tile_moves.ask_for_slots()
+        self.lines += self.tile_moves.ask_for_buffers()
         if not self.loaded_ahead:
             return
         loads = [line for lines, _ in self.loaded_ahead.values() for line in lines]
@@ -186,14 +188,14 @@ class GroupSegmentEmitter(SegmentEmitter):
         else:
             self.lines[len(before) : len(before)] = taken
 
-    def _loop_over_parts(self) -> list[str]:
-        lines = super()._loop_over_parts()
-        start, end = len(self.before_parts), len(lines) - len(self.after_parts)
+    def _loop_over_subtiles(self) -> list[str]:
+        lines = super()._loop_over_subtiles()
+        start, end = len(self.before_subtiles), len(lines) - len(self.after_subtiles)
         lines[start:end] = self.order.loops(self.taken, lines[start + 1 : end])
         return lines
 
     def _take_ahead(self, ahead: Ahead) -> list[str]:
-        """Take the ports that were loaded ahead, and request those of the next part."""
+        """Take the ports that were loaded ahead, and request those of the next subtile."""
         taken = [f"{name} = ahead[{index}]" for index, name in enumerate(ahead.loaded)]
         last, place = self.order.period - 1, self.order.place
         further = [f"    ahead = {ahead.call(f'{place} + 1')}"]
@@ -205,14 +207,16 @@ class GroupSegmentEmitter(SegmentEmitter):
         ]
         return [*taken, *further, *extended]
 
-    def _emit_part(self, accumulators: Sequence[str]) -> None:
-        self.tile = "part_tile"
-        self.lines.append(f"part_tile = {self.program_tile} * {self.columns.parts} + part")
+    def _emit_subtile(self, accumulators: Sequence[str]) -> None:
+        self.tile = "subtile_index"
+        self.lines.append(
+            f"subtile_index = {self.program_tile} * {self.columns.subtiles} + subtile"
+        )
         self._set_columns(self.columns.lanes)
         self._emit_tile(
             [
-                self._let(name, f"{parts}[part]")
-                for name, parts in zip(self._accumulator_names(), accumulators, strict=True)
+                self._let(name, f"{subtiles}[subtile]")
+                for name, subtiles in zip(self._accumulator_names(), accumulators, strict=True)
             ]
         )
         if not self.tile_moves.is_written:
@@ -259,15 +263,15 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _by_row(self, vector: str) -> str:
         return f"tl.convert_layout({vector}, tl.SliceLayout(1, LAYOUT))"
 
-    # Tiles through slots
+    # Tiles through buffers
 
     def _first_column(self, columns: ColumnIndex) -> Callable[[str], str]:
-        """Return the first of consecutive columns of a part, as an expression of its number."""
+        """Return the first of consecutive columns of a subtile, as an expression of its number."""
         is_second = self.is_pair and columns is self.accumulator_columns[1]
         is_of_lanes = columns is self.lane_columns or not self.is_pair
 
-        def first(part: str) -> str:
-            start = f"{part} * {self.columns.lanes}"
+        def first(subtile: str) -> str:
+            start = f"{subtile} * {self.columns.lanes}"
             if is_of_lanes:
                 return f"{self.columns.offset} + {start}" if self.columns.offset else start
             return self._place_in_group(start, is_second=is_second)
@@ -275,13 +279,13 @@ class GroupSegmentEmitter(SegmentEmitter):
         return first
 
     def _first_place(self, columns: ColumnIndex, port: ResultPortAttr) -> Callable[[str], str]:
-        """Return where the first of consecutive columns of a part is stored, in the row of its
+        """Return where the first of consecutive columns of a subtile is stored, in the row of its
         tensor.
         """
         first, place = self._first_column(columns), port.place
         if not isinstance(place, PlaceAttr):
             return first
-        return lambda part: place_of_column(place, f"({first(part)})")
+        return lambda subtile: place_of_column(place, f"({first(subtile)})")
 
     def _place_in_group(self, start: str, *, is_second: bool) -> str:
         """Return the column of pair `start`: of its first or second half."""
@@ -297,20 +301,20 @@ class GroupSegmentEmitter(SegmentEmitter):
             return self._load_ahead(hint, port, columns)
         is_transposed = port.kind == PortKind.TILE_T
         element = element_type_of(port.value)
-        shape = slot_of(self.columns, self.rows, element, transposed=is_transposed)
+        shape = buffer_of(self.columns, self.rows, element, transposed=is_transposed)
         moves, number = self.tile_moves, len(self.tile_moves.loads)
-        slot = f"port{number}_slots.index({moves.place_of_loads})"
+        buffer = f"port{number}_buffers.index({moves.place_of_loads})"
         descriptor = self._descriptor(port.value, shape, port.kind.value, transposed=is_transposed)
         column = self._first_column(columns)
-        moves.loads.append(BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape)))
+        moves.loads.append(BoxMove(descriptor, column, buffer, is_transposed, buffer_bytes(shape)))
         if number == 0:
             self.lines.append(moves.wait_for_loads())
-        slot += ".permute((1, 0))" if is_transposed else ""
+        buffer += ".permute((1, 0))" if is_transposed else ""
         extended = "" if isinstance(element, Float32Type) else ".to(tl.float32)"
-        return self._let(hint, f"{slot}.load(LAYOUT){extended}")
+        return self._let(hint, f"{buffer}.load(LAYOUT){extended}")
 
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
-        """Load ports that vary by column ahead of their part, unconverted, because conversions
+        """Load ports that vary by column ahead of their subtile, unconverted, because conversions
         would wait.
         """
         if not port.kind.has_columns or not self.has_room_ahead:
@@ -325,28 +329,28 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     @property
     def has_room_ahead(self) -> bool:
-        """True if there are registers for the ports of the next part."""
+        """True if there are registers for the ports of the next subtile."""
         if is_heavy(self.segment):
             return False
-        # Four threads share the columns of a part.
+        # Four threads share the columns of a subtile.
         taken = sum(
             self.columns.lanes // 4 * element_bytes(element_type_of(port.value)) // 4
             for index, port in enumerate(self.segment.ports)
             if port.kind.has_columns and port.kind not in TILE_PORTS
             for _ in self.segment.port_args(index)
         )
-        return self.order.period == 1 or taken <= MOST_AHEAD
+        return self.order.period == 1 or taken <= MAX_AHEAD
 
     def _descriptor(
         self,
         value: SSAValue,
-        slot: SlotShape,
+        buffer: BufferShape,
         default: str,
         *,
         transposed: bool,
         bounded: bool = False,
     ) -> str:
-        """Return the descriptor of an operand or a result that moves through slots."""
+        """Return the descriptor of an operand or a result that moves through buffers."""
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
@@ -357,15 +361,15 @@ class GroupSegmentEmitter(SegmentEmitter):
         assert pitch is None or isinstance(pitch, int), "a descriptor has one pitch"
         if bounded:
             dense = extents[1] if pitch is None else pitch
-            return self.descriptors.bounded(value, extents[1], slot[:2], default, dense)
-        return self.descriptors.matrix(value, extents, slot[:2], default, pitch)
+            return self.descriptors.bounded(value, extents[1], buffer[:2], default, dense)
+        return self.descriptors.matrix(value, extents, buffer[:2], default, pitch)
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
         port = self._port_of(output)
         is_transposed = self.segment.is_stored_transposed(port)
-        shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
+        shape, joined = stored_buffer(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
         if is_turned(self.segment, output, port):
             self._store_rows(pointer, columns, value, shape, port)
@@ -382,26 +386,34 @@ class GroupSegmentEmitter(SegmentEmitter):
         descriptor = self._descriptor(
             stored, shape, "tile", transposed=is_transposed, bounded=is_bounded
         )
-        slot = self._slot_of_store(shape, joined)
+        buffer = self._buffer_of_store(shape, joined)
         column = self._first_place(columns, port)
-        size, place_of_box = slot_bytes(shape), place_of(output)
+        size, place_of_box = buffer_bytes(shape), place_of(output)
         end = self.end if is_bounded else None
-        box = BoxMove(descriptor, column, slot, is_transposed, size, joined, place_of_box, end)
+        box = BoxMove(descriptor, column, buffer, is_transposed, size, joined, place_of_box, end)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
 
     def _store_rows(
-        self, pointer: str, columns: ColumnIndex, value: str, shape: SlotShape, port: ResultPortAttr
+        self,
+        pointer: str,
+        columns: ColumnIndex,
+        value: str,
+        shape: BufferShape,
+        port: ResultPortAttr,
     ) -> None:
-        """Store a part of a result whose rows are not aligned, or not those of a box."""
+        """Store a subtile of a result whose rows are not aligned, or not those of a box."""
         self.helpers.add("store_rows")
-        slot = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
-        first_column, pitch = self._first_column(columns)("part_tile"), columns.extent
+        buffer = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
+        first_column, pitch = self._first_column(columns)("subtile_index"), columns.extent
         options: list[str] = []
         if isinstance(port.place, PlaceAttr):
             pitch, rows = port.place.pitch(columns.extent), port.place.rows(columns.extent)
-            options = [f"PITCH={pitch}", f"place={self._first_place(columns, port)('part_tile')}"]
+            options = [
+                f"PITCH={pitch}",
+                f"place={self._first_place(columns, port)('subtile_index')}",
+            ]
             if rows is not None:
                 offset, run, period = rows
                 options = [f"RUN={run}", f"PERIOD={period}", f"OFFSET={offset}"]
@@ -410,14 +422,14 @@ class GroupSegmentEmitter(SegmentEmitter):
             options.append(f"ids={self.arguments.operand(op.scatter, 'ids')}")
         vector = aligned_bytes(shape[2], gcd(pitch, columns.extent)) // element_bytes(shape[2])
         extents = (self.end, str(columns.extent), str(vector), str(self.schedule.tile_warps))
-        arguments = (pointer, slot, value, "first_row", first_column, *extents, *options)
+        arguments = (pointer, buffer, value, "first_row", first_column, *extents, *options)
         self.lines += call("store_rows", arguments)
 
     def _store_groups(self, columns: int, pointer: str, element: str) -> None:
         self.helpers.add("store_groups")
         groups = self._groups(columns)
         count, before = self.columns.lanes // groups.lanes, self.columns.offset // groups.elements
-        first = f"part_tile * {count}" + (f" + {before}" if before else "")
+        first = f"subtile_index * {count}" + (f" + {before}" if before else "")
         end = before + self.columns.extent // groups.elements
         per_row = self.segment.columns // columns
         extents = (self.end, str(end), str(per_row), str(count))
@@ -426,7 +438,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     @staticmethod
     def _hold(held: str, value: str, begins: str) -> list[str]:
-        """Hold a part of a result until all parts that are stored together exist."""
+        """Hold a subtile of a result until all subtiles that are stored together exist."""
         return [
             f"if {begins}:",
             f"    {held} = ({value},)",
@@ -434,26 +446,25 @@ class GroupSegmentEmitter(SegmentEmitter):
             f"    {held} = {held} + ({value},)",
         ]
 
-    def _joined(self, held: str, parts: Sequence[str]) -> str:
-        if len(parts) == 1:
-            return f"{held}[{parts[0]}]"
+    def _joined(self, held: str, subtiles: Sequence[str]) -> str:
+        if len(subtiles) == 1:
+            return f"{held}[{subtiles[0]}]"
         self.helpers.add("join_columns")
-        half = len(parts) // 2
-        return (
-            f"join_columns({self._joined(held, parts[:half])}, {self._joined(held, parts[half:])})"
-        )
+        half = len(subtiles) // 2
+        first, second = self._joined(held, subtiles[:half]), self._joined(held, subtiles[half:])
+        return f"join_columns({first}, {second})"
 
-    def _slot_of_store(self, shape: SlotShape, joined: int) -> str:
-        """Return the slot of the next result of a part, or of this many parts."""
+    def _buffer_of_store(self, shape: BufferShape, joined: int) -> str:
+        """Return the buffer of the next result of a subtile, or of this many subtiles."""
         moves = self.tile_moves
         load = self.tile_moves.staging.in_place(self.moves).get(len(moves.stores))
         if load is not None:
-            return f"port{load}_slots.index({moves.place_of_loads})"
+            return f"port{load}_buffers.index({moves.place_of_loads})"
         count, before = self.tile_moves.staging.stores[shape], self.turns.get(shape, 0)
         self.turns[shape] = before + 1
-        per_part = self.tile_moves.staging.shapes_by_turns(self.moves).count(shape)
+        per_subtile = self.tile_moves.staging.shapes_by_turns(self.moves).count(shape)
         box = self.order.box(joined)
-        position = f"{per_part} * {box}" if per_part > 1 else box
+        position = f"{per_subtile} * {box}" if per_subtile > 1 else box
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
-        slot = self.protocol.of_group(count, "" if count == 1 else number)
-        return f"{slots_name(self.tile_moves.staging, shape)}.index({slot})"
+        buffer = self.protocol.of_group(count, "" if count == 1 else number)
+        return f"{buffers_name(self.tile_moves.staging, shape)}.index({buffer})"

@@ -47,11 +47,11 @@ def test_every_extent(layout: str, k: int, n: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [64, 96, 200])
-def test_epilogue_in_parts(n: int, tmp_path: Path) -> None:
-    """One warp with 128 accumulators per thread and more works on one part after the other."""
+def test_epilogue_in_subtiles(n: int, tmp_path: Path) -> None:
+    """One warp with 128 accumulators per thread and more processes one subtile after the other."""
     text = programs.residual_norm("bf16", 32, n, schedule(32, 128, 16, warps=1))
     kernel = check_against_reference(text, [35], tmp_path)
-    assert "for part in tl.static_range(4):" in kernel.source
+    assert "for subtile in tl.static_range(4):" in kernel.source
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -62,10 +62,10 @@ def test_gated_activation(pairing: str, dtype: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pairing", ["two weights", "adjacent"])
-def test_gated_activation_in_parts(pairing: str, tmp_path: Path) -> None:
+def test_gated_activation_in_subtiles(pairing: str, tmp_path: Path) -> None:
     text = programs.swiglu("bf16", 48, 200, schedule(64, 128, 16, warps=1), pairing)
     kernel = check_against_reference(text, [70], tmp_path)
-    assert "for part in tl.static_range(8):" in kernel.source
+    assert "for subtile in tl.static_range(8):" in kernel.source
 
 
 @pytest.mark.parametrize("rows", [[2, 7], [1, 1], [3, 40]])
@@ -85,10 +85,10 @@ def test_norm_per_head(head: int, bn: int, tmp_path: Path) -> None:
     check_against_reference(text, [18], tmp_path)
 
 
-def test_norm_per_head_in_parts(tmp_path: Path) -> None:
+def test_norm_per_head_in_subtiles(tmp_path: Path) -> None:
     text = programs.qkv_rope("f32", 24, 12, (21, 5), schedule(64, 128, 16, warps=1), norm=True)
     kernel = check_against_reference(text, [18], tmp_path)
-    assert "for part in tl.static_range(8):" in kernel.source
+    assert "for subtile in tl.static_range(8):" in kernel.source
 
 
 @pytest.mark.parametrize("warps", [4, 1])
@@ -352,7 +352,7 @@ func.func @f(%x: tensor<?x16xf32>, %w0: tensor<48x16xf32>, %w1: tensor<9x16xf32>
 
 @pytest.mark.parametrize("warps", [4, 1])
 def test_the_region_knows_its_column(warps: int, tmp_path: Path) -> None:
-    """Counted over several weights, in tiles past the end and in parts of a tile."""
+    """Counted over several weights, in tiles past the end and in subtiles."""
     text = COLUMN_NUMBERS.replace("WARPS", str(warps))
     targets = torch.tensor([0, 47, 48, 56, 57, -1, -100, 33])
     generator = torch.Generator().manual_seed(3)

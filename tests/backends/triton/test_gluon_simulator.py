@@ -84,7 +84,7 @@ PRODUCER_LOOP = """tiles, gl.num_programs(0)):
         tile_m, tile_n = grouped_tile(tile, gl.cdiv(M, 128), N // 256, 8)
         for k"""
 FREE_BEFORE = "mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES)"
-LOAD_X = "            x = x_slots.index(slot).load(L).to(gl.float32)\n"
+LOAD_X = "            x = x_buffers.index(buffer).load(L).to(gl.float32)\n"
 WAIT_FOR_ONE = "acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))"
 WAIT_FOR_ALL = "acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))"
 BYTES = "a_desc.block_type.nbytes + w_desc.block_type.nbytes"
@@ -103,12 +103,12 @@ MISTAKES: dict[str, tuple[type[SimulationError], str, list[tuple[str, str]]]] = 
     "a port is waited for in the lap before": (
         SimulationError,
         "x_",
-        [("(uses + part // INS) & 1", "(uses + part // INS + 1) & 1")],
+        [("(uses + subtile // INS) & 1", "(uses + subtile // INS + 1) & 1")],
     ),
     "a phase for a parity": (
         BarrierError,
         "the parity 2 is neither 0 nor 1",
-        [("(uses + part // INS) & 1", "uses + part // INS")],
+        [("(uses + subtile // INS) & 1", "uses + subtile // INS")],
     ),
     "a stage is freed one step early": (
         DataRaceError,
@@ -134,15 +134,15 @@ MISTAKES: dict[str, tuple[type[SimulationError], str, list[tuple[str, str]]]] = 
         r"full\[0\] in phase 0: 1 of 1 arrivals, 16384 bytes to come",
         [(BYTES, f"{BYTES} + 16384")],
     ),
-    "fewer slots than stores under way": (
+    "fewer buffers than stores under way": (
         DataRaceError,
         "out.: the store .* begins before the TMA store .* is over",
         [("OUTS: gl.constexpr = 3", "OUTS: gl.constexpr = 2"), ("wait(OUTS - 1)", "wait(2)")],
     ),
-    "each tile begins with slot 0": (
+    "each tile begins with buffer 0": (
         DataRaceError,
         "out.: the store .* begins before the TMA store .* is over",
-        [("        parts = split", "        stored = 0\n        parts = split")],
+        [("        subtiles = split", "        stored = 0\n        subtiles = split")],
     ),
     "no wait for stores": (
         DataRaceError,
@@ -174,9 +174,9 @@ MISTAKES: dict[str, tuple[type[SimulationError], str, list[tuple[str, str]]]] = 
         r"1 arrivals at x_bars., but phase . expects only 0 more of 1|x_bars",
         [
             (
-                "mbarrier.expect(x_bars.index(part), x",
-                "mbarrier.arrive(x_bars.index(part))\n"
-                "            mbarrier.expect(x_bars.index(part), x",
+                "mbarrier.expect(x_bars.index(subtile), x",
+                "mbarrier.arrive(x_bars.index(subtile))\n"
+                "            mbarrier.expect(x_bars.index(subtile), x",
             )
         ],
     ),
@@ -209,15 +209,15 @@ MISTAKES: dict[str, tuple[type[SimulationError], str, list[tuple[str, str]]]] = 
         "consumer 1 is over",
         [(PRODUCER_LOOP, f"tiles + 1, {PRODUCER_LOOP[7:]}")],
     ),
-    "a slot is loaded again before it is read": (
+    "a buffer is loaded again before it is read": (
         DataRaceError,
-        "x_slots.: the load .* begins before the TMA load .* is over",
+        "x_buffers.: the load .* begins before the TMA load .* is over",
         [(LOAD_X, ""), ("            scale = gl", f"{LOAD_X}            scale = gl")],
     ),
-    "two partitions share slots": (
+    "two partitions share buffers": (
         DataRaceError,
         "out0: nothing that the store .* waited for says that the store .* is over",
-        [("x_slots1, x_bars1, out1", "x_slots1, x_bars1, out0")],
+        [("x_buffers1, x_bars1, out1", "x_buffers1, x_bars1, out0")],
     ),
     "a box of another size": (
         TmaError,
@@ -336,13 +336,13 @@ def test_offset_of_32_bits_wraps() -> None:
 BOXES = f"""{HEADER}
 @gluon.jit
 def kernel(x_desc, y_desc, row, column):
-    slot = gl.allocate_shared_memory(gl.float32, [8, 16], x_desc.layout)
+    buffer = gl.allocate_shared_memory(gl.float32, [8, 16], x_desc.layout)
     bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(bar, count=1)
     mbarrier.expect(bar, x_desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(x_desc, [row, column], bar, slot)
+    tma.async_copy_global_to_shared(x_desc, [row, column], bar, buffer)
     mbarrier.wait(bar, 0)
-    tma.async_copy_shared_to_global(y_desc, [row + 1, column], slot)
+    tma.async_copy_shared_to_global(y_desc, [row + 1, column], buffer)
     tma.store_wait(pendings=0)
     mbarrier.invalidate(bar)
 

@@ -46,7 +46,7 @@ def test_sums_of_products_by_tma(depths: tuple[int, ...], layout: str, tmp_path:
 def test_an_epilogue_of_many_tiles_works_on_fewer_elements(tmp_path: Path) -> None:
     text = programs.swiglu_gradient("bf16", (24,), 40, schedule("pointer", 32, 64, 16, warps=1))
     kernel = check_against_reference(text, [37], tmp_path)
-    assert "for part in tl.static_range(2):" in kernel.source
+    assert "for subtile in tl.static_range(2):" in kernel.source
 
 
 @pytest.mark.parametrize("mainloop", MAINLOOPS)

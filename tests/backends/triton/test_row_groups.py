@@ -103,14 +103,14 @@ def test_packed_halves(loop: str, tmp_path: Path) -> None:
 )
 def test_neighbours(columns: int, tile: str, split_k: int, tmp_path: Path) -> None:
     """Pairs of a K x N weight are loaded together: in whole tiles, in one with pairs past the last,
-    and in one whose epilogue has parts.
+    and in one whose epilogue has subtiles.
     """
     text = programs.grouped_neighbours("bf16", 40, columns, 4, schedule("pointer", tile, split_k))
     kernel = check(text, LOADS["ragged"], tmp_path)
     assert "tl.split" in kernel.source
     has_rest = 2 * columns % int(tile.split("x")[1]) > 0
     assert (f"% {2 * columns}\n" in kernel.source) == has_rest
-    assert ("column_part" in kernel.source) == (tile == "128x128x16")
+    assert ("column_subtile" in kernel.source) == (tile == "128x128x16")
 
 
 @pytest.mark.slow

@@ -51,11 +51,11 @@ def test_pairs(pairing: str, rows: list[int], tmp_path: Path) -> None:
     check_against_reference(text, rows, tmp_path)
 
 
-def test_norm_per_head_in_parts(tmp_path: Path) -> None:
-    """Several ranges of columns, padded groups, and an epilogue of one part after the other."""
+def test_norm_per_head_in_subtiles(tmp_path: Path) -> None:
+    """Several ranges of columns, padded groups, and an epilogue of one subtile after the other."""
     text = programs.qkv_rope("f32", 24, 12, (21, 5), schedule(64, 128, 16, 2, warps=1), norm=True)
     kernel = check_against_reference(text, [18], tmp_path)
-    assert "for part in tl.static_range(8):" in kernel.source
+    assert "for subtile in tl.static_range(8):" in kernel.source
 
 
 def test_logsumexp_and_target(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ScheduleAttr
-from coda_ir.dialects.gemm.slots import SHARED_MEMORY, Moves, Staging, moves_of, stage_bytes
+from coda_ir.dialects.gemm.buffers import SHARED_MEMORY, Moves, Staging, moves_of, stage_bytes
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, column_ranges
 from coda_ir.dialects.gemm.warp_specialized import staging
 
@@ -92,7 +92,7 @@ class TestNumbers:
 
     @pytest.mark.parametrize(("layout", "rows", "n"), [("nk", 300, 400), ("kn", 75, 192)])
     def test_tiles_of_192_columns(self, layout: str, rows: int, n: int, tmp_path: Path):
-        """They are multiplied in two pieces, whose parts follow one another."""
+        """They are multiplied in two pieces, whose subtiles follow one another."""
         text = programs.residual_norm("bf16", 136, n, schedule(192), layout)
         kernel = check_against_reference(text, [rows], tmp_path)
         assert "accumulate_in_pieces" in kernel.source and "split_pieces(acc, 3)" in kernel.source
@@ -124,13 +124,13 @@ class TestNumbers:
         check_against_reference(text, [150], tmp_path)
 
     def test_float32_tiles(self, tmp_path: Path):
-        """Two of them that are loaded and one that is stored fit in parts of 32 columns."""
+        """Two of them that are loaded and one that is stored fit in subtiles of 32 columns."""
         text = gradients.norm_gradient(264, 72, schedule(), normed=False)
         kernel = check_against_reference(text, [150], tmp_path)
         assert "split_columns(acc, 8)" in kernel.source
 
     def test_five_float32_tiles_that_are_loaded(self, tmp_path: Path):
-        """The result is stored from the slot of one of them."""
+        """The result is stored from the buffer of one of them."""
         kernel = check_against_reference(sum_of_tiles(5, "f32"), [130], tmp_path)
         assert "split_columns(acc, 8)" in kernel.source
 
@@ -265,7 +265,7 @@ class TestStaging:
         assert op.schedule is not None
         return staging(ColumnCuts(op), op.schedule)
 
-    def test_tiles_of_all_parts_wait_in_slots_that_results_are_stored_from(self):
+    def test_tiles_of_all_subtiles_wait_in_buffers_that_results_are_stored_from(self):
         text = programs.residual_norm("bf16", 72, 512, schedule())
         found = self.found(text)
         assert isinstance(found, Staging)
@@ -279,17 +279,17 @@ class TestStaging:
         tile = ScheduleAttr.get("warp_specialized", (128, 256, 64), warps=8, stages=3)
         assert found.bytes + 3 * stage_bytes(tile) < SHARED_MEMORY
 
-    def test_fewer_slots_beside_more_stages(self):
+    def test_fewer_buffers_beside_more_stages(self):
         text = programs.residual_norm("bf16", 72, 512, schedule(stages=4))
         found = self.found(text)
         assert isinstance(found, Staging)
         assert (found.depth, found.stores_in_place, *found.stores.values()) == (1, True, 1)
         assert found.under_way(self.moves(text)) == 1
 
-    def test_slots_of_several_shapes(self):
-        """Two results in bfloat16, stored in twos, have what room is left; of the parts
+    def test_buffers_of_several_shapes(self):
+        """Two results in bfloat16, stored in twos, have what room is left; of the subtiles
             dh | dh, dh in bfloat16, normed | dh | dh, dh in bfloat16, normed
-        each waits for the one slot of dh in float32.
+        each waits for the one buffer of dh in float32.
         """
         text = gradients.norm_gradient(512, 72, schedule())
         found, moves = self.found(text), self.moves(text)
@@ -308,9 +308,9 @@ class TestStaging:
         text = text.replace("tensor<?x512xbf16>", "tensor<?x512xf32>")
         assert isinstance(self.found(text), Staging)
         assert self.columns(text).lanes == lanes
-        slots, stage = 128 * 128 * 4, 2 * (128 + 128) * 64
-        assert slots + stages * stage < SHARED_MEMORY
-        assert (slots + stages * stage + 8 * 128 * 4 < SHARED_MEMORY) == (lanes == 128)
+        buffers, stage = 128 * 128 * 4, 2 * (128 + 128) * 64
+        assert buffers + stages * stage < SHARED_MEMORY
+        assert (buffers + stages * stage + 8 * 128 * 4 < SHARED_MEMORY) == (lanes == 128)
 
     @pytest.mark.parametrize(
         ("tile", "stages", "lanes"),

@@ -115,7 +115,7 @@ class TestNumbers:
         check_against_reference(text, [70], tmp_path)
 
     def test_tiles_that_are_loaded(self, tmp_path: Path):
-        """The residual is float8 as well, and its slot that of the result."""
+        """The residual is float8 as well, and its buffer that of the result."""
         text = float8(programs.residual_norm("bf16", 144, 272, schedule()), 144)
         text = text.replace("<?x272xbf16>", f"<?x272x{E5M2}>")
         check_against_reference(text, [70], tmp_path)
@@ -125,7 +125,7 @@ class TestNumbers:
         check_against_reference(quantized(schedule(columns)), [70], tmp_path)
 
     @pytest.mark.parametrize("group", [32, 64])
-    def test_several_groups_in_a_part(self, group: int, tmp_path: Path):
+    def test_several_groups_in_a_subtile(self, group: int, tmp_path: Path):
         text = quantized(schedule(), "bf16", n=192).replace("128>", f"{group}>")
         text = text.replace("over 128", f"over {group}").replace("x1xf32", f"x{192 // group}xf32")
         check_against_reference(text, [70], tmp_path)

@@ -27,14 +27,14 @@ def grouped_tile(program, tiles_m, tiles_n: gl.constexpr, GROUP_M: gl.constexpr)
 
 
 @gluon.jit
-def split_columns(x, PARTS: gl.constexpr):
-    """The columns of x in PARTS equal tiles."""
-    if PARTS == 1:
+def split_columns(x, SUBTILES: gl.constexpr):
+    """The columns of x in SUBTILES equal tiles."""
+    if SUBTILES == 1:
         return (x,)
     else:
         halves = gl.permute(gl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1))
         first, second = gl.split(halves)
-        return split_columns(first, PARTS // 2) + split_columns(second, PARTS // 2)
+        return split_columns(first, SUBTILES // 2) + split_columns(second, SUBTILES // 2)
 
 
 @gluon.jit
@@ -76,10 +76,10 @@ def multiply(a_smem, b_smem, full, empty, step, WG: gl.constexpr, K: gl.constexp
 
 
 @gluon.jit
-def consumer(a_smem, b_smem, full, empty, x_desc, x_slots, x_bars, out_slots, y_desc, h_desc,
+def consumer(a_smem, b_smem, full, empty, x_desc, x_buffers, x_bars, out_buffers, y_desc, h_desc,
              scale_ptr, sums_ptr, M, tiles, WG: gl.constexpr, N: gl.constexpr, K: gl.constexpr,
              STAGES: gl.constexpr, OUTS: gl.constexpr):
-    PARTS: gl.constexpr = 4
+    SUBTILES: gl.constexpr = 4
     INS: gl.constexpr = 2
     step = 0
     uses = 0
@@ -87,42 +87,43 @@ def consumer(a_smem, b_smem, full, empty, x_desc, x_slots, x_bars, out_slots, y_
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
         tile_m, tile_n = grouped_tile(tile, gl.cdiv(M, 128), N // 256, 8)
         row0 = tile_m * 128 + WG * 64
-        for part in gl.static_range(INS):
-            mbarrier.expect(x_bars.index(part), x_desc.block_type.nbytes)
+        for subtile in gl.static_range(INS):
+            mbarrier.expect(x_bars.index(subtile), x_desc.block_type.nbytes)
             tma.async_copy_global_to_shared(
-                x_desc, [row0, tile_n * 256 + part * 64], x_bars.index(part), x_slots.index(part))
+                x_desc, [row0, tile_n * 256 + subtile * 64], x_bars.index(subtile),
+                x_buffers.index(subtile))
         acc, step = multiply(a_smem, b_smem, full, empty, step, WG, K, STAGES)
-        parts = split_columns(acc, PARTS)
-        L: gl.constexpr = parts[0].type.layout
+        subtiles = split_columns(acc, SUBTILES)
+        L: gl.constexpr = subtiles[0].type.layout
         rows = row0 + gl.arange(0, 64, gl.SliceLayout(1, L))
         row_mask = rows < M
-        for part in gl.static_range(PARTS):
-            column = tile_n * 256 + part * 64 + gl.arange(0, 64, gl.SliceLayout(0, L))
-            slot = part % INS
-            mbarrier.wait(x_bars.index(slot), (uses + part // INS) & 1)
-            x = x_slots.index(slot).load(L).to(gl.float32)
-            if part + INS < PARTS:
-                mbarrier.expect(x_bars.index(slot), x_desc.block_type.nbytes)
+        for subtile in gl.static_range(SUBTILES):
+            column = tile_n * 256 + subtile * 64 + gl.arange(0, 64, gl.SliceLayout(0, L))
+            buffer = subtile % INS
+            mbarrier.wait(x_bars.index(buffer), (uses + subtile // INS) & 1)
+            x = x_buffers.index(buffer).load(L).to(gl.float32)
+            if subtile + INS < SUBTILES:
+                mbarrier.expect(x_bars.index(buffer), x_desc.block_type.nbytes)
                 tma.async_copy_global_to_shared(
-                    x_desc, [row0, tile_n * 256 + (part + INS) * 64], x_bars.index(slot),
-                    x_slots.index(slot))
+                    x_desc, [row0, tile_n * 256 + (subtile + INS) * 64], x_bars.index(buffer),
+                    x_buffers.index(buffer))
             scale = gl.load(scale_ptr + column)[None, :].to(gl.float32)
-            y = x + parts[part]
+            y = x + subtiles[subtile]
             tma.store_wait(OUTS - 1)
-            out = out_slots.index(stored % OUTS)
+            out = out_buffers.index(stored % OUTS)
             out.store(y.to(gl.bfloat16))
             fence_async_shared()
-            tma.async_copy_shared_to_global(y_desc, [row0, tile_n * 256 + part * 64], out)
+            tma.async_copy_shared_to_global(y_desc, [row0, tile_n * 256 + subtile * 64], out)
             stored += 1
             tma.store_wait(OUTS - 1)
-            out = out_slots.index(stored % OUTS)
+            out = out_buffers.index(stored % OUTS)
             out.store((y * scale).to(gl.bfloat16))
             fence_async_shared()
-            tma.async_copy_shared_to_global(h_desc, [row0, tile_n * 256 + part * 64], out)
+            tma.async_copy_shared_to_global(h_desc, [row0, tile_n * 256 + subtile * 64], out)
             stored += 1
-            place = rows.to(gl.int64) * (N // 64) + tile_n * PARTS + part
+            place = rows.to(gl.int64) * (N // 64) + tile_n * SUBTILES + subtile
             gl.store(sums_ptr + place, gl.sum(y * y, 1), mask=row_mask)
-        uses += PARTS // INS
+        uses += SUBTILES // INS
     tma.store_wait(0)
 
 
@@ -137,8 +138,8 @@ def residual_gemm(a_desc, w_desc, x_desc, y_desc, h_desc, scale_ptr, sums_ptr, M
     b_smem = gl.allocate_shared_memory(gl.bfloat16, [STAGES, 256, 64], w_desc.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    x_slots0 = gl.allocate_shared_memory(gl.bfloat16, [2, 64, 64], x_desc.layout)
-    x_slots1 = gl.allocate_shared_memory(gl.bfloat16, [2, 64, 64], x_desc.layout)
+    x_buffers0 = gl.allocate_shared_memory(gl.bfloat16, [2, 64, 64], x_desc.layout)
+    x_buffers1 = gl.allocate_shared_memory(gl.bfloat16, [2, 64, 64], x_desc.layout)
     x_bars0 = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     x_bars1 = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     out0 = gl.allocate_shared_memory(gl.bfloat16, [OUTS, 64, 64], y_desc.layout)
@@ -146,14 +147,14 @@ def residual_gemm(a_desc, w_desc, x_desc, y_desc, h_desc, scale_ptr, sums_ptr, M
     for stage in gl.static_range(STAGES):
         mbarrier.init(full.index(stage), count=1)
         mbarrier.init(empty.index(stage), count=2)
-    for slot in gl.static_range(2):
-        mbarrier.init(x_bars0.index(slot), count=1)
-        mbarrier.init(x_bars1.index(slot), count=1)
+    for buffer in gl.static_range(2):
+        mbarrier.init(x_bars0.index(buffer), count=1)
+        mbarrier.init(x_bars1.index(buffer), count=1)
     fence_async_shared()
     gl.warp_specialize([
-        (consumer, (a_smem, b_smem, full, empty, x_desc, x_slots0, x_bars0, out0, y_desc, h_desc,
+        (consumer, (a_smem, b_smem, full, empty, x_desc, x_buffers0, x_bars0, out0, y_desc, h_desc,
                     scale_ptr, sums_ptr, M, tiles, 0, N, K, STAGES, OUTS)),
-        (consumer, (a_smem, b_smem, full, empty, x_desc, x_slots1, x_bars1, out1, y_desc, h_desc,
+        (consumer, (a_smem, b_smem, full, empty, x_desc, x_buffers1, x_bars1, out1, y_desc, h_desc,
                     scale_ptr, sums_ptr, M, tiles, 1, N, K, STAGES, OUTS)),
         (producer, (a_desc, w_desc, a_smem, b_smem, full, empty, M, tiles, N, K, STAGES)),
     ], [4, 1], [240, 24])

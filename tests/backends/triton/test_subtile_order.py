@@ -1,4 +1,4 @@
-"""Parts of a tile that need the same operands follow each other, which are loaded once for them."""
+"""Subtiles that need the same operands follow each other; these operands are loaded once."""
 
 import re
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.warp_specialized import segment as segments
-from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
+from coda_ir.backends.triton.warp_specialized.subtile_order import SubtileOrder, subtile_order
 from coda_ir.dialects.gemm import Segment
-from coda_ir.dialects.gemm.slots import Moves, Staging, moves_of
+from coda_ir.dialects.gemm.buffers import Moves, Staging, moves_of
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
 
 pytestmark = pytest.mark.any_device
@@ -101,17 +101,17 @@ def ranges_of(text: str) -> list[tuple[Segment, ColumnRange, Moves]]:
     ]
 
 
-def orders_of(text: str) -> list[PartOrder]:
-    return [part_order(*found) for found in ranges_of(text)]
+def orders_of(text: str) -> list[SubtileOrder]:
+    return [subtile_order(*found) for found in ranges_of(text)]
 
 
-def plain_order(segment: Segment, columns: ColumnRange, moves: Moves) -> PartOrder:
-    return PartOrder(columns.parts, columns.parts)
+def plain_order(segment: Segment, columns: ColumnRange, moves: Moves) -> SubtileOrder:
+    return SubtileOrder(columns.subtiles, columns.subtiles)
 
 
-class TestPartOrder:
+class TestSubtileOrder:
     @pytest.mark.parametrize(
-        ("parts", "period", "numbers"),
+        ("subtiles", "period", "numbers"),
         [
             (4, 4, (0, 1, 2, 3)),
             (4, 1, (0, 1, 2, 3)),
@@ -121,32 +121,32 @@ class TestPartOrder:
             (1, 1, (0,)),
         ],
     )
-    def test_numbers(self, parts: int, period: int, numbers: tuple[int, ...]):
-        assert PartOrder(parts, period).numbers == numbers
+    def test_numbers(self, subtiles: int, period: int, numbers: tuple[int, ...]):
+        assert SubtileOrder(subtiles, period).numbers == numbers
 
     @pytest.mark.parametrize("period", [1, 2, 4, 8])
     @pytest.mark.parametrize("joined", [1, 2, 4])
     def test_expressions(self, period: int, joined: int):
         """They are those of the values that are held, and of the boxes that are complete."""
-        order, boxes = PartOrder(8, period), 0
+        order, boxes = SubtileOrder(8, period), 0
         assert order.allows(joined) == (period in (1, 8) or joined in (1, period))
         held: list[int] = []
-        for part in order.numbers if order.allows(joined) else ():
-            scope = {"part": part, "place": part % period}
+        for subtile in order.numbers if order.allows(joined) else ():
+            scope = {"subtile": subtile, "place": subtile % period}
             begins = joined == 1 or eval(order.begins_holding(joined), scope)
-            held = [part] if begins else [*held, part]
-            if part % joined == joined - 1:
+            held = [subtile] if begins else [*held, subtile]
+            if subtile % joined == joined - 1:
                 places = order.held(joined) if joined > 1 else ["0"]
                 found: list[int] = [held[eval(place, scope)] for place in places]
-                assert found == list(range(part - joined + 1, part + 1))
+                assert found == list(range(subtile - joined + 1, subtile + 1))
                 assert eval(order.box(joined), scope) == boxes
                 boxes += 1
 
-    def test_parts_of_two_heads(self):
-        assert PartOrder(4, 2).loops(["take"], ["    use"]) == [
+    def test_subtiles_of_two_heads(self):
+        assert SubtileOrder(4, 2).loops(["take"], ["    use"]) == [
             "for place in tl.static_range(2):",
             "    take",
-            "    for part in tl.static_range(place, 4, 2):",
+            "    for subtile in tl.static_range(place, 4, 2):",
             "        use",
         ]
 
@@ -159,19 +159,19 @@ CASES = {
     "heads of 128, tables in bfloat16": (rotated("halves, 128", "64xbf16"), (4, 2)),
     "three heads": (rotated("halves, 128", "64xf32", n=384), (4, 2)),
     "one head in a tile of two": (rotated("halves, 128", "64xf32", "half bf16", n=128), (4, 2)),
-    # Parts of float32 are stored one by one, those of bfloat16 in twos.
+    # Subtiles of float32 are stored one by one, those of bfloat16 in twos.
     "float32": (rotated("halves, 128", "64xf32", "tile f32"), (4, 2)),
     "several types": (rotated("halves, 128", "64xf32", "half f32", "half bf16"), (4, 2)),
-    "several types, one slot of each": (
+    "several types, one buffer of each": (
         rotated("halves, 128", "64xf32", "half f32", "half bf16", schedule=MORE_STAGES),
         (4, 2),
     ),
-    "several types, two slots of some": (
+    "several types, two buffers of some": (
         rotated("halves, 128", "64xf32", "half f32", "half bf16", "half f16"),
         (4, 2),
     ),
     "neighbours": (rotated("adjacent", "64xf32", "half bf16"), (4, 2)),
-    "neighbours, tables of a part": (rotated("adjacent", "32xf32", "half bf16"), (4, 1)),
+    "neighbours, tables of a subtile": (rotated("adjacent", "32xf32", "half bf16"), (4, 1)),
     "halves of all columns": (rotated("halves", "64xf32"), (4, 2)),
     "by turns": (rotated("halves, 64", "32xf32", schedule=PING_PONG), (4, 2)),
     "boxes wider than a period": (
@@ -181,19 +181,22 @@ CASES = {
     "columns of heads": (head_scaled(128), (4, 2)),
     "columns of halves": (head_scaled(64), (4, 2)),
     "columns of two heads": (head_scaled(256), (4, 4)),
-    "a table of two parts": (scaled(128), (4, 2)),
+    "a table of two subtiles": (scaled(128), (4, 2)),
     "a table of one row": (scaled(128, rows="1"), (4, 2)),
-    "a table of one part": (scaled(64), (4, 1)),
-    "a table of half a part": (scaled(32), (4, 1)),
+    "a table of one subtile": (scaled(64), (4, 1)),
+    "a table of half a subtile": (scaled(32), (4, 1)),
     "a table of all columns": (scaled(512), (4, 4)),
-    "a table of three parts": (scaled(192, n=768), (4, 4)),
+    "a table of three subtiles": (scaled(192, n=768), (4, 4)),
     "a partial tile": (scaled(128, n=384), (4, 2)),
     "a bias": (scaled(128, beside=["row"]), (4, 4)),
-    "a tile, all parts ahead": (scaled(128, beside=["tile"]), (4, 4)),
-    "a tile, one part ahead": (scaled(128, beside=["tile"], schedule=MORE_STAGES), (4, 4)),
-    "a tile, and a table of one part": (scaled(64, beside=["tile"], schedule=MORE_STAGES), (4, 1)),
+    "a tile, all subtiles ahead": (scaled(128, beside=["tile"]), (4, 4)),
+    "a tile, one subtile ahead": (scaled(128, beside=["tile"], schedule=MORE_STAGES), (4, 4)),
+    "a tile, and a table of one subtile": (
+        scaled(64, beside=["tile"], schedule=MORE_STAGES),
+        (4, 1),
+    ),
     "sums of rows": (scaled(128, partial=True), (4, 4)),
-    "sums of rows, and a table of one part": (scaled(64, partial=True), (4, 1)),
+    "sums of rows, and a table of one subtile": (scaled(64, partial=True), (4, 1)),
 }
 
 
@@ -204,20 +207,20 @@ def test_order_and_numbers(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
     There is one tile of rows: the order is that of columns.
     """
-    text, (parts, period) = CASES[name]
-    assert orders_of(text) == [PartOrder(parts, period)]
+    text, (subtiles, period) = CASES[name]
+    assert orders_of(text) == [SubtileOrder(subtiles, period)]
     func = function_of(parse_module(text))
     arguments = random_arguments(func, [75], torch.Generator().manual_seed(1))
     kernel, outputs = run_kernel(func, arguments, tmp_path)
     assert_right(func, arguments, outputs)
-    is_nested = f"for part in gl.static_range(place, {parts}, {period}):" in kernel.source
-    assert is_nested == (1 < period < parts)
+    is_nested = f"for subtile in gl.static_range(place, {subtiles}, {period}):" in kernel.source
+    assert is_nested == (1 < period < subtiles)
     # The first ones are asked for before the main loop.
     assert kernel.source.count("ahead = ") == (1 if period == 1 else 2)
 
-    if period == parts:
+    if period == subtiles:
         return
-    monkeypatch.setattr(segments, "part_order", plain_order)
+    monkeypatch.setattr(segments, "subtile_order", plain_order)
     _, expected = run_kernel(function_of(parse_module(text)), arguments, tmp_path)
     torch.testing.assert_close(outputs, expected, rtol=0, atol=0, equal_nan=True)
 
@@ -227,8 +230,8 @@ def test_ranges_have_orders_of_their_own(tmp_path: Path):
     assert [order.period for order in orders_of(text)] == [2, 2, 4]
     kernel = check_against_reference(text, [2, 150], tmp_path)
     # Once for the warps that compute, once for that which stores.
-    assert kernel.source.count("for part in gl.static_range(place, 4, 2):") == 4
-    assert kernel.source.count("for part in gl.static_range(4):") == 2
+    assert kernel.source.count("for subtile in gl.static_range(place, 4, 2):") == 4
+    assert kernel.source.count("for subtile in gl.static_range(4):") == 2
 
 
 def normed_heads(k: int, heads: tuple[int, int]) -> str:
@@ -239,27 +242,27 @@ def normed_heads(k: int, heads: tuple[int, int]) -> str:
 
 
 def test_weights_of_each_head_beside_tables(tmp_path: Path):
-    """A part has to hold a whole head, so that all parts need the same."""
+    """A subtile has to hold a whole head, so that all subtiles need the same."""
     text = normed_heads(72, (4, 2))
-    assert [(order.parts, order.period) for order in orders_of(text)] == [(2, 1), (2, 1), (4, 4)]
+    assert [(order.subtiles, order.period) for order in orders_of(text)] == [(2, 1), (2, 1), (4, 4)]
     check_against_reference(text, [2, 75], tmp_path)
 
 
 def test_weights_of_all_heads_beside_tables():
-    """They are loaded for each part, and so are the tables."""
+    """They are loaded for each subtile, and so are the tables."""
     text = programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER, norm=True)
-    assert [order.period == order.parts for order in orders_of(text)] == [True, True, True]
+    assert [order.period == order.subtiles for order in orders_of(text)] == [True, True, True]
 
 
-def test_stores_that_wait_for_their_own_slots():
-    """For two results with separate slots, that in bfloat16 stored in twos, parts store
+def test_stores_that_wait_for_their_own_buffers():
+    """For two results with separate buffers, that in bfloat16 stored in twos, subtiles store
         f | f, b | f | f, b   in plain order,
         f | f | f, b | f, b   as 0, 2, 1, 3:
-    so that as many stores may be under way before a part as its slots were used before.
+    so that as many stores may be under way before a subtile as its buffers were used before.
     """
     text = rotated("halves, 128", "64xf32", "half f32", "half bf16")
     ((segment, columns, moves),) = ranges_of(text)
-    other = replace(moves, order=part_order(segment, columns, moves).numbers)
+    other = replace(moves, order=subtile_order(segment, columns, moves).numbers)
     for counts, expected in {
         (2, 1): (1, 0),
         (2, 2): (2, 1),
@@ -272,7 +275,7 @@ def test_stores_that_wait_for_their_own_slots():
 
 @pytest.mark.slow
 def test_ahead_of_time():
-    """Values that are held for all heads, and operands that parts share, stay in registers."""
+    """Values that are held for all heads, and operands that subtiles share, stay in registers."""
     texts = [
         *(programs.qkv_rope("bf16", 2048, 64, (32, heads), HOPPER) for heads in (8, 32)),
         *(programs.qkv_rope("bf16", k, 128, (k // 128, 8), HOPPER) for k in (2048, 8192)),

@@ -1,7 +1,7 @@
-"""The shared memory of warp-specialized kernels beside the stages: slots for epilogue tiles.
+"""The shared memory of warp-specialized kernels beside the stages: buffers for epilogue tiles.
 
-A group of warps has slots through which a warp of its own moves tiles by TMA, beside the stages of
-the main loop; a slot holds one part of the columns, as many as the epilogue works on at a time.
+A group of warps has buffers through which a separate warp moves tiles by TMA, beside the stages of
+the main loop. A buffer holds one subtile: the columns that the epilogue processes at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BARRIERS = 512
 """Bytes for barriers, at most."""
 SCRATCH = 1024
 """Bytes in which vectors of rows change their layout."""
-MOST_SLOTS = 4
+MAX_BUFFERS = 4
 STEP_BYTES = 128
 """The bytes that one step loads of a row of an operand: 64 elements of 16 bits, or 128 of 8."""
 
@@ -39,122 +39,124 @@ TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF, ResultKind.ACCUMUL
 TILE_PORTS = (PortKind.TILE, PortKind.HALF_TILE, PortKind.TILE_T)
 """Ports that are loaded as boxes."""
 
-SlotShape = tuple[int, int, Attribute]
-"""Rows, columns and element type of a slot."""
+BufferShape = tuple[int, int, Attribute]
+"""Rows, columns and element type of a buffer."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """The boxes that each part of a column range moves, one slot for each."""
+    """The boxes that each subtile of a column range moves, one buffer for each."""
 
-    loads: tuple[SlotShape, ...]
-    stores: tuple[SlotShape, ...]
+    loads: tuple[BufferShape, ...]
+    stores: tuple[BufferShape, ...]
     order: tuple[int, ...]
-    """The parts in the order in which the epilogue goes over them."""
+    """The subtiles in the order in which the epilogue goes over them."""
     joined: tuple[int, ...]
-    """The number of parts in a box, for each of the stores."""
-    turned: tuple[SlotShape, ...] = ()
-    """The slots of results that no box holds, as their rows are not aligned, for example: the warps
-    that compute store them, from registers in which neighbouring threads have neighbouring
-    columns."""
+    """The number of subtiles in a box, for each of the stores."""
+    turned: tuple[BufferShape, ...] = ()
+    """The buffers of results that no box holds, because their rows are not aligned, for example:
+    the warps that compute store them, from registers in which neighbouring threads have
+    neighbouring columns."""
 
     @property
-    def parts(self) -> int:
+    def subtiles(self) -> int:
         return len(self.order)
 
-    def complete_with(self, part: int) -> list[int]:
-        """Return the stores whose boxes are complete after a part."""
-        return [store for store, count in enumerate(self.joined) if part % count == count - 1]
+    def complete_with(self, subtile: int) -> list[int]:
+        """Return the stores whose boxes are complete after a subtile."""
+        return [store for store, count in enumerate(self.joined) if subtile % count == count - 1]
 
     def in_place(self) -> dict[int, int]:
         """Return stores that can reuse the memory of a loaded tile: the load number by store
         number.
 
-        The last stores do, so that those which take turns in slots are as far apart as they can be.
+        The last stores do, so that those that rotate through buffers are as far apart as possible.
         """
         free = list(enumerate(self.loads))
         found: dict[int, int] = {}
         for store, shape in reversed(list(enumerate(self.stores))):
-            slot = next((slot for slot in free if slot[1] == shape), None)
-            if slot is not None:
-                free.remove(slot)
-                found[store] = slot[0]
+            buffer = next((buffer for buffer in free if buffer[1] == shape), None)
+            if buffer is not None:
+                free.remove(buffer)
+                found[store] = buffer[0]
         return found
 
 
 @dataclass(frozen=True)
 class Staging:
-    """The slots of a group of warps."""
+    """The buffers of a group of warps."""
 
     depth: int
-    """The number of parts by which the tiles of ports are loaded ahead."""
-    loads: tuple[SlotShape, ...]
-    """The slots of one part's ports: there are `depth` of each."""
-    stores: Mapping[SlotShape, int]
-    """The number of slots of each shape, through which results rotate from the first one in every
+    """The number of subtiles by which the tiles of ports are loaded ahead."""
+    loads: tuple[BufferShape, ...]
+    """The buffers of one subtile's ports: there are `depth` of each."""
+    stores: Mapping[BufferShape, int]
+    """The number of buffers of each shape, through which results rotate from the first one in every
     tile."""
     stores_in_place: bool = False
-    """True if results are stored from the slots of ports, where they have the same shape."""
-    turned: tuple[SlotShape, ...] = ()
-    """The slots in which results that are not moved change their threads, one of each shape."""
+    """True if results are stored from the buffers of ports, where they have the same shape."""
+    turned: tuple[BufferShape, ...] = ()
+    """The buffers in which results that are not moved change their threads, one of each shape."""
 
     def in_place(self, moves: Moves) -> dict[int, int]:
-        """Return the stores of a part that reuse the memory of a loaded tile (see
+        """Return the stores of a subtile that reuse the memory of a loaded tile (see
         `Moves.in_place`).
         """
         return moves.in_place() if self.stores_in_place else {}
 
     def turns(self, moves: Moves) -> list[int]:
-        """Return the stores of a part that alternate between slots."""
+        """Return the stores of a subtile that alternate between buffers."""
         in_place = self.in_place(moves)
         return [store for store in range(len(moves.stores)) if store not in in_place]
 
-    def shapes_by_turns(self, moves: Moves) -> list[SlotShape]:
-        """Return the shapes of the stores of a part that alternate between slots."""
+    def shapes_by_turns(self, moves: Moves) -> list[BufferShape]:
+        """Return the shapes of the stores of a subtile that alternate between buffers."""
         return [moves.stores[store] for store in self.turns(moves)]
 
     def under_way(self, moves: Moves) -> int | None:
-        """Return the number of stores that may be in flight when those of the next part find their
-        slots free.
+        """Return the number of stores that may be in flight when the buffers of the next subtile
+        are free.
 
-        None where no slot is used twice in a tile.
+        None where no buffer is used twice in a tile.
         """
         turning, fewest = self.turns(moves), None
         number = begun = 0
-        after: dict[tuple[SlotShape, int], int] = {}
-        turns: dict[SlotShape, int] = {}
-        for part in moves.order:
-            stores = moves.complete_with(part)
+        after: dict[tuple[BufferShape, int], int] = {}
+        turns: dict[BufferShape, int] = {}
+        for subtile in moves.order:
+            stores = moves.complete_with(subtile)
             for store in stores:
                 number += 1
                 if store not in turning:
                     continue
                 shape = moves.stores[store]
-                slot = shape, turns.get(shape, 0) % self.stores[shape]
+                buffer = shape, turns.get(shape, 0) % self.stores[shape]
                 turns[shape] = turns.get(shape, 0) + 1
-                if slot in after:
-                    since = begun - after[slot]
+                if buffer in after:
+                    since = begun - after[buffer]
                     fewest = since if fewest is None else min(fewest, since)
-                after[slot] = number
+                after[buffer] = number
             if any(store in turning for store in stores):
                 begun = number
         return fewest
 
     @property
     def bytes(self) -> int:
-        ahead = self.depth * sum(map(slot_bytes, self.loads))
-        turned = sum(map(slot_bytes, self.turned))
-        moved = sum(count * slot_bytes(shape) for shape, count in self.stores.items())
+        ahead = self.depth * sum(map(buffer_bytes, self.loads))
+        turned = sum(map(buffer_bytes, self.turned))
+        moved = sum(count * buffer_bytes(shape) for shape, count in self.stores.items())
         return ahead + moved + turned
 
 
-def slot_bytes(shape: SlotShape) -> int:
+def buffer_bytes(shape: BufferShape) -> int:
     rows, columns, element = shape
     return rows * columns * element_bytes(element)
 
 
-def slot_of(columns: ColumnRange, rows: int, element: Attribute, *, transposed: bool) -> SlotShape:
-    """Return the slot for a part of `rows` rows of a tile, in its memory layout."""
+def buffer_of(
+    columns: ColumnRange, rows: int, element: Attribute, *, transposed: bool
+) -> BufferShape:
+    """Return the buffer for a subtile of `rows` rows of a tile, in its memory layout."""
     if transposed:
         return columns.lanes, rows, element
     return rows, columns.lanes, element
@@ -164,36 +166,36 @@ BOX_BYTES = 128
 """The bytes of a row of a box that fills lines of the cache."""
 
 
-def joined_parts(
+def joined_subtiles(
     segment: Segment, columns: ColumnRange, element: Attribute, port: ResultPortAttr
 ) -> int:
-    """Return the number of adjacent parts of a result that are stored as one box, enough to fill
+    """Return the number of adjacent subtiles of a result that are stored as one box, enough to fill
     memory lines.
     """
     group, joined = segment.group_size, 1
     span = columns.extent if group in (None, segment.columns) else group // 2
     if isinstance(port.place, PlaceAttr):
         span = gcd(span, port.place.width.data)
-    if segment.is_stored_transposed(port) or columns.extent % (columns.lanes * columns.parts):
+    if segment.is_stored_transposed(port) or columns.extent % (columns.lanes * columns.subtiles):
         return 1
     while (
         columns.lanes * joined * element_bytes(element) < BOX_BYTES
-        and columns.parts % (2 * joined) == 0
+        and columns.subtiles % (2 * joined) == 0
         and span % (2 * joined * columns.lanes) == 0
     ):
         joined *= 2
     return joined
 
 
-def stored_slot(
+def stored_buffer(
     segment: Segment, columns: ColumnRange, rows: int, output: SSAValue, port: ResultPortAttr
-) -> tuple[SlotShape, int]:
-    """Return the slot for parts of a result, and the number of parts that share it."""
+) -> tuple[BufferShape, int]:
+    """Return the buffer for subtiles of a result, and the number of subtiles that share it."""
     element, transposed = element_type_of(output), segment.is_stored_transposed(port)
     is_box = not is_turned(segment, output, port)
-    joined = joined_parts(segment, columns, element, port) if is_box else 1
+    joined = joined_subtiles(segment, columns, element, port) if is_box else 1
     wide = replace(columns, lanes=columns.lanes * joined)
-    return slot_of(wide, rows, element, transposed=transposed), joined
+    return buffer_of(wide, rows, element, transposed=transposed), joined
 
 
 def aligned_bytes(element: Attribute, columns: int) -> int:
@@ -223,34 +225,36 @@ def stage_bytes(schedule: ScheduleAttr) -> int:
 
 
 def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
-    """Return the boxes that a group of warps with `rows` rows loads and stores for each part of a
-    range.
+    """Return the boxes that a group of warps with `rows` rows loads and stores for each subtile
+    of a range.
     """
     loads = [
-        slot_of(columns, rows, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T)
+        buffer_of(
+            columns, rows, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T
+        )
         for index, port in enumerate(segment.ports)
         if port.kind in TILE_PORTS
         for _ in segment.port_args(index)
     ]
     stores = [
-        (*stored_slot(segment, columns, rows, output, port), is_turned(segment, output, port))
+        (*stored_buffer(segment, columns, rows, output, port), is_turned(segment, output, port))
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
     ]
     return Moves(
         loads=tuple(loads),
-        stores=tuple(slot for slot, _, turned in stores if not turned),
-        order=tuple(range(columns.parts)),
+        stores=tuple(buffer for buffer, _, turned in stores if not turned),
+        order=tuple(range(columns.subtiles)),
         joined=tuple(joined for _, joined, turned in stores if not turned),
-        turned=tuple(slot for slot, _, turned in stores if turned),
+        turned=tuple(buffer for buffer, _, turned in stores if turned),
     )
 
 
-def slots_beside_stages(
+def buffers_beside_stages(
     moves: Sequence[Moves], schedule: ScheduleAttr, columns_summed: int
 ) -> Staging | None:
-    """Return the slots that fit beside the stages of `schedule`, the best first; None if none do.
+    """Return the buffers that fit beside the stages of `schedule`, the best first; None if none do.
 
     Sums over the rows of `columns_summed` columns go from warp to warp in float32, in each group.
     """
@@ -259,56 +263,58 @@ def slots_beside_stages(
     ahead = next((each.loads for each in moves if each.loads), ())
     turned = tuple(dict.fromkeys(shape for each in moves for shape in each.turned))
     for depth, in_place in _depths(moves):
-        for most in range(MOST_SLOTS, 0, -1):
+        for most in range(MAX_BUFFERS, 0, -1):
             found = Staging(depth, ahead, {}, in_place, turned)
-            found = replace(found, stores=_store_slots(found, moves, most))
+            found = replace(found, stores=_store_buffers(found, moves, most))
             if found.bytes * schedule.groups <= free:
-                return _with_more_slots(found, moves, free // schedule.groups)
+                return _with_more_buffers(found, moves, free // schedule.groups)
     return None
 
 
 def columns_summed(segment: Segment, ranges: Sequence[ColumnRange]) -> int:
-    """Return the columns of a part that are summed over its rows; 0 if there are none."""
+    """Return the columns of a subtile that are summed over its rows; 0 if there are none."""
     is_summed = any(port.kind.data == ResultKind.PARTIAL_COL for port, _ in segment.results)
     return max((columns.lanes for columns in ranges), default=0) if is_summed else 0
 
 
-def fitting_parts(segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr) -> int:
-    """Return the number of parts whose tiles fit beside the stages, for a segment cut into
+def fitting_subtiles(
+    segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr
+) -> int:
+    """Return the number of subtiles whose tiles fit beside the stages, for a segment cut into
     `ranges`.
 
-    0 where those of one part do not fit, 1 where they are loaded when the part before is done, and
-    2 where they are loaded earlier, or where there is no part before.
+    0 if those of one subtile do not fit, 1 if they are loaded when the subtile before is done,
+    and 2 if they are loaded earlier, or if there is no subtile before.
     """
     moves = [moves_of(segment, columns, schedule.group_rows) for columns in ranges]
-    found = slots_beside_stages(moves, schedule, columns_summed(segment, ranges))
+    found = buffers_beside_stages(moves, schedule, columns_summed(segment, ranges))
     if found is None:
         return 0
-    is_ahead = not found.loads or found.depth > 1 or all(each.parts == 1 for each in moves)
+    is_ahead = not found.loads or found.depth > 1 or all(each.subtiles == 1 for each in moves)
     return 2 if is_ahead else 1
 
 
 def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
-    """Return the numbers of parts by which tiles can be loaded ahead, the best first, and whether
-    results reuse the memory of these tiles.
+    """Return the numbers of subtiles by which tiles can be loaded ahead, the best first, and
+    whether results reuse the memory of these tiles.
     """
-    parts = {each.parts for each in moves if each.loads}
-    if not parts:
+    subtiles = {each.subtiles for each in moves if each.loads}
+    if not subtiles:
         return [(1, False)]
-    every = [(count, True) for count in parts if len(parts) == 1]
-    depths = [2, 1] if all(count % 2 == 0 for count in parts) else [1]
+    every = [(count, True) for count in subtiles if len(subtiles) == 1]
+    depths = [2, 1] if all(count % 2 == 0 for count in subtiles) else [1]
     return [*every, *((depth, in_place) for depth in depths for in_place in (False, True))]
 
 
-def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Staging:
-    """Add slots in the remaining memory, first of the shapes that most results use.
+def _with_more_buffers(found: Staging, moves: Sequence[Moves], room: int) -> Staging:
+    """Add buffers in the remaining memory, first of the shapes that most results use.
 
-    Slots of one shape are as many as fit already.
+    Buffers of one shape are as many as fit already.
     """
-    results = _most_of_a_part(found, moves)
+    results = _most_of_a_subtile(found, moves)
     for shape in sorted(found.stores, key=lambda shape: results[shape], reverse=True):
-        for most in range(MOST_SLOTS, found.stores[shape], -1):
-            count = _store_slots(found, moves, most)[shape]
+        for most in range(MAX_BUFFERS, found.stores[shape], -1):
+            count = _store_buffers(found, moves, most)[shape]
             more = replace(found, stores={**found.stores, shape: count})
             if more.bytes <= room:
                 found = more
@@ -316,25 +322,25 @@ def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Stagi
     return found
 
 
-def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:
-    """Return at most `most` slots of each shape, but one for each result of a part with
+def _store_buffers(staged: Staging, moves: Sequence[Moves], most: int) -> dict[BufferShape, int]:
+    """Return at most `most` buffers of each shape, but one for each result of a subtile with
     that shape.
     """
-    results, stored = _most_of_a_part(staged, moves), dict[SlotShape, int]()
+    results, stored = _most_of_a_subtile(staged, moves), dict[BufferShape, int]()
     for each in moves:
-        boxes = dict[SlotShape, int]()
+        boxes = dict[BufferShape, int]()
         for store in staged.turns(each):
             shape = each.stores[store]
-            boxes[shape] = boxes.get(shape, 0) + each.parts // each.joined[store]
+            boxes[shape] = boxes.get(shape, 0) + each.subtiles // each.joined[store]
         stored |= {shape: max(count, stored.get(shape, 0)) for shape, count in boxes.items()}
     return {shape: max(results[shape], min(most, count)) for shape, count in stored.items()}
 
 
-def _most_of_a_part(staged: Staging, moves: Sequence[Moves]) -> dict[SlotShape, int]:
-    """Return the number of results of a part that share the slots of each shape, in the order by
-    which kernels name them.
+def _most_of_a_subtile(staged: Staging, moves: Sequence[Moves]) -> dict[BufferShape, int]:
+    """Return the number of results of a subtile that share the buffers of each shape, in the
+    order by which kernels name them.
     """
-    found: dict[SlotShape, int] = {}
+    found: dict[BufferShape, int] = {}
     for each in moves:
         shapes = staged.shapes_by_turns(each)
         found |= {shape: max(shapes.count(shape), found.get(shape, 0)) for shape in shapes}

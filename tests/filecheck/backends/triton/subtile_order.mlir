@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p plan-buffers -t triton | filecheck %s
 
-// Two heads of 128 in a tile of four parts: parts 0 and 2 are rotated by the same cosines and sines, and
-// so are parts 1 and 3. They follow each other, so that these are loaded once, and further ahead.
+// Two heads of 128 in a tile of four subtiles: subtiles 0 and 2 are rotated by the same cosines and sines, and
+// so are subtiles 1 and 3. They follow each other, so that these are loaded once, and further ahead.
 
 func.func @f(%x : tensor<?x128xbf16>, %w : tensor<512x128xbf16>, %cos : tensor<?x64xf32>, %sin : tensor<?x64xf32>)
     -> tensor<?x512xbf16> {
@@ -22,37 +22,37 @@ func.func @f(%x : tensor<?x128xbf16>, %w : tensor<512x128xbf16>, %cos : tensor<?
 }
 
 // CHECK:      def [[NAME:gemm_\w+]]_ports(
-// CHECK:          part_tile = tile_n * 4 + part
+// CHECK:          subtile_index = tile_n * 4 + subtile
 // CHECK:          return (c, s,)
 // CHECK:      def [[NAME]]_compute(
 // CHECK:          ahead = [[NAME]]_ports({{.*}}, 0, LAYOUT)
 // CHECK-NEXT:     acc, step = accumulate(
-// CHECK:          q_parts = split_columns(second_half, 4)
+// CHECK:          q_subtiles = split_columns(second_half, 4)
 // CHECK-NEXT:     for place in gl.static_range(2):
 // CHECK-NEXT:         c = ahead[0]
 // CHECK-NEXT:         s = ahead[1]
 // CHECK-NEXT:         if place < 1:
 // CHECK-NEXT:             ahead = [[NAME]]_ports({{.*}}, place + 1, LAYOUT)
-// CHECK-NEXT:         for part in gl.static_range(place, 4, 2):
-// CHECK-NEXT:             p = p_parts[part]
-// CHECK-NEXT:             q = q_parts[part]
+// CHECK-NEXT:         for subtile in gl.static_range(place, 4, 2):
+// CHECK-NEXT:             p = p_subtiles[subtile]
+// CHECK-NEXT:             q = q_subtiles[subtile]
 
-// Parts of both heads are held, until the last two of each are there and stored together.
+// Subtiles of both heads are held, until the last two of each are there and stored together.
 
-// CHECK:                  if part == 0:
+// CHECK:                  if subtile == 0:
 // CHECK-NEXT:                 held = (gluon_to_bf16(y0),)
 // CHECK-NEXT:             else:
 // CHECK-NEXT:                 held = held + (gluon_to_bf16(y0),)
-// CHECK-NEXT:             if part % 2 == 1:
-// CHECK-NEXT:                 slots.index(2 * (part // 2) % 4).store(join_columns(held[part // 2], held[2 + part // 2]))
+// CHECK-NEXT:             if subtile % 2 == 1:
+// CHECK-NEXT:                 buffers.index(2 * (subtile // 2) % 4).store(join_columns(held[subtile // 2], held[2 + subtile // 2]))
 // CHECK:      def [[NAME]]_move(
 // CHECK:          for place in gl.static_range(2):
-// CHECK-NEXT:         for part in gl.static_range(place, 4, 2):
-// CHECK-NEXT:             part_tile = tile_n * 4 + part
-// CHECK-NEXT:             if part % 2 == 1:
+// CHECK-NEXT:         for subtile in gl.static_range(place, 4, 2):
+// CHECK-NEXT:             subtile_index = tile_n * 4 + subtile
+// CHECK-NEXT:             if subtile % 2 == 1:
 // CHECK-NEXT:                 mbarrier.wait(done.index(moved % 4), (moved // 4) & 1)
 // CHECK-NEXT:                 moved += 1
 // CHECK-NEXT:                 tma_store(
 // CHECK-NEXT:                     y_desc,
-// CHECK-NEXT:                     [first_row, (part_tile - 1) * 32 // 64 * 128 + (part_tile - 1) * 32 % 64],
-// CHECK-NEXT:                     slots.index(2 * (part // 2) % 4),
+// CHECK-NEXT:                     [first_row, (subtile_index - 1) * 32 // 64 * 128 + (subtile_index - 1) * 32 % 64],
+// CHECK-NEXT:                     buffers.index(2 * (subtile // 2) % 4),

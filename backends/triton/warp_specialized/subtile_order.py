@@ -1,4 +1,4 @@
-"""The order in which an epilogue visits the parts of a tile: those that need the same operands
+"""The order in which an epilogue visits the subtiles of a tile: those that need the same operands
 together.
 """
 
@@ -9,88 +9,90 @@ from math import gcd, lcm
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Port, ResultKind, Segment
-from coda_ir.dialects.gemm.slots import TILE_PORTS, Moves
+from coda_ir.dialects.gemm.buffers import TILE_PORTS, Moves
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 PLACE = "place"
-"""The variable of the outer loop: the number of a part within its period."""
+"""The variable of the outer loop: the number of a subtile within its period."""
 
 
 @dataclass(frozen=True)
-class PartOrder:
-    """The order of the parts of a tile, in which parts that are `period` apart follow each other.
+class SubtileOrder:
+    """The order of the subtiles of a tile: those that are `period` apart follow each other.
 
-    Of a tile of two heads in four parts, the period is 2 and the order 0, 2, 1, 3. The number of a
-    part stays the variable `part` of the innermost loop.
+    For a tile of two heads in four subtiles, the period is 2 and the order 0, 2, 1, 3. The number
+    of a subtile stays the variable `subtile` of the innermost loop.
     """
 
-    parts: int
+    subtiles: int
     period: int
-    """After how many parts their operands repeat; all parts where these do not."""
+    """After how many subtiles their operands repeat; all subtiles where these do not."""
 
     @property
     def is_plain(self) -> bool:
-        return self.period in (1, self.parts)
+        return self.period in (1, self.subtiles)
 
     @property
     def repeats(self) -> int:
-        """The number of parts that need the same operands."""
-        return self.parts // self.period
+        """The number of subtiles that need the same operands."""
+        return self.subtiles // self.period
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The parts in this order."""
+        """The subtiles in this order."""
         places = range(self.period)
-        return tuple(part for first in places for part in range(first, self.parts, self.period))
+        return tuple(
+            subtile for first in places for subtile in range(first, self.subtiles, self.period)
+        )
 
     @property
     def place(self) -> str:
-        """The number of a part within its period."""
-        return "part" if self.is_plain else PLACE
+        """The number of a subtile within its period."""
+        return "subtile" if self.is_plain else PLACE
 
     def loops(self, shared: Sequence[str], body: Sequence[str]) -> list[str]:
-        """Return the loop whose `body` is that of a part, after the statements that parts share."""
+        """Return the loop over subtiles around `body`, after the statements that they share."""
         if self.is_plain:
-            return [*shared, f"for part in tl.static_range({self.parts}):", *body]
-        inner = f"for part in tl.static_range({PLACE}, {self.parts}, {self.period}):"
+            return [*shared, f"for subtile in tl.static_range({self.subtiles}):", *body]
+        inner = f"for subtile in tl.static_range({PLACE}, {self.subtiles}, {self.period}):"
         outer = f"for {PLACE} in tl.static_range({self.period}):"
         return [outer, *indented([*shared, inner, *body])]
 
-    # Parts that are joined to a box: neighbours, which the order takes apart.
+    # Subtiles that are joined to a box: neighbours, which the order takes apart.
 
     def allows(self, joined: int) -> bool:
-        """Return whether the expressions below hold for boxes of so many parts."""
+        """Return whether the expressions below hold for boxes of so many subtiles."""
         return self.is_plain or joined in (1, self.period)
 
     def begins_holding(self, joined: int) -> str:
-        """Return whether a part is the first that is held for its box, and for those beside it."""
-        return f"part % {joined} == 0" if self.is_plain else "part == 0"
+        """Return whether a subtile is the first one held for its box and for those beside it."""
+        return f"subtile % {joined} == 0" if self.is_plain else "subtile == 0"
 
     def held(self, joined: int) -> list[str]:
-        """Return where the parts of a box are among those held, as expressions of its last part."""
+        """Return the places of the subtiles of a box among those held, by its last subtile."""
         if self.is_plain:
             return [str(number) for number in range(joined)]
-        first = f"part // {self.period}"
+        first = f"subtile // {self.period}"
         return [first, *(f"{self.repeats * number} + {first}" for number in range(1, joined))]
 
     def box(self, joined: int) -> str:
-        """Return the number of complete boxes before that of `part`, in brackets if necessary."""
+        """Return the number of complete boxes before that of `subtile`, in brackets if needed."""
         if joined > 1:
-            return f"(part // {joined})"
+            return f"(subtile // {joined})"
         if self.is_plain:
-            return "part"
-        return f"({self.repeats} * {PLACE} + part // {self.period})"
+            return "subtile"
+        return f"({self.repeats} * {PLACE} + subtile // {self.period})"
 
 
-def part_order(segment: Segment, columns: ColumnRange, moves: Moves) -> PartOrder:
+def subtile_order(segment: Segment, columns: ColumnRange, moves: Moves) -> SubtileOrder:
     """Return the order in which operands that vary by column, except tiles, are loaded least often.
 
     It is the plain one where one of them does not repeat within a tile: a bias beside the tables of
-    a rotary embedding is loaded for each part, and so are they. It stays plain as well where tiles
-    are loaded, in the order of their parts, and where partials are added up over the parts; then
-    what is the same for all parts is still loaded once.
+    a rotary embedding is loaded for each subtile, and so are they. It stays plain as well where
+    tiles are loaded, in the order of their subtiles, and where partials are added up over subtiles;
+    then what is the same for all subtiles is still loaded once.
     """
-    plain = PartOrder(columns.parts, columns.parts)
+    plain = SubtileOrder(columns.subtiles, columns.subtiles)
     periods = [
         _period(segment, port)
         for index, port in enumerate(segment.ports)
@@ -101,8 +103,8 @@ def part_order(segment: Segment, columns: ColumnRange, moves: Moves) -> PartOrde
     if not periods or None in periods:
         return plain
     every = lcm(*(period for period in periods if period is not None), columns.lanes)
-    found = PartOrder(columns.parts, every // columns.lanes)
-    if found.parts % found.period:
+    found = SubtileOrder(columns.subtiles, every // columns.lanes)
+    if found.subtiles % found.period:
         return plain
     is_free = (
         not moves.loads
