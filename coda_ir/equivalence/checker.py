@@ -14,7 +14,6 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.equivalence.counterexample import Counterexample, describe_failure, find_origin
 from coda_ir.equivalence.draws import DRAWS, Draw
 from coda_ir.equivalence.samples import Baseline, Mismatch, Sample, compare, run_after
-from coda_ir.equivalence.shrinking import Failure, shrink
 from coda_ir.functions import is_private
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun
 
@@ -25,17 +24,15 @@ def check_equivalent(
     *,
     sizes: Mapping[str, int] | None = None,
     draws: Sequence[Draw] = DRAWS,
-    minimize: bool = True,
 ) -> Counterexample | None:
     """Return inputs on which a function of `after` differs from its namesake in `before`.
 
     None where none was found: every function (of any level) gives the same results in float64 on
     random inputs of several kinds and sizes. Private functions of `before` may be missing in
-    `after`. `sizes` fixes symbols; those that a function lacks are ignored. With `minimize`, the
-    inputs are made as small and simple as the difference persists.
+    `after`. `sizes` fixes symbols; those that a function lacks are ignored.
     Raises CodaError for a function of `before` that the reference backend cannot run.
     """
-    return Validator(before, sizes or {}, draws, minimize).check(after)
+    return Validator(before, sizes or {}, draws).check(after)
 
 
 @dataclass
@@ -48,7 +45,6 @@ class Validator:
     module: ModuleOp
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     draws: Sequence[Draw] = DRAWS
-    minimize: bool = True
     checked: int = 0
     """The number of pairs of functions that were run and compared."""
 
@@ -128,11 +124,8 @@ class Validator:
     def _counterexample(
         self, before: FuncOp, after: FuncOp, sample: Sample, mismatch: Mismatch
     ) -> Counterexample:
-        failure = Failure(sample.sizes, sample.arguments, mismatch)
-        if self.minimize:
-            failure = shrink(before, after, sample, mismatch, self.sizes)
-        origin = find_origin(before, after, failure.arguments)
-        return describe_failure(before, failure.mismatch, failure.sizes, failure.arguments, origin)
+        origin = find_origin(before, after, sample.arguments)
+        return describe_failure(before, mismatch, sample.sizes, sample.arguments, origin)
 
 
 def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
@@ -197,7 +190,6 @@ class EquivalenceCheck(PassInstrumentation):
         sizes: Mapping[str, int] | None = None,
         draws: Sequence[Draw] = DRAWS,
         counterexample: str | None = None,
-        minimize: bool = True,
     ):
         """Set up the check; `counterexample` is the path of a `.npz` file for inputs that show a
         difference.
@@ -205,11 +197,10 @@ class EquivalenceCheck(PassInstrumentation):
         self.sizes = sizes or {}
         self.draws = draws
         self.path = counterexample
-        self.minimize = minimize
         self.validator: Validator | None = None
 
     def before_pipeline(self, module: ModuleOp) -> None:
-        self.validator = Validator(module, self.sizes, self.draws, self.minimize)
+        self.validator = Validator(module, self.sizes, self.draws)
 
     def after_pass(self, run: PassRun, module: ModuleOp) -> None:
         assert self.validator is not None, "the pipeline has begun"

@@ -96,7 +96,7 @@ SHOWN_ELEMENTS = 8
 class Counterexample:
     """A function that computes something else than before, and inputs that show it.
 
-    `arguments` are float64 (and integers), by name, as small and simple as the difference persists.
+    `arguments` are float64 (and integers), by name.
     """
 
     function: str
@@ -117,7 +117,8 @@ class Counterexample:
             sizes = ", ".join(f"{symbol} = {size}" for symbol, size in self.sizes.items())
             lines.append(f"  sizes: {sizes}")
         if self.arguments:
-            lines += ["  inputs:", *_describe_inputs(self.arguments)]
+            lines.append("  inputs:")
+            lines += (f"    {name}: {summarize(x)}" for name, x in self.arguments.items())
         return "\n".join(lines)
 
     def _result(self) -> str:
@@ -168,26 +169,13 @@ def _at(location: LocationAttr) -> str:
     return f" at {format_location(location)}" if known else ""
 
 
-def _describe_inputs(arguments: Mapping[str, torch.Tensor]) -> list[str]:
-    lines = [f"    {name}: {summarize(x)}" for name, x in arguments.items() if x.any()]
-    zeros = [name for name, x in arguments.items() if not x.any()]
-    return [*lines, f"    zeros: {', '.join(zeros)}"] if zeros else lines
-
-
 def summarize(x: torch.Tensor) -> str:
-    """Return type, shape and elements; only the nonzero ones if there are many."""
+    """Return type, shape and elements; only the first ones if there are many."""
     kind = str(x.dtype).removeprefix("torch.")
     shape = "x".join(map(str, x.shape)) or "scalar"
     text = f"{kind} {shape}"
     if x.numel() <= SHOWN_ELEMENTS:
         return f"{text} {_elements(x.flatten())}"
-    first = x.flatten()[0]
-    if (x == first).all():
-        return f"{text} all {first.item():g}"
-    places = [tuple(int(i) for i in place) for place in x.nonzero()]
-    if len(places) <= SHOWN_ELEMENTS:
-        shown = ", ".join(f"{list(place)} = {x[place].item():g}" for place in places)
-        return f"{text} zero but for {shown}"
     return f"{text} {_elements(x.flatten()[:SHOWN_ELEMENTS])[:-1]}, ...]"
 
 

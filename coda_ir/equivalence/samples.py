@@ -168,19 +168,6 @@ class Mismatch:
     result: int | None
     problem: Difference | str
 
-    @property
-    def size(self) -> float:
-        """The relative difference; infinite if there is no number to compare."""
-        return self.problem.relative if isinstance(self.problem, Difference) else float("inf")
-
-    def is_like(self, other: Mismatch) -> bool:
-        """Return whether both may have the same cause, judging by kind and size."""
-        if isinstance(self.problem, str) or isinstance(other.problem, str):
-            return type(self.problem) is type(other.problem)
-        if other.size == float("inf"):
-            return self.size == float("inf")
-        return min(1.0, other.size) * 1e-3 <= self.size < float("inf")
-
 
 def run_after(after: FuncOp, arguments: Tensors) -> list[torch.Tensor] | Mismatch:
     """Return the results of the changed function, or how it failed."""

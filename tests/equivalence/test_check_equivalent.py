@@ -1,4 +1,4 @@
-"""Counterexamples: which function, which value, and how small the inputs become."""
+"""Counterexamples: which function, which value, and on which inputs."""
 
 from pathlib import Path
 
@@ -56,38 +56,18 @@ def test_the_first_value_that_differs():
     assert counterexample.origin.before.name_hint == "z"
 
 
-def test_inputs_are_minimal():
-    counterexample = found(norm("1.0e-6", "1.0e-3"))
-    assert counterexample.sizes == {"M": 1}
-    assert counterexample.arguments is not None
-    x, w = counterexample.arguments.values()
-    assert x.shape == (1, 8)
-    assert int(x.count_nonzero()) == int(w.count_nonzero()) == 1
-    text = str(counterexample)
+def test_the_text_has_the_inputs():
+    text = str(found(norm("1.0e-6", "1.0e-3")))
     assert text.startswith("@f: result 0 (y) ")
     assert "the first value that differs is %h of coda.rms_norm" in text
-    assert "sizes: M = 1" in text
-    assert "x: float64 1x8 [" in text
+    assert "sizes: M = 5" in text
+    assert "x: float64 5x8 [" in text
 
 
 def test_given_sizes_are_kept():
     counterexample = check_equivalent(norm(), norm("1.0e-6", "1.0e-3"), sizes={"M": 7, "other": 3})
     assert counterexample is not None
     assert counterexample.sizes == {"M": 7}
-
-
-def test_a_single_row_differs():
-    """A fault of the second tile of rows needs more than 128 of them."""
-    text = """
-    func.func @f(%p : tensor<?x4xf32>) -> tensor<4xf32> {
-      %s = gemm.finalize col (KIND %p : tensor<?x4xf32>) -> (tensor<4xf32>) {
-      ^finalize(%t : f32):
-        gemm.yield %t : f32
-      }
-      func.return %s : tensor<4xf32>
-    }"""
-    before, after = (parse_mlir(text.replace("KIND", kind)) for kind in ("add", "max"))
-    assert found(after, before).sizes == {"?": 2}
 
 
 def test_a_function_is_gone():

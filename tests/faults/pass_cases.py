@@ -16,7 +16,7 @@ NOT_SCHEDULED = {"shapes-symbolic_columns"}
 
 
 def _check(load: Callable[[], ModuleOp], pipeline: str) -> None:
-    run_checked(load(), pipeline, minimize=False)
+    run_checked(load(), pipeline)
 
 
 def pass_checks() -> dict[str, Check]:

@@ -49,13 +49,12 @@ def run_checked(
     dims: Mapping[str, int] | None = None,
     *,
     draws: Sequence[Draw] = DRAWS,
-    minimize: bool = True,
 ) -> EquivalenceCheck:
     """Run a pipeline on `module`, comparing what it computes before and after every pass.
 
     What comes out reads back from its own text. Raises NotEquivalentError.
     """
-    check = EquivalenceCheck(sizes=dims, draws=draws, minimize=minimize)
+    check = EquivalenceCheck(sizes=dims, draws=draws)
     _run(module, pipeline, check)
     return check
 

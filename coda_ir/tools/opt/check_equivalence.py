@@ -21,7 +21,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--counterexample",
         type=_npz_name,
         metavar="FILE.npz",
-        help="where to save the smallest inputs that show the difference, for --run --inputs",
+        help="where to save inputs that show the difference, for --run --inputs",
     )
 
 
