@@ -13,11 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.reduction.epilogues import (
-    DropEpilogueOperators,
-    DropEpiloguePorts,
-    DropEpilogueResults,
-)
 from coda_ir.reduction.strategies import (
     DropArguments,
     DropAttributes,
@@ -41,9 +36,6 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     DropResults,
     MergeArguments,
     DropArguments,
-    DropEpilogueResults,
-    DropEpilogueOperators,
-    DropEpiloguePorts,
     DropAttributes,
     ShrinkExtents,
 )

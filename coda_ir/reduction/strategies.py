@@ -68,7 +68,9 @@ class DropOperators(Strategy):
 
 
 class ForwardOperands(Strategy):
-    """Replaces the results of an operator by operands of the same type: `h(g(%x))` -> `h(%x)`."""
+    """Replaces the results of an operator by operands of the same type: `h(g(%x))` -> `h(%x)`; in a
+    region of an operator also by arguments of the region.
+    """
 
     title: ClassVar[str] = "replace results by operands"
 
@@ -76,16 +78,18 @@ class ForwardOperands(Strategy):
         return [
             partial(_forward, op)
             for editor in reversed(self.functions)
-            for op in reversed(list(editor.block.ops))
+            for op in reversed(list(editor.block.walk()))
             if not op.has_trait(IsTerminator) and _stand_ins(op) is not None
         ]
 
 
 def _stand_ins(op: Operation) -> list[SSAValue] | None:
-    """Return an operand for each result; None if a used result has none."""
-    stand_ins: list[SSAValue] = []
+    """Return an operand or argument for each result; None if a used result has none."""
+    block, stand_ins = op.parent, list[SSAValue]()
+    assert block is not None
+    arguments = () if isinstance(block.parent_op(), FuncOp) else block.args
     for result in op.results:
-        same_type = [value for value in op.operands if value.type == result.type]
+        same_type = [value for value in (*op.operands, *arguments) if value.type == result.type]
         if not same_type and result.uses:
             return None
         stand_ins += same_type[:1] or [result]
