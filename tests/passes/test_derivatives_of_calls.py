@@ -26,8 +26,6 @@ class Case(NamedTuple):
     arguments: str
     tensors: Sequence[torch.Tensor]
     positions: Sequence[int] | None = None
-    is_static: bool = False
-    """True if the rule needs to know all extents."""
 
 
 def floats(*shape: int) -> torch.Tensor:
@@ -43,21 +41,13 @@ MASK = floats(5, 4) > 0
 X = floats(5, 4)
 ROW = torch.tensor([[0, 2, 2], [1, 0, 3], [3, 3, 3], [0, 1, 2], [2, 1, 0]])
 CASES: dict[str, Case] = {
-    "clone": Case("clone.default", "{0}", [X]),
     "expand": Case("expand.default", "{0}, [3, -1, 4]", [floats(5, 1)]),
-    "repeat": Case("repeat.default", "{0}, [2, 1, 3]", [X], is_static=True),
-    "pad": Case("pad.default", "{0}, [1, 2, 0, 3]", [X]),
-    "pad, cutting": Case("pad.default", "{0}, [-1, 2], 'constant', 1.5", [X]),
-    "constant_pad_nd": Case("constant_pad_nd.default", "{0}, [0, 2], 1.0", [X]),
     "slice": Case("slice.Tensor", "{0}, 0, 1, 5, 2", [X]),
     "slice to the end": Case("slice.Tensor", "{0}, 1, -3", [X]),
     "select": Case("select.int", "{0}, 1, -2", [X]),
-    "slice_scatter": Case("slice_scatter.default", "{0}, {1}, 1, 1, 3", [X, floats(5, 2)]),
     "where": Case("where.self", "{0}, {1}, {2}", [MASK, X, floats(4)]),
     "where of numbers": Case("where.ScalarSelf", "{0}, 1.0, {1}", [MASK[:, :1], X]),
     "where or a number": Case("where.ScalarOther", "{0}, {1}, 1.0", [MASK, X]),
-    "masked_fill": Case("masked_fill.Scalar", "{0}, {1}, 2.0", [X, MASK]),
-    "reshape": Case("reshape.default", "{0}, [2, 10]", [X]),
     "index": Case("index.Tensor", "{0}, [None, {1}]", [X, numbers(6, below=4)]),
     "index of rows": Case("index.Tensor", "{0}, [{1}]", [X, numbers(2, 3, below=5)]),
     "index_select": Case("index_select.default", "{0}, 1, {1}", [X, numbers(7, below=4)]),
@@ -71,14 +61,7 @@ CASES: dict[str, Case] = {
     "stable sort": Case("sort.stable", "{0}, stable=True, dim=0, descending=False", [X]),
     "max": Case("max.dim", "{0}, 1", [X], [0]),
     "min": Case("min.dim", "{0}, -1, True", [X], [0, 1]),
-    "sum": Case("sum.dim_IntList", "{0}, [0, -1]", [floats(5, 3, 4)]),
-    "sum of everything": Case("sum.dim_IntList", "{0}, None, True", [X]),
-    "mean": Case("mean.dim", "{0}, [-2]", [floats(2, 3, 4)]),
-    "norm": Case("linalg_vector_norm.default", "{0}, 2, [1]", [floats(5, 4) * MASK[0]]),
-    "norm of zeros": Case("linalg_vector_norm.default", "{0}, 2, [1], True", [0 * X]),
     "cumsum": Case("cumsum.default", "{0}, 1", [X]),
-    "softmax": Case("softmax.int", "{0}, 1", [floats(2, 4, 3)]),
-    "softplus": Case("softplus.default", "{0}, 2.0, 1.0", [X]),
     "matmul": Case("matmul.default", "{0}, {1}", [floats(2, 1, 5, 4), floats(3, 4, 6)]),
     "matmul by a matrix": Case("matmul.default", "{0}, {1}", [floats(2, 5, 4), floats(4, 3)]),
     "matmul of a matrix": Case("matmul.default", "{0}, {1}", [floats(2, 4), floats(3, 4, 6)]),
@@ -140,8 +123,7 @@ def test_gradients(name: str, is_open: bool):
     module = module_of(case, is_open=is_open)
     joint = assert_gradients(module, {"?": OPEN}, arguments=case.tensors)
     assert joint.argument_gradients
-    runs_again = any(isinstance(op, VjpOp) for op in joint.block.ops)
-    assert runs_again == (is_open and case.is_static)
+    assert not any(isinstance(op, VjpOp) for op in joint.block.ops)
 
 
 @pytest.mark.parametrize("rows", ["M", "N"])

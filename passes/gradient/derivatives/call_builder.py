@@ -60,21 +60,15 @@ class Call:
         return self.adjoint.wants(operand)
 
     def insert(
-        self,
-        callee: str,
-        *arguments: Piece,
-        element: Attribute,
-        shape: Sequence[int],
-        view: bool = False,
+        self, callee: str, *arguments: Piece, element: Attribute, shape: Sequence[int]
     ) -> SSAValue:
         """Append a call of `callee` with these arguments; return its result."""
-        type = TensorType(element, shape)
-        return self.adjoint.insert(CallOp.on(callee, arguments, type, view=view))
+        return self.adjoint.insert(CallOp.on(callee, arguments, TensorType(element, shape)))
 
-    def like(self, callee: str, *arguments: Piece, of: SSAValue, view: bool = False) -> SSAValue:
+    def like(self, callee: str, *arguments: Piece, of: SSAValue) -> SSAValue:
         """Append a call whose result has the type of `of`."""
         shape, element = shape_of(of), element_type_of(of)
-        return self.insert(callee, *arguments, element=element, shape=shape, view=view)
+        return self.insert(callee, *arguments, element=element, shape=shape)
 
     def zeros(self, like: SSAValue, dy: SSAValue) -> SSAValue:
         """Return zeros of the shape of `like` and the element type of `dy`."""

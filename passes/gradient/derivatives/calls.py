@@ -1,9 +1,8 @@
 """Derivatives of PyTorch calls that do not run the call again: other calls, or operators."""
 
 from collections.abc import Callable, Mapping
-from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -48,50 +47,12 @@ def _expand(call: Call, dy: SSAValue) -> None:
     call.adjoint.give(x, dy)
 
 
-def _repeat(call: Call, dy: SSAValue) -> None:
-    x, counts = call.op.inputs[0], call.literal(1, "repeats", [])
-    extents = [1] * (len(counts) - len(shape_of(x))) + list(shape_of(x))
-    if DYNAMIC_INDEX in extents:
-        raise LeftToPyTorch
-    split = [part for pair in zip(counts, extents, strict=True) for part in pair]
-    kept = [part for extent in extents for part in (1, extent)]
-    parts = call.adjoint.insert(coda.ReshapeOp(dy, split))
-    total = call.adjoint.insert(coda.SumToOp(parts, kept))
-    call.adjoint.give(x, call.adjoint.insert(coda.ReshapeOp(total, shape_of(x))))
-
-
-def _clone(call: Call, dy: SSAValue) -> None:
-    call.adjoint.give(call.op.inputs[0], dy)
-
-
-def _reshape(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    call.adjoint.give(x, call.adjoint.reshaped(dy, x))
-
-
-def _pad(call: Call, dy: SSAValue) -> None:
-    """Remove the padding; negative padding removed columns, which get zeros."""
-    x, amounts = call.op.inputs[0], call.literal(1, "pad", [])
-    mode = 2 if call.op.callee.data.startswith("aten.pad.") else None
-    if mode is not None and call.literal(mode, "mode", "constant") != "constant":
-        raise LeftToPyTorch
-    back = str([-amount for amount in amounts])
-    call.adjoint.give(x, call.like("aten.constant_pad_nd.default", dy, back, "0.0", of=x))
-
-
 def _slice(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    bounds = _bounds(call, 1)
+    x, dim, step = call.op.inputs[0], call.literal(1, "dim", 0), call.literal(4, "step", 1)
+    start, end = call.literal(2, "start", None), call.literal(3, "end", None)
+    bounds = map(str, (dim, start or 0, _LAST if end is None else end, step))
     dx = call.like("aten.slice_backward.default", dy, sizes_of(x), *bounds, of=x)
     call.adjoint.give(x, dx)
-
-
-def _bounds(call: Call, first: int) -> list[str]:
-    """Return the dimension, start, end and step of a slice."""
-    dim, step = call.literal(first, "dim", 0), call.literal(first + 3, "step", 1)
-    start = call.literal(first + 1, "start", None)
-    end = call.literal(first + 2, "end", None)
-    return [str(dim), str(start or 0), str(_LAST if end is None else end), str(step)]
 
 
 _LAST = 2**63 - 1
@@ -101,20 +62,6 @@ def _select(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     place = (str(call.literal(1, "dim", 0)), str(call.literal(2, "index", 0)))
     call.adjoint.give(x, call.like("aten.select_backward.default", dy, sizes_of(x), *place, of=x))
-
-
-def _slice_scatter(call: Call, dy: SSAValue) -> None:
-    x, source = call.operand(0, "self"), call.operand(1, "src")
-    if x is None or source is None:
-        raise LeftToPyTorch
-    bounds = _bounds(call, 2)
-    if call.wants(source):
-        part = call.like("aten.slice.Tensor", dy, *bounds, of=source, view=True)
-        call.adjoint.give(source, part)
-    if call.wants(x):
-        nothing = call.zeros(source, dy)
-        rest = call.like("aten.slice_scatter.default", dy, nothing, *bounds, of=dy)
-        call.adjoint.give(x, rest)
 
 
 def _where(call: Call, dy: SSAValue) -> None:
@@ -130,13 +77,6 @@ def _where(call: Call, dy: SSAValue) -> None:
     if other is not None and call.wants(other):
         left = call.like("aten.where.ScalarSelf", condition, "0.0", dy, of=dy)
         call.adjoint.give(other, left)
-
-
-def _masked_fill(call: Call, dy: SSAValue) -> None:
-    x, mask = call.operand(0, "self"), call.operand(1, "mask")
-    if x is None or mask is None or call.operand(2, "value") is not None:
-        raise LeftToPyTorch
-    call.adjoint.give(x, call.like("aten.masked_fill.Scalar", dy, mask, "0.0", of=dy))
 
 
 # Elements at places that tensors name.
@@ -261,95 +201,12 @@ def _selected_by_value(call: Call, dy: SSAValue) -> None:
     call.adjoint.give(x, call.like(callee, *arguments, of=x))
 
 
-# Reductions.
-
-
-def _sum(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    call.adjoint.give(x, call.adjoint.broadcast(_with_reduced(call, dy, x), x))
-
-
-def _mean(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    extents = [shape_of(x)[dim] for dim in _reduced(call, x)]
-    if DYNAMIC_INDEX in extents:
-        raise LeftToPyTorch
-    # Without elements, x has no gradient to be scaled.
-    share = call.adjoint.scale(_with_reduced(call, dy, x), 1 / max(prod(extents), 1))
-    call.adjoint.give(x, call.adjoint.broadcast(share, x))
-
-
-def _vector_norm(call: Call, dy: SSAValue) -> None:
-    """x · dy / |x|, and 0 for a vector of zeros."""
-    x, norm = call.op.inputs[0], call.output(0)
-    if call.literal(1, "ord", 2) != 2 or norm is None:
-        raise LeftToPyTorch
-    shape = shape_of(norm)
-    is_zero = call.insert("aten.eq.Scalar", norm, "0", element=i1, shape=shape)
-    ratio = call.adjoint.div(dy, norm)
-    finite = call.like("aten.masked_fill.Scalar", ratio, is_zero, "0.0", of=ratio)
-    factor = call.adjoint.widened(_with_reduced(call, finite, x, first=2))
-    call.adjoint.give(x, call.adjoint.mul(call.adjoint.widened(x), factor))
-
-
-def _reduced(call: Call, x: SSAValue, first: int = 1) -> list[int]:
-    """Return the reduced dimensions, in order."""
-    rank = len(shape_of(x))
-    dims = call.literal(first, "dim", None)
-    dims = list(range(rank)) if dims in (None, []) else [dims] if isinstance(dims, int) else dims
-    return sorted(dim % rank for dim in dims)
-
-
-def _with_reduced(call: Call, value: SSAValue, x: SSAValue, first: int = 1) -> SSAValue:
-    """Reshape `value`, which has the shape of the result, to have the reduced dimensions of
-    x as 1.
-    """
-    if call.literal(first + 1, "keepdim", False):
-        return value
-    for dim in _reduced(call, x, first):
-        shape = list(shape_of(value))
-        shape.insert(dim, 1)
-        element = element_type_of(value)
-        value = call.insert(
-            "aten.unsqueeze.default", value, str(dim), element=element, shape=shape, view=True
-        )
-    return value
-
-
 def _cumsum(call: Call, dy: SSAValue) -> None:
     """Differentiate a running sum: sum from the other end."""
     x, dim = call.op.inputs[0], call.literal(1, "dim", 0) % max(1, len(shape_of(dy)))
     value = call.like("aten.flip.default", dy, f"[{dim}]", of=dy)
     value = call.adjoint.insert(coda.CumsumOp(value, dim=dim))
     call.adjoint.give(x, call.like("aten.flip.default", value, f"[{dim}]", of=dy))
-
-
-def _softmax(call: Call, dy: SSAValue) -> None:
-    """y ⊙ (dy − sum(y ⊙ dy)) over a dimension that is not the last one."""
-    x, y = call.op.inputs[0], call.output(0)
-    rank, dim = len(shape_of(x)), call.literal(1, "dim", -1)
-    if y is None:
-        raise LeftToPyTorch
-    order = [d for d in range(rank) if d != dim % rank] + [dim % rank]
-    back = sorted(range(rank), key=order.__getitem__)
-    wide = [
-        call.adjoint.widened(call.adjoint.insert(coda.TransposeOp(value, order)))
-        for value in (y, dy)
-    ]
-    products = call.adjoint.mul(*wide)
-    inside = call.adjoint.sub(wide[1], call.adjoint.sum_of(products))
-    dx = call.adjoint.mul(wide[0], inside)
-    call.adjoint.give(x, call.adjoint.insert(coda.TransposeOp(dx, back)))
-
-
-# Functions of elements.
-
-
-def _softplus(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    beta, threshold = call.literal(1, "beta", 1), call.literal(2, "threshold", 20)
-    callee = "aten.softplus_backward.default"
-    call.adjoint.give(x, call.like(callee, dy, x, str(beta), str(threshold), of=dy))
 
 
 # Products.
@@ -416,18 +273,11 @@ def _baddbmm(call: Call, dy: SSAValue) -> None:
 
 CALL_RULES: Mapping[str, CallRule] = {
     "aten.expand.default": _expand,
-    "aten.repeat.default": _repeat,
-    "aten.clone.default": _clone,
-    "aten.reshape.default": _reshape,
-    "aten.pad.default": _pad,
-    "aten.constant_pad_nd.default": _pad,
     "aten.slice.Tensor": _slice,
     "aten.select.int": _select,
-    "aten.slice_scatter.default": _slice_scatter,
     "aten.where.self": _where,
     "aten.where.ScalarSelf": _where,
     "aten.where.ScalarOther": _where,
-    "aten.masked_fill.Scalar": _masked_fill,
     "aten.index.Tensor": _index,
     "aten.index_select.default": _index_select,
     "aten.gather.default": _gather,
@@ -439,12 +289,7 @@ CALL_RULES: Mapping[str, CallRule] = {
     "aten.sort.stable": _selected_by_value,
     "aten.max.dim": _selected_by_value,
     "aten.min.dim": _selected_by_value,
-    "aten.sum.dim_IntList": _sum,
-    "aten.mean.dim": _mean,
-    "aten.linalg_vector_norm.default": _vector_norm,
     "aten.cumsum.default": _cumsum,
-    "aten.softmax.int": _softmax,
-    "aten.softplus.default": _softplus,
     "aten.matmul.default": _matmul,
     "aten.bmm.default": _matmul,
     "aten.baddbmm.default": _baddbmm,
