@@ -34,8 +34,8 @@ FAMILIES: Mapping[str, str] = {
         split-reductions
     """,
     "gradient": """
-        copy-factors derive-gradient drop-zero-gradients
-        move-norm-gradient-sums save-or-recompute scale-rows-first stream-logits
+        derive-gradient drop-zero-gradients move-norm-gradient-sums save-or-recompute
+        scale-rows-first stream-logits
     """,
     "layout": """
         absorb-finalize accumulate-in-place leave-plain-gemms number-groups outline-programs

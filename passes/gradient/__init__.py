@@ -2,6 +2,6 @@
 
 In order: `scale-rows-first` moves factors of rows, `derive-gradient` applies the rules of
 `derivatives/`, `drop-zero-gradients` removes what is zero, `move-norm-gradient-sums` moves sums of
-norms into epilogues, `copy-factors` copies heads once for all products, `save-or-recompute` chooses
-what the forward keeps, and `stream-logits` keeps logits out of memory.
+norms into epilogues, `save-or-recompute` chooses what the forward keeps, and `stream-logits` keeps
+logits out of memory.
 """

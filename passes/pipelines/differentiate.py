@@ -10,7 +10,6 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
-from coda_ir.passes.gradient.copy_factors import CopyFactorsPass
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 from coda_ir.passes.gradient.move_norm_gradient_sums import MoveNormGradientSumsPass
 from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
@@ -31,10 +30,10 @@ class DifferentiatePass(NamedPass):
     `split-packed-linear`, so that parts are saved and fused one by one, `scale-rows-first`, so that
     experts save less, `derive-gradient`, which the options `function` and `wrt` go to, algebra on
     the joint function that it makes, `stream-logits` where a number of parts is given,
-    `expand-quantized-linear`, so that scales are saved, `copy-factors`, so that copies are, and
-    `save-or-recompute`, which has the other options. Both new functions are of the block level;
-    `coda-to-gemm` fuses them as any other. An argument of the backward has the name of an argument
-    or a result of the forward, or `d_` and the name of a result.
+    `expand-quantized-linear`, so that scales are saved, and `save-or-recompute`, which has the
+    other options. Both new functions are of the block level; `coda-to-gemm` fuses them as any
+    other. An argument of the backward has the name of an argument or a result of the forward, or
+    `d_` and the name of a result.
     """
 
     function: str | None = None
@@ -63,7 +62,6 @@ class DifferentiatePass(NamedPass):
             ExpandQuantizedLinearPass(),
             CanonicalizePass(),
             CommonSubexpressionElimination(),
-            CopyFactorsPass(),
             SaveOrRecomputePass(self.memory_budget, self.save, self.recompute, self.extents),
             CanonicalizePass(),
             CommonSubexpressionElimination(),

@@ -53,16 +53,6 @@ PASS_FAULTS = (
         Text("insert.cast(again, element)", "insert.mul(insert.cast(again, element), scale)"),
     ),
     Fault(
-        "copied factors: products with the transpose read the rows",
-        f"{P}gradient.copy_factors:_share",
-        Text("len(order) - 1, len(order) - 2", "len(order) - 2, len(order) - 1"),
-    ),
-    Fault(
-        "copied factors: batches in another order are the same",
-        f"{P}gradient.copy_factors:_of_rows",
-        Text("*op.permutation[:-2]", "*sorted(op.permutation[:-2])"),
-    ),
-    Fault(
         "placed parts: a kernel stores its first operand for each part that it reads",
         f"{P}layout.place_parts:_store_again",
         Text("editor.lanes_of(_repeated(part)", "editor.lanes_of(kernel.operands[0]"),
