@@ -12,9 +12,9 @@ from xdsl.passes import ModulePass
 FAMILIES: Mapping[str, str] = {
     "pipelines": "coda-to-gemm differentiate lower-leftovers lower-to torch-to-coda",
     "raising": """
-        group-head-norms raise-activations raise-attention raise-batch-norm
-        raise-convolution raise-depthwise-convolution raise-elementwise raise-group-biases
-        raise-library-calls raise-linear raise-rms-norm raise-rope
+        group-head-norms raise-activations raise-attention raise-convolution
+        raise-depthwise-convolution raise-elementwise raise-group-biases raise-library-calls
+        raise-linear raise-rms-norm raise-rope
     """,
     "block": """
         cancel-transposes compose-views convert-float64-to-torch drop-barriers

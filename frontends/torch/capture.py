@@ -328,6 +328,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.xlogy.Scalar_Self: _xlogy,
         known.special_xlog1py.default: _xlog1py,
         known.special_xlog1py.self_scalar: _xlog1py,
+        known._native_batch_norm_legit_no_training.default: _batch_norm,
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
         known.as_strided.default: _as_strided,
@@ -375,6 +376,33 @@ def _xlog1py(x: torch.Tensor | float, y: torch.Tensor) -> torch.Tensor:
 def _vanishes(x: torch.Tensor | float, y: torch.Tensor, pole: int) -> torch.Tensor:
     """Return where an x of 0 hides a logarithm of y that is not finite, with its pole at `pole`."""
     return ((y <= pole) | (y == torch.inf)) & (x == 0)
+
+
+def normalized_channels(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    eps: float,
+) -> torch.Tensor:
+    """Decompose a batch norm by stored statistics into a scale and a shift of each channel, in
+    float32 at least.
+    """
+    wide = _widened(x)
+
+    def column(value: torch.Tensor) -> torch.Tensor:
+        return value.to(wide.dtype).reshape(-1, *(1 for _ in x.shape[2:]))
+
+    scale = (column(variance) + eps).rsqrt()
+    y = (wide - column(mean)) * (scale if weight is None else scale * column(weight))
+    return (y if bias is None else y + column(bias)).to(x.dtype)
+
+
+def _batch_norm(x: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ...]:
+    """Decompose a batch norm by stored statistics; it returns none of the batch."""
+    *params, _, eps = args
+    return normalized_channels(x, *params, eps), x.new_empty(0), x.new_empty(0)
 
 
 def _std(x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:

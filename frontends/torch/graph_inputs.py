@@ -15,7 +15,7 @@ from torch.fx.node import map_arg
 from torch.nn.functional import scaled_dot_product_attention
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.capture import losses_of_rows
+from coda_ir.frontends.torch.capture import losses_of_rows, normalized_channels
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.types import (
     called_name,
@@ -383,13 +383,13 @@ def _updating_statistics(
     cudnn_enabled: bool,
 ) -> object:
     """Decompose a batch norm in training into an operator that says that it updates its running
-    statistics, as cuDNN's does not; otherwise it stays whole.
+    statistics, as cuDNN's does not; otherwise into pointwise code.
 
     Where PyTorch's meta kernel says float32 of what has 16 bits, all but `x` is float32: on a CPU
     statistics that are kept for the backward, elsewhere running ones.
     """
-    if not training:
-        return NotImplemented
+    if not training and mean is not None and variance is not None:
+        return normalized_channels(x, weight, bias, mean, variance, eps)
     operator: Any = torch.ops.aten.native_batch_norm
     stored = [each for each in (mean, variance) if each is not None]
     is_stated = x.device.type != "cpu" and all(each.dtype != x.dtype for each in stored)

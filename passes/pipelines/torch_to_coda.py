@@ -14,7 +14,6 @@ from coda_ir.passes.gradient.derivatives.activity import keep_differentiated
 from coda_ir.passes.raising.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
-from coda_ir.passes.raising.raise_batch_norm import RaiseBatchNormPass
 from coda_ir.passes.raising.raise_convolution import RaiseConvolutionPass
 from coda_ir.passes.raising.raise_depthwise_convolution import RaiseDepthwiseConvolutionPass
 from coda_ir.passes.raising.raise_elementwise import RaiseElementwisePass
@@ -30,7 +29,6 @@ STEPS: tuple[ModulePass, ...] = (
     RaiseElementwisePass(),
     # First: depthwise convolutions see the rows that are products of single positions, and the
     # code that moves to rows with them.
-    RaiseBatchNormPass(),
     RaiseConvolutionPass(),
     DeadCodeElimination(),
     RaiseDepthwiseConvolutionPass(),

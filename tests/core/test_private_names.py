@@ -43,8 +43,8 @@ REASONS = {
     "coda_ir/mlir/parser.py: _*": (
         "xDSL's parser has no bounds of its own; pyproject.toml admits one version of xDSL"
     ),
-    "frontends/torch/capture.py: torch.ops.aten._native_batch_norm_legit_functional": (
-        "an operator of graphs that PyTorch captures; it is as old as these graphs"
+    "frontends/torch/capture.py: torch.ops.aten._native_batch_norm_legit*": (
+        "operators of graphs that PyTorch captures; they are as old as these graphs"
     ),
     "frontends/torch/capture.py: torch.ops.aten._native_multi_head_attention*": (
         "an operator of PyTorch's schema: nn.MultiheadAttention in inference"
