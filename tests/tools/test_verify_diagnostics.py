@@ -9,9 +9,7 @@ from coda_ir.diagnostics import Diagnostic, Severity, SourceRange, collect_diagn
 from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt.verify_diagnostics import (
     ExpectationError,
-    Mode,
     check_diagnostics,
-    compare,
     parse_expectations,
 )
 
@@ -26,11 +24,10 @@ def emitted(severity: Severity, line: int | None, message: str, file: str = FILE
 def mismatches(
     text: str,
     *diagnostics: Diagnostic,
-    mode: Mode = "all",
     counted: frozenset[Severity] = frozenset(),
 ) -> list[str]:
     """`line: message` of what does not fit, `?` for an unknown line."""
-    found = check_diagnostics(diagnostics, text, FILE, mode=mode, counted=counted)
+    found = check_diagnostics(diagnostics, text, FILE, counted)
     return [f"{d.range.line if d.range else '?'}: {d.message}" for d in found]
 
 
@@ -78,16 +75,11 @@ class TestExpectations:
             ("-error {{a {{b}} c}}", "say a {{b}} c!", True),
             ("-error {{a.c}}", "abc", False),
             ("-error {{a b}}", "a\n   b", True),
-            ("-error-re {{a {{[0-9]+}} b}}", "x a 12 b", True),
-            ("-error-re {{a {{[0-9]+}} b}}", "a b", False),
-            ("-error-re {{(a) {{x|y}}{{z}}}}", "(a) yz", True),
-            ("-error-re {{^a}}", "^a", True),
-            ("-error-re {{{{^}}a}}", "ba", False),
         ],
     )
     def test_texts(self, comment: str, message: str, matches: bool):
         (expectation,) = parse_expectations(f"// expected{comment}", FILE)
-        assert expectation.accepts_message(message) is matches
+        assert expectation.accepts(emitted("error", 1, message)) is matches
 
     @pytest.mark.parametrize(
         "comment, fault",
@@ -97,7 +89,7 @@ class TestExpectations:
             ("expected-error {{ }}", "expected a text in {{...}}"),
             ("expected-error@below a", "expected a text in {{...}}"),
             ("expected-error@1 {{a}}", "unknown place '@1'"),
-            ("expected-error-re {{ {{(}} }}", "unterminated subpattern"),
+            ("expected-error-re {{a}}", "expected no -re"),
         ],
     )
     def test_malformed(self, comment: str, fault: str):
@@ -123,23 +115,6 @@ class TestMatching:
             '1: expected error "a" was not given on line 1'
         ]
 
-    @pytest.mark.parametrize(
-        "diagnostic, hint",
-        [
-            (emitted("error", 5, "has a"), "the error is on line 5"),
-            (emitted("error", None, "has a"), "the error is at an unknown place"),
-            (emitted("error", 2, "has a", "x.coda"), "the error is at an unknown place"),
-            (emitted("warning", 2, "has a"), "the text is that of severity warning"),
-            (emitted("error", 2, "b\n c"), "the error there is: b c"),
-            (emitted("error", 5, "b"), None),
-        ],
-    )
-    def test_near_misses(self, diagnostic: Diagnostic, hint: str | None):
-        expected = parse_expectations("// expected-error@+1 {{a}}\n", FILE)
-        missed, unexpected = compare(expected, [diagnostic], FILE)
-        assert missed.remedy == hint
-        assert unexpected.message == f"unexpected {diagnostic.severity}: {diagnostic.message}"
-
     def test_unknown_places(self):
         text = "// expected-error@unknown {{a}}"
         assert mismatches(text, emitted("error", None, "a")) == []
@@ -149,7 +124,6 @@ class TestMatching:
     @pytest.mark.parametrize("severity", ["error", "warning"])
     def test_unexpected_errors_and_warnings_count(self, severity: Severity):
         assert mismatches("", emitted(severity, 1, "a")) == [f"1: unexpected {severity}: a"]
-        assert mismatches("", emitted(severity, 1, "a"), mode="only-expected") == []
 
     @pytest.mark.parametrize("severity", ["remark", "note"])
     def test_unexpected_remarks_and_notes_count_where_some_are_expected(self, severity: Severity):
@@ -157,12 +131,7 @@ class TestMatching:
         text = f"// expected-{severity} {{{{a}}}}"
         assert mismatches("", *given) == []
         assert mismatches(text, *given) == [f"2: unexpected {severity}: b"]
-        assert mismatches(text, *given, mode="only-expected") == []
         assert len(mismatches("", *given, counted=frozenset({severity}))) == 2
-
-    def test_what_is_expected_must_come_in_every_mode(self):
-        text = "// expected-remark {{a}}"
-        assert len(mismatches(text, mode="only-expected")) == 1
 
     def test_a_remedy_is_a_note(self):
         given = Diagnostic("error", SourceRange(FILE, 1, 1, 2), "a", "do b")
@@ -213,7 +182,7 @@ class TestTool:
     ):
         path = tmp_path / FILE
         path.write_text("func.func @f( // expected-error {{argument or type}}")
-        assert main([str(path), "--verify-diagnostics=only-expected"]) == 0
+        assert main([str(path), "--verify-diagnostics"]) == 0
         assert capsys.readouterr() == ("", "")
 
     def test_a_wrong_command_line_is_no_diagnostic(

@@ -147,7 +147,7 @@ def _report(session: Session) -> None:
         mode = "a" if session.chunk.index else "w"
         with Path(options.remarks_output).open(mode, encoding="utf-8") as file:
             file.write(text)
-    elif options.verify_diagnostics is None:
+    elif not options.verify_diagnostics:
         sys.stderr.write(text)
     if options.remarks_summary:
         sys.stderr.write(summary(remarks))
