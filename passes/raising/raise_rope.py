@@ -114,6 +114,13 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
             "pairs begin at even columns",
             f"the rotation is not fused: it begins at column {first} of heads of {heads.period}",
         )
+    columns = (width if rotation.is_full else width // 2,)
+    given = () if rotation.is_operator else (rotation.cos, rotation.sin)
+    if any(shape_of(table)[-1:] != columns for table in given):
+        return Refusal(
+            "the tables have an entry for each column, or for each pair of columns",
+            "the rotation is not fused: one cosine or sine holds for several pairs",
+        )
     insert = rewriter.before(rotation.op)
     tables, per_column = _tables(insert, rotation, heads, is_full=rotation.is_full), False
     if tables is None and rotation.is_full and width == heads.period:

@@ -282,3 +282,22 @@ func.func @whole_numbers(%q: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64
 // CHECK-LABEL: func.func @whole_numbers(
 // CHECK-NOT: coda.rope
 // CHECK: func.return
+
+// -----
+
+// One cosine and one sine for all pairs of a row.
+
+func.func @one_angle(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %cos: tensor<?x1xf32> {coda.dims = ["T", 1 : i64]}, %sin: tensor<?x1xf32> {coda.dims = ["T", 1 : i64]}) -> tensor<?x8xf32> {
+  %a = coda.mul %x, %cos : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %x1 = coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x8xf32>) -> tensor<?x4xf32>
+  %x2 = coda.slice %x {dim = 1 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x8xf32>) -> tensor<?x4xf32>
+  %neg = coda.neg %x2 : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %rotated = coda.concat %neg, %x1 {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %b = coda.mul %rotated, %sin : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %y = coda.add %a, %b : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @one_angle(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
