@@ -36,7 +36,8 @@ class RaiseLinearPass(FunctionPass):
         %p = coda.add (coda.matmul %f, %t), %b         ->
         %y = coda.reshape %p : (M x N) -> (B x T x N)
 
-    W · transpose(x), with channels before positions, becomes transpose(linear(x, W)). A product of
+    W · transpose(x), with channels before positions, becomes transpose(linear(x, W)), also where x
+    has one position, so that the gradient of W is not one product for each sample. A product of
     batches of 1 (1 x M x K, 1 x K x N), which einsum makes of a linear map, becomes that map.
 
     Legal for every transposed matrix, and for every batch of 1 whose second matrix is an argument
@@ -118,13 +119,15 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
     same = same_type(weight, x) and same_type(x, op.outputs[0])
     if len(shape) != 2 or DYNAMIC_INDEX in shape or not same or not is_float(element_type_of(x)):
         return
-    if not isinstance(turned, Operation) or not is_transposed(turned):
+    is_turned = isinstance(turned, Operation) and is_transposed(turned)
+    if not is_turned and not (len(shape_of(x)) == len(ROWS) and shape_of(x)[-1] == 1):
         return
     rewriter.passed(op, "raised to coda.linear")
     insert = rewriter.before(op)
     (result,) = op.outputs
-    rows = insert.insert(coda.LinearOp(turned.operands[0], weight), result.name_hint)
-    rewriter.replace(op, insert.insert(coda.TransposeOp(rows, ROWS)))
+    rows = turned.operands[0] if is_turned else insert.insert(coda.TransposeOp(x, ROWS))
+    product = insert.insert(coda.LinearOp(rows, weight), result.name_hint)
+    rewriter.replace(op, insert.insert(coda.TransposeOp(product, ROWS)))
 
 
 def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:

@@ -86,6 +86,20 @@ func.func @channels_first(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]
 
 // -----
 
+// A weight in front of one column for each sample.
+
+func.func @one_column(%x: tensor<?x8x1xf32> {coda.dims = ["B", 8 : i64, 1 : i64]}, %w: tensor<16x8xf32>) -> tensor<?x16x1xf32> {
+  %y = torch.call "aten.matmul.default"(%w, %x) {arguments = "{0}, {1}", coda.dims = ["B", 16 : i64, 1 : i64]} : (tensor<16x8xf32>, tensor<?x8x1xf32>) -> tensor<?x16x1xf32>
+  func.return %y : tensor<?x16x1xf32>
+}
+
+// CHECK-LABEL: func.func @one_column(
+// CHECK-NEXT:   %0 = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x8x1xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %y = coda.linear %0, %w : (tensor<?x1x8xf32>, tensor<16x8xf32>) -> tensor<?x1x16xf32>
+// CHECK-NEXT:   %y_1 = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x1x16xf32>) -> tensor<?x16x1xf32>
+
+// -----
+
 // einsum("btd,df->btf", x, w), einsum("btf,df->btd", y, v): batches of 1, with extents of 1 that are moved.
 
 func.func @einsum(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x4x4xf32>, %v: tensor<8x16xf32>) -> tensor<?x?x8xf32> {

@@ -88,3 +88,15 @@ func.func @split_rows(%x: tensor<6x5x8xf32>, %w: tensor<16x8xf32>) -> tensor<2x3
 // CHECK-LABEL: func.func @split_rows(
 // CHECK-NEXT:   %v = coda.reshape
 // CHECK-NEXT:   %y = coda.linear %v, %w
+
+// -----
+
+// Two columns of each sample, which would be stored anew as rows.
+
+func.func @two_columns(%x: tensor<?x8x2xf32>, %w: tensor<16x8xf32>) -> tensor<?x16x2xf32> {
+  %y = torch.call "aten.matmul.default"(%w, %x) {arguments = "{0}, {1}"} : (tensor<16x8xf32>, tensor<?x8x2xf32>) -> tensor<?x16x2xf32>
+  func.return %y : tensor<?x16x2xf32>
+}
+
+// CHECK-LABEL: func.func @two_columns(
+// CHECK-NEXT:   %y = torch.call "aten.matmul.default"
