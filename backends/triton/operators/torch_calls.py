@@ -1,7 +1,9 @@
 """Operators that are calls of PyTorch: attention, embeddings, calls, and views."""
 
 from collections.abc import Mapping
+from math import prod
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.dependent_launch import Launch
@@ -41,6 +43,10 @@ from coda_ir.storage import (
     place_of,
     storage_root,
 )
+
+MANY_COLUMNS = 4096
+"""Columns that keep a GPU busy with a thread for each. On an H100, running sums of 16 elements
+along rows that were copied from two million columns took 13 ms."""
 
 
 def _attention(host: HostProgram, op: AttentionOp) -> None:
@@ -116,12 +122,15 @@ def call_library(host: HostProgram, op: LibraryCallOp) -> None:
 
 def _cumsum(host: HostProgram, op: CumsumOp) -> None:
     """Emit a running sum along the last dimension: along another one, PyTorch's kernel adds up the
-    elements of a column one after the other, with a thread for each column.
+    elements of a column one after the other, with a thread for each column. Where columns are many,
+    that is faster.
     """
     x, dim = host.variable(op.x), op.dim.value.data
-    turned = f".transpose({dim}, -1)" if dim != len(shape_of(op.x)) - 1 else ""
+    inner = shape_of(op.x)[dim + 1 :]
+    is_turned = bool(inner) and (DYNAMIC_INDEX in inner or prod(inner) < MANY_COLUMNS)
+    turned = f".transpose({dim}, -1)" if is_turned else ""
     with repeatable(host, op):
-        call = f"torch.cumsum({x}{turned}, -1){turned}"
+        call = f"torch.cumsum({x}{turned}, {-1 if is_turned else dim}){turned}"
         host.assign(op.result, call, is_dense=False, hint="cumsum")
 
 
