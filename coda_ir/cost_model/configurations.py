@@ -119,6 +119,11 @@ class Configuration:
         return sum(columns.programs for columns in self.ranges)
 
     @property
+    def is_padded(self) -> bool:
+        """True if lanes of a tile have no column of their group."""
+        return any(columns.is_padded for columns in self.ranges)
+
+    @property
     def accumulators(self) -> int:
         """The number of accumulators per thread."""
         return self.schedule.accumulators

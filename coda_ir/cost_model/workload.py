@@ -25,6 +25,15 @@ units have an eighth to a quarter of the rate, and the libraries add range reduc
 ERF_OPERATIONS = 16.0
 """The same for an error function: two polynomials, an exponential, and a choice."""
 
+INSTRUCTIONS = {
+    **{"arith.constant": 0, "arith.divf": 6, "math.erf": 28, "math.exp": 5, "math.expm1": 17},
+    **{"math.log": 25, "math.log1p": 28, "math.tanh": 22},
+}
+"""Instructions of an operation in code for an H100, where they are not one."""
+
+MOVING_INSTRUCTIONS = 9
+"""Those for each accumulator that is stored after a product with an element of a tile."""
+
 _TILES = (PortKind.TILE, PortKind.TILE_T, PortKind.TABLE)
 _HALF_TILES = (PortKind.HALF_TILE, PortKind.HALF_TABLE)
 _STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
@@ -49,6 +58,8 @@ class Workload:
     """Bytes that the epilogue moves for each accumulator, without reductions."""
     operations: float
     """Scalar operations of the epilogue for each accumulator, counted as additions."""
+    instructions: float
+    """Instructions of the longest epilogue for each accumulator."""
     unaligned: float
     """Elements for each accumulator that are stored in rows of no multiple of 16 bytes."""
     of_half_words: float
@@ -96,6 +107,7 @@ class Workload:
             weight_bytes=weight_bytes(op),
             epilogue_bytes=sum(_bytes(s) * s.columns for s in segments) / columns,
             operations=sum(_operations(s) * s.columns for s in segments) / columns,
+            instructions=max(map(_instructions, segments)),
             unaligned=sum(_unaligned(s, 16) * s.columns for s in segments) / columns,
             of_half_words=sum(_unaligned(s, 4) * s.columns for s in segments) / columns,
             loads_half_words=(_has_half_words(op.x), any(map(_has_half_words, op.weights))),
@@ -202,7 +214,27 @@ def _share(port: ResultPortAttr) -> float:
 
 def _operations(segment: Segment) -> float:
     """Return the operations for each accumulator: a region of pairs runs once for two."""
-    return sum(map(_cost, segment.block.ops)) / max(1, segment.accumulator_count)
+    return sum(map(_cost, _repeated(segment))) / max(1, segment.accumulator_count)
+
+
+def _instructions(segment: Segment) -> float:
+    counts = [INSTRUCTIONS.get(op.name, 1) for op in _repeated(segment)]
+    return MOVING_INSTRUCTIONS + sum(counts) / max(1, segment.accumulator_count)
+
+
+def _repeated(segment: Segment) -> list[Operation]:
+    """Return the constants, and the operations that run for each accumulator: those on rows and
+    scalars alone run once for a row.
+    """
+    indices = [index for index, (kind, _) in enumerate(segment.ports) if kind.has_columns]
+    by_column: set[SSAValue] = {*segment.accumulators}
+    by_column.update(value for index in indices for value in segment.port_args(index))
+    found: list[Operation] = []
+    for op in segment.block.ops:
+        if not op.operands or not by_column.isdisjoint(op.operands):
+            found.append(op)
+            by_column.update(op.results if op.operands else ())
+    return found
 
 
 def _cost(op: Operation) -> float:

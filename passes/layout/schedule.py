@@ -20,6 +20,7 @@ from coda_ir.cost_model import (
 )
 from coda_ir.cost_model.configurations import SMALL_ROWS, Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
+from coda_ir.cost_model.workload import Workload
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, ScheduleAttr
@@ -34,6 +35,10 @@ from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_loca
 from coda_ir.symbolic_size import parse_sizes
 
 FORMS = ("fused", *BY)
+
+APART_MARGIN = 1.25
+"""The time that a GEMM without its epilogue has to save, relative to that of the separate kernel,
+because products also take memory."""
 
 Keyed: TypeAlias = Sequence[tuple[Hashable, FusedOp]]
 """GEMMs with keys, which are equal where a schedule does not distinguish between them."""
@@ -55,9 +60,9 @@ class SchedulePass(NamedPass):
 
     `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
     and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
-    but for those whose groups of columns, padded to a power of two, cost more than they save; and
-    tuning may find another form to be faster. Rows that GEMMs gather are copied ahead of them where
-    that is cheaper, since each tile of columns gathers them again.
+    but for those that are cheaper apart: with groups of columns that are padded to a power of two,
+    or an epilogue of much code. Tuning may find another form to be faster. Rows that GEMMs gather
+    are copied ahead of them where that is cheaper, since each tile of columns gathers them again.
 
     `absorb` lets kernels combine the partials of their rows where that is cheaper than a kernel
     for it (see `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By
@@ -85,7 +90,7 @@ class SchedulePass(NamedPass):
         rows = RowCounts(parse_sizes(self.sizes))
         choices: dict[Hashable, Ranked] = {}
         keyed = self._add_choices(choices, op, rows)
-        for change in (self._number_groups, self._unfuse_padded, self._copy_gathered):
+        for change in (self._number_groups, self._unfuse_costly, self._copy_gathered):
             if change(keyed, choices, rows):
                 keyed = self._add_choices(choices, op, rows)
         self.set_schedules(keyed, choices, rows)
@@ -121,11 +126,11 @@ class SchedulePass(NamedPass):
             [op for key, op in gemms if op.groups and choices[key].schedule.has_one_row]
         )
 
-    def _unfuse_padded(
+    def _unfuse_costly(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
     ) -> bool:
-        """Separate epilogues from GEMMs if that is cheaper than multiplying the padding of their
-        groups; return whether any were.
+        """Separate epilogues from GEMMs where that is cheaper, as beside padded groups of columns;
+        return whether any were.
         """
         keys = dict(gemms).items()
         apart = {key for key, op in keys if self._is_cheaper_apart(op, choices[key], rows)}
@@ -136,19 +141,19 @@ class SchedulePass(NamedPass):
         return bool(apart)
 
     def _is_cheaper_apart(self, op: FusedOp, choice: Ranked, rows: RowCounts) -> bool:
-        is_padded = any(columns.is_padded for columns in choice.estimate.configuration.ranges)
-        if self.gemms is not None or self.tile is not None or not is_padded:
-            return False
-        if why_not_unfused(op, "kernels") is not None:
+        estimate = choice.estimate
+        is_chosen = self.gemms is not None or self.tile is not None
+        is_costly = estimate.configuration.is_padded or estimate.has_long_code
+        if is_chosen or not is_costly or why_not_unfused(op, "kernels") is not None:
             return False
         products = products_of(op)
+        stored = Workload.of(products, rows.of(op), rows.nominal(op))
+        work = estimate.workload
+        moved = work.rows * work.columns * (work.epilogue_bytes + stored.epilogue_bytes)
+        apart = self.device.pointwise_us(moved, len(op.segments()))
         ranking = self._rank(products, rows.of(op), rows.nominal(op))
         products.erase(safe_erase=False)
-        if not ranking:
-            return False
-        work, stored = choice.estimate.workload, ranking[0].estimate.workload
-        moved = work.rows * work.columns * (work.epilogue_bytes + stored.epilogue_bytes)
-        return ranking[0].us + self.device.pointwise_us(moved, len(op.segments())) < choice.us
+        return bool(ranking) and choice.us - ranking[0].us > APART_MARGIN * apart
 
     def _copy_gathered(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
@@ -329,10 +334,11 @@ class SchedulePass(NamedPass):
 
 
 def _apart_text(choice: Ranked) -> str:
-    return (
-        "its epilogue is a kernel of its own: groups of columns in tiles of a power of two would "
-        f"leave {choice.estimate.padding:.0%} of the products unused"
-    )
+    text = "its epilogue is a kernel of its own: "
+    if choice.estimate.configuration.is_padded:
+        unused = f"{choice.estimate.padding:.0%} of the products unused"
+        return f"{text}groups of columns in tiles of a power of two would leave {unused}"
+    return f"{text}in the GEMM, it would take {choice.estimate.epilogue_us:.0f} us"
 
 
 def gemm_shape(op: FusedOp) -> tuple[str, str, str]:

@@ -254,11 +254,16 @@ def log1p(x):
 
 @triton.jit
 def expm1(x):
-    """exp(x) - 1 to a few ulp: the difference, times what the rounding of exp(x) lost."""
-    power = tl.exp(x)
-    gained = power - 1.0
-    near = tl.where(gained == 0.0, x, gained * (x / tl.log(power)))
-    return tl.where(tl.abs(x) < 1.0, near, gained)
+    """exp(x) - 1 to a few ulp: its power series near 0, the difference elsewhere."""
+    series = x * 2.755731922e-7 + 2.755731922e-6
+    series = series * x + 2.480158730e-5
+    series = series * x + 1.984126984e-4
+    series = series * x + 1.388888889e-3
+    series = series * x + 8.333333333e-3
+    series = series * x + 4.166666667e-2
+    series = series * x + 1.666666667e-1
+    series = series * x + 0.5
+    return tl.where(tl.abs(x) < 1.0, x * (series * x + 1.0), tl.exp(x) - 1.0)
 
 
 @triton.jit

@@ -33,6 +33,7 @@ func.func @heads_of_80(%x: tensor<?x320xbf16> {coda.dims = ["T", 320 : i64]}, %w
 // Heads of 128 columns, which no lane is added to.
 
 // CHECK-LABEL: func.func @heads_of_128
+// FEW-LABEL: func.func @heads_of_128
 // CHECK-NOT:  gemm.map
 func.func @heads_of_128(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> tensor<?x2560xbf16> {
   %z = gemm.fused %x : tensor<?x320xbf16>
@@ -44,6 +45,55 @@ func.func @heads_of_128(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> te
       %rstd = math.rsqrt %sum : f32
       %y = arith.mulf %a, %rstd : f32
       gemm.yield %y : f32
+    }
+  func.return %z : tensor<?x2560xbf16>
+}
+
+// -----
+
+// The code of all accumulators of a thread does not fit into the cache of instructions.
+
+// CHECK-LABEL: func.func @long_code
+// CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
+// REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a kernel of its own: in the GEMM, it would take
+// FUSED-LABEL: func.func @long_code
+// FUSED-NOT:  gemm.map
+func.func @long_code(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> tensor<?x2560xbf16> {
+  %z = gemm.fused %x : tensor<?x320xbf16>
+    columns(%w : tensor<2560x320xbf16>)
+      -> (tile : tensor<?x2560xbf16>) {
+    ^bb0(%a: f32):
+      %b = math.erf %a : f32
+      %c = arith.addf %a, %b : f32
+      %d = math.tanh %c : f32
+      %e = arith.mulf %a, %d : f32
+      %f = math.erf %e : f32
+      %g = arith.addf %e, %f : f32
+      %h = math.tanh %g : f32
+      %i = arith.mulf %a, %h : f32
+      %j = math.tanh %i : f32
+      gemm.yield %j : f32
+    }
+  func.return %z : tensor<?x2560xbf16>
+}
+
+// -----
+
+// That of an error function fits, and functions of a scalar are computed once for a tile.
+
+// CHECK-LABEL: func.func @short_code
+// CHECK-NOT:  gemm.map
+func.func @short_code(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>, %s: tensor<1xbf16>) -> tensor<?x2560xbf16> {
+  %z = gemm.fused %x : tensor<?x320xbf16>
+    columns(%w : tensor<2560x320xbf16>) scalar(%s : tensor<1xbf16>)
+      -> (tile : tensor<?x2560xbf16>) {
+    ^bb0(%a: f32, %scale: f32):
+      %b = math.erf %a : f32
+      %c = arith.addf %a, %b : f32
+      %d = math.tanh %scale : f32
+      %e = math.tanh %d : f32
+      %f = arith.mulf %c, %e : f32
+      gemm.yield %f : f32
     }
   func.return %z : tensor<?x2560xbf16>
 }
