@@ -68,7 +68,7 @@ class Remark:
         return module_name(self.location)
 
     def to_dict(self) -> dict[str, str | int | dict[str, str | int]]:
-        """Plain data for YAML or JSON; fields without a value are left out.
+        """Plain data for JSON; fields without a value are left out.
 
         `bytes` is an integer, or a text such as `64*M` where it depends on a symbol.
         """

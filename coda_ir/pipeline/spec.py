@@ -101,12 +101,9 @@ ALL_PASSES = (
 )
 """The remedy for the name of a pass that is like no other."""
 
-_MLIR_OPT = "mlir-opt"
-"""xDSL's pass that hands the module to mlir-opt: `mlir-opt[canonicalize,cse]`."""
-
 _TOKEN = re.compile(
     rf"""(?P<word>{BARE_WORD.pattern})|(?P<string>"(?:\\.|[^"\\\n])*")"""
-    r"|(?P<foreign>\[[^\]]*\])|(?P<mark>[{}(),=])"
+    r"|(?P<mark>[{}(),=])"
 )
 
 
@@ -120,7 +117,7 @@ class PipelineError(DiagnosticError):
 @dataclass(frozen=True)
 class Token:
     kind: str
-    """`word`, `string`, `foreign` (a text in brackets), `mark`, or `end`."""
+    """`word`, `string`, `mark`, or `end`."""
     text: str
     offset: int
 
@@ -204,9 +201,7 @@ class _Parser:
             self.fail(name, f"unknown pass '{name.text}'", remedy)
         pass_class = self.passes[name.text]()
         options: dict[str, tuple[OptionValue, ...]] = {}
-        if self.token.kind == "foreign" and name.text == _MLIR_OPT:
-            options["arguments"] = _mlir_opt_arguments(self.advance().text)
-        elif self.token.text == "{":
+        if self.token.text == "{":
             options = self.parse_options(pass_class)
         try:
             return pass_class.from_pass_spec(ArgSpec(name.text, options))
@@ -353,8 +348,3 @@ def _describe_options(pass_class: type[ModulePass]) -> str:
         if names
         else (f"{pass_class.name} has no options")
     )
-
-
-def _mlir_opt_arguments(text: str) -> tuple[str, ...]:
-    pipeline = f"{MODULE_ANCHOR}({text[1:-1]})"
-    return ("--mlir-print-op-generic", "--allow-unregistered-dialect", "-p", pipeline)

@@ -1,10 +1,10 @@
 """Remarks: rendering, places, collection, output of the tool."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
-import yaml
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -203,11 +203,11 @@ class TestOutput:
         path.write_text(self.PROGRAM)
         return str(path)
 
-    def test_yaml_loads_back(self, program: str, tmp_path: Path):
-        output = tmp_path / "remarks.yaml"
+    def test_json_loads_back(self, program: str, tmp_path: Path):
+        output = tmp_path / "remarks.json"
         passes = "coda-to-gemm,schedule,plan-buffers"
         assert main([program, "-p", passes, "--remarks-output", str(output)]) == 0
-        remarks = list(yaml.safe_load_all(output.read_text()))
+        remarks = list(map(json.loads, output.read_text().splitlines()))
         assert {remark["kind"] for remark in remarks} == set(REMARK_KINDS)
         missed = next(remark for remark in remarks if remark["kind"] == "missed")
         assert missed["pass"] == "defer-rms-norm"
@@ -218,17 +218,19 @@ class TestOutput:
         assert {"message", "condition", "suggestion"} < set(missed)
 
     def test_no_remarks_are_an_empty_stream(self, program: str, tmp_path: Path):
-        output = tmp_path / "remarks.yaml"
+        output = tmp_path / "remarks.json"
         assert main([program, "--remarks-output", str(output)]) == 0
-        assert list(yaml.safe_load_all(output.read_text())) == []
+        assert list(map(json.loads, output.read_text().splitlines())) == []
 
     def test_pieces_of_a_split_input_share_a_file(self, tmp_path: Path):
-        path, output = tmp_path / "input.mlir", tmp_path / "remarks.yaml"
+        path, output = tmp_path / "input.mlir", tmp_path / "remarks.json"
         path.write_text(f"{self.PROGRAM}\n// -----\n{self.PROGRAM}")
         arguments = ["--split-input-file", "--remarks=missed", "--remarks-output", str(output)]
         for _ in range(2):
             assert main([str(path), "-p", "coda-to-gemm", *arguments]) == 0
-            lines = [r["location"]["line"] for r in yaml.safe_load_all(output.read_text())]
+            lines = [
+                r["location"]["line"] for r in map(json.loads, output.read_text().splitlines())
+            ]
             assert lines == [3, 12]
 
     @pytest.mark.parametrize(
@@ -277,5 +279,5 @@ class TestOutput:
     def test_an_output_that_cannot_be_written(
         self, program: str, capsys: pytest.CaptureFixture[str]
     ):
-        assert main([program, "--remarks-output=/nowhere/remarks.yaml"]) == 1
-        assert "/nowhere/remarks.yaml: No such file" in capsys.readouterr().err
+        assert main([program, "--remarks-output=/nowhere/remarks.json"]) == 1
+        assert "/nowhere/remarks.json: No such file" in capsys.readouterr().err

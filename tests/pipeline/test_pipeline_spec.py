@@ -121,7 +121,7 @@ ERRORS = {
     "cse,builtin.module(cse)": ("1:5: error: builtin.module inside", "the outermost"),
     "func.func(builtin.module(cse))": ("1:11: error: builtin.module inside", "the outermost"),
     "cse;cse": ("1:4: error: unexpected ';'", "quote"),
-    "cse[a]": ("1:4: error: expected ',' before '[a]'", ""),
+    "cse[a]": ("1:4: error: unexpected '['", "quote"),
 }
 
 

@@ -14,8 +14,8 @@ To add one:
 
 1. `coda_ir/tools/opt/my_feature.py` with `register_arguments(parser)`, which adds its options to
    an argument group (features that use the same title share it), and the functions above that it
-   needs. What it imports at its top is imported by every start of the tool: import torch, triton,
-   yaml and the like inside the functions.
+   needs. What it imports at its top is imported by every start of the tool: import torch, triton
+   and the like inside the functions.
 2. An entry in `FEATURES`, such as `Feature(my_feature.register_arguments, write=my_feature.write)`.
 
 A mistake of the user is a `CodaError` (exit code 1), or a `UsageError` where the command line

@@ -28,11 +28,6 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         " and exit",
     )
     group.add_argument(
-        "--list-all-passes",
-        action="store_true",
-        help="list every pass with its options and their defaults, and exit",
-    )
-    group.add_argument(
         "--show-dialects", action="store_true", help="list the known dialects, and exit"
     )
     group.add_argument(
@@ -49,7 +44,6 @@ def act(session: Session) -> int | None:
         print(f"Pass Manager with {count} passes:\n{session.pipeline}", file=sys.stderr)
     lists = {
         "list_passes": pass_lines,
-        "list_all_passes": all_pass_lines,
         "show_dialects": dialect_lines,
     }
     wanted = [lines for option, lines in lists.items() if getattr(session.options, option)]
@@ -60,37 +54,18 @@ def act(session: Session) -> int | None:
 
 def pass_lines(session: Session) -> Iterator[str]:
     """Pipelines and passes of ours and of users, then the names of xDSL's, which stay unloaded."""
-    yield from _own_lines()
-    yield from _lines_of_others(session)
-    yield "Passes of xDSL (--list-all-passes describes them):"
-    yield from _names(sorted(get_xdsl_passes().keys() - get_all_passes().keys()))
-
-
-def all_pass_lines(session: Session) -> Iterator[str]:
-    """Pipelines and passes of ours and of users, then those of xDSL."""
-    yield from _own_lines()
-    yield from _lines_of_others(session)
-    yield from _group("Passes of xDSL", _loaded(session, get_xdsl_passes().keys()))
-
-
-def _own_lines() -> Iterator[str]:
     classes = {name: load() for name, load in get_all_passes().items()}
     pipelines = {name: each for name, each in classes.items() if issubclass(each, PipelinePass)}
     yield from _group("Pipelines of CODA IR", pipelines)
     yield from _group(
         "Passes of CODA IR", {n: c for n, c in sorted(classes.items()) if n not in pipelines}
     )
-
-
-def _lines_of_others(session: Session) -> Iterator[str]:
-    """Yield the passes of other packages, if there are any."""
-    names = session.passes.keys() - get_all_passes().keys() - get_xdsl_passes().keys()
-    if names:
-        yield from _group("Passes of other packages", _loaded(session, names))
-
-
-def _loaded(session: Session, names: Iterable[str]) -> Mapping[str, type[ModulePass]]:
-    return {name: session.passes[name]() for name in sorted(names)}
+    others = session.passes.keys() - get_all_passes().keys() - get_xdsl_passes().keys()
+    if others:
+        loaded = {name: session.passes[name]() for name in sorted(others)}
+        yield from _group("Passes of other packages", loaded)
+    yield "Passes of xDSL (--explain NAME describes one):"
+    yield from _names(sorted(get_xdsl_passes().keys() - get_all_passes().keys()))
 
 
 def _group(title: str, classes: Mapping[str, type[ModulePass]]) -> Iterator[str]:

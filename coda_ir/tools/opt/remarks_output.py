@@ -1,4 +1,4 @@
-"""`--remarks`: rewrites and refusals of the passes, as text, YAML or lines of JSON."""
+"""`--remarks`: rewrites and refusals of the passes, as text or lines of JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coda_ir.remarks import REMARK_KINDS, Remark, RemarkKind
 from coda_ir.sources import Sources
 from coda_ir.tools.opt.feature import Session
 
-Format: TypeAlias = Literal["text", "yaml", "json"]
+Format: TypeAlias = Literal["text", "json"]
 
 JSON = "json"
 
@@ -46,8 +46,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--remarks-format",
         choices=get_args(Format),
-        help="text with the lines of the source, a YAML document per remark, or a line of JSON per "
-        "remark (default: text, yaml for --remarks-output)",
+        help="text with the lines of the source, or a line of JSON per remark (default: text, json "
+        "for --remarks-output)",
     )
     group.add_argument(
         "--remarks-output", metavar="FILE", help="write the remarks to FILE instead of stderr"
@@ -140,8 +140,11 @@ def _report(session: Session) -> None:
     options = session.options
     selection = RemarkSelection.from_options(options)
     remarks = [remark for remark in session.remarks if selection.wants(remark)]
-    format = options.remarks_format or ("yaml" if options.remarks_output else "text")
-    text = _formatted(remarks, format, session.sources)
+    format = options.remarks_format or ("json" if options.remarks_output else "text")
+    if format == "json":
+        text = "".join(f"{json.dumps(remark.to_dict())}\n" for remark in remarks)
+    else:
+        text = to_text(remarks, session.sources)
     if options.remarks_output:
         # The pieces of a split input follow each other in one file.
         mode = "a" if session.chunk.index else "w"
@@ -153,16 +156,6 @@ def _report(session: Session) -> None:
         sys.stderr.write(summary(remarks))
 
 
-def _formatted(remarks: Sequence[Remark], format: Format, sources: Sources) -> str:
-    match format:
-        case "text":
-            return to_text(remarks, sources)
-        case "yaml":
-            return to_yaml(remarks)
-        case "json":
-            return "".join(json.dumps(remark.to_dict()) + "\n" for remark in remarks)
-
-
 def to_text(remarks: Sequence[Remark], sources: Sources) -> str:
     """Return the remarks one after the other, with source lines if these can be read."""
     return "".join(f"{_render(remark, sources)}\n" for remark in remarks)
@@ -171,22 +164,6 @@ def to_text(remarks: Sequence[Remark], sources: Sources) -> str:
 def _render(remark: Remark, sources: Sources) -> str:
     position = remark.position
     return remark.render(None if position is None else sources.get(position[0]))
-
-
-def to_yaml(remarks: Sequence[Remark]) -> str:
-    """Return a YAML document per remark; `yaml.safe_load_all` reads them as dictionaries.
-
-    The keys are those of `Remark.to_dict`.
-    """
-    import yaml
-
-    return yaml.safe_dump_all(
-        [remark.to_dict() for remark in remarks],
-        explicit_start=True,
-        sort_keys=False,
-        allow_unicode=True,
-        width=10_000,
-    )
 
 
 def summary(remarks: Sequence[Remark]) -> str:

@@ -1,6 +1,5 @@
 // RUN: coda-opt --show-dialects | filecheck %s --check-prefix DIALECTS
 // RUN: coda-opt --list-passes | filecheck %s --check-prefix PASSES
-// RUN: coda-opt --list-all-passes | filecheck %s --check-prefix ALL
 // RUN: coda-opt --explain raise-attention | filecheck %s --check-prefix EXPLAIN
 // RUN: coda-opt --explain schedule | filecheck %s --check-prefix OPTIONS
 // RUN: coda-opt --explain coda.rms_norm | filecheck %s --check-prefix OPERATOR
@@ -21,13 +20,8 @@
 // PASSES-NEXT:    {{ +}}cost model, and the backward of attention the tiles that were
 // PASSES-NEXT:    {{ +}}measured to be the best
 // PASSES-NEXT:     target: str = portable
-// PASSES:      Passes of xDSL (--list-all-passes describes them):
+// PASSES:      Passes of xDSL (--explain NAME describes one):
 // PASSES:        {{.*}}canonicalize-dmp,
-
-// ALL:         Passes of CODA IR:
-// ALL:           cancel-transposes {{ +}}Computes in the order of dimensions that operands have
-// ALL:         Passes of xDSL:
-// ALL:           apply-eqsat-pdl {{ +}}A pass that applies PDL patterns
 
 // EXPLAIN:      raise-attention: the pass coda_ir.passes.raising.raise_attention.RaiseAttentionPass
 // EXPLAIN:      ->

@@ -1,37 +1,22 @@
 // RUN: coda-opt %s -p coda-to-gemm --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix TEXT
-// RUN: coda-opt %s -p coda-to-gemm --remarks=missed,analysis --remarks-format=yaml -o /dev/null 2>&1 | filecheck %s --check-prefix YAML
 // RUN: coda-opt %s -p coda-to-gemm --remarks=json -o /dev/null 2>&1 | filecheck %s --check-prefix JSON
 // RUN: coda-opt %s -p coda-to-gemm --remarks=missed --remarks-format=json -o /dev/null 2>&1 | filecheck %s --check-prefix MISSED
 // RUN: coda-opt %s -p coda-to-gemm --remarks-filter=^fuse- -o /dev/null 2>&1 | filecheck %s --check-prefix FILTER
-// RUN: coda-opt %s -p coda-to-gemm --remarks-output=%t.yaml --remarks-summary -o /dev/null 2>&1 | filecheck %s --check-prefix SUMMARY
-// RUN: coda-opt %s -p coda-to-gemm --remarks=missed --remarks-output=%t.yaml --remarks-format=text -o /dev/null \
-// RUN:   && cat %t.yaml | filecheck %s --check-prefix FILE
+// RUN: coda-opt %s -p coda-to-gemm --remarks-output=%t.json --remarks-summary -o /dev/null 2>&1 | filecheck %s --check-prefix SUMMARY
+// RUN: coda-opt %s -p coda-to-gemm --remarks=missed --remarks-output=%t.json --remarks-format=text -o /dev/null \
+// RUN:   && cat %t.json | filecheck %s --check-prefix FILE
 
-// TEXT: remarks_output.mlir:50:8: remark[missed] defer-rms-norm: coda.rms_norm: {{.+}}; costs 64*M bytes
+// TEXT: remarks_output.mlir:35:8: remark[missed] defer-rms-norm: coda.rms_norm: {{.+}}; costs 64*M bytes
 // TEXT-NEXT: %h = coda.rms_norm
 // TEXT-NEXT: ^
 // TEXT-NEXT: help: compute the norm's input in the same function
-// TEXT-NEXT: remarks_output.mlir:52:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of gemm.fused
+// TEXT-NEXT: remarks_output.mlir:37:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of gemm.fused
 
 // FILE: remark[missed] defer-rms-norm: coda.rms_norm:
 // FILE-NOT: remark[passed]
 
-// YAML:      ---
-// YAML-NEXT: kind: missed
-// YAML-NEXT: pass: defer-rms-norm
-// YAML-NEXT: operator: coda.rms_norm
-// YAML-NEXT: function: layer
-// YAML-NEXT: message: '{{.+}}'
-// YAML-NEXT: condition: {{.+}}
-// YAML-NEXT: bytes: 64*M
-// YAML-NEXT: suggestion: compute the norm
-// YAML-NEXT: location:
-// YAML-NEXT:   file: {{.+}}remarks_output.mlir
-// YAML-NEXT:   line: 50
-// YAML-NEXT:   column: 8
-// YAML-NOT: kind: passed
 
-// JSON:      {"kind": "missed", "pass": "defer-rms-norm", "operator": "coda.rms_norm", "function": "layer", "message": {{.+}}, "bytes": "64*M", "suggestion": {{.+}}, "location": {"file": {{.+}}, "line": 50, "column": 8}}
+// JSON:      {"kind": "missed", "pass": "defer-rms-norm", "operator": "coda.rms_norm", "function": "layer", "message": {{.+}}, "bytes": "64*M", "suggestion": {{.+}}, "location": {"file": {{.+}}, "line": 35, "column": 8}}
 // JSON-NEXT: {"kind": "passed", "pass": "fuse-pointwise", "operator": "coda.silu",
 
 // MISSED:     {"kind": "missed",
