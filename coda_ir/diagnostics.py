@@ -212,6 +212,11 @@ def expect_names(options: Iterable[str], known: Iterable[str]) -> None:
             raise CodaError(f"unknown option '{name}'", remedy)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return `a`, `a and b`, or `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def counted(number: int, noun: str) -> str:
     """Return `1 file`, `2 files`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, closest
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -46,7 +46,10 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
             f"pass entry (--entry of coda-opt), one of {', '.join(functions)}",
         )
     if entry not in functions:
-        raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")
+        raise CodaError(
+            f"the program has no function '{entry}'",
+            closest(entry, functions, f"use {' or '.join(functions)}"),
+        )
     return functions[entry]
 
 

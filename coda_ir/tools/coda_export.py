@@ -311,7 +311,7 @@ def _dynamic_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, dic
         if name not in shapes:
             raise UsageError(
                 f"--dynamic: the model is not called with an input '{name}'",
-                f"use one of {', '.join(names)}" if names else "pass example inputs",
+                f"use {' or '.join(names)}" if names else "pass example inputs",
             )
         dims.setdefault(symbol, Dim(symbol))
         shapes[name] = {**(shapes[name] or {}), int(axis): dims[symbol]}

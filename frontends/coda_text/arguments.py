@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from coda_ir.diagnostics import listed
 from coda_ir.frontends.coda_text.counterparts import SUPERFLUOUS
 from coda_ir.frontends.coda_text.remedies import keyword_remedy
 from coda_ir.frontends.coda_text.syntax import Argument, Expression, Span
@@ -124,9 +125,9 @@ def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call
         bound.setdefault(formal.name, []).append(argument)
     missing = [f.name for f in signature.formals if f.default == REQUIRED and f.name not in bound]
     if missing:
-        names = " and ".join(f"'{name}'" for name in missing)
+        names = [f"'{name}'" for name in missing]
         raise ArgumentMistake(
-            f"{signature.name} is called without {names}",
+            f"{signature.name} is called without {listed(names)}",
             f"the signature is {signature.text}",
             call,
         )

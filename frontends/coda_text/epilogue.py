@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType as IRTensorType, f32
 from xdsl.ir import Operation, Region, SSAValue
 
+from coda_ir.diagnostics import listed
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import (
     CombinerAttr,
@@ -160,6 +161,9 @@ def _signature(definition: EpilogueDefinition, interface: Interface, node: Call)
         second = interface.accumulators[1].text
         formals: list[Formal] = [formal for formal in whole.formals if formal.name != second]
         return Signature(whole.name, formals, whole.text)
+    if interface.is_pair:
+        both = listed([name.text for name in interface.accumulators])
+        return whole._replace(text=f"{whole.text}; pairs(gemm) gives {both}")
     return whole
 
 

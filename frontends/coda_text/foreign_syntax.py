@@ -27,8 +27,8 @@ METHODS = dict.fromkeys(("size", "dim", "numel", "ndimension"), ATTRIBUTES["shap
 """Methods that are no functions, either."""
 
 _BRANCH = (
-    "there is no control flow: where(condition, x, y) chooses between elements, and a function for "
-    "each case takes the place of if"
+    "there is no control flow: where(condition, x, y) chooses between elements; for a fixed "
+    "choice, write a function for each case"
 )
 _NAME = "names are bound without a keyword: y = silu(x)"
 _FUNCTION = "write fn f(x: bf16[M, 64]) { return silu(x) }"

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, OpResult, Region
 
-from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic
+from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic, listed
 from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
@@ -199,7 +199,7 @@ class FunctionLowering(ExpressionLowering):
         message = f"arithmetic on the symbol {unknown} cannot be the extent of a parameter"
         remedy = f"define {unknown} as a const, or give this dimension a symbol of its own"
         if self.definition.is_called:
-            message = f"the extent {size} does not determine {' and '.join(new)}"
+            message = f"the extent {size} does not determine {listed(new)}"
         self.error(node.span, message, remedy)
         return False
 

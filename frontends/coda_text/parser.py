@@ -278,13 +278,19 @@ class _Recovery:
         return self._next_definition(index)
 
     def _next_statement(self, index: int) -> int:
+        """Return the index of the next statement, after any blocks of control flow in braces."""
+        depth = 0
         for position in range(index, len(self.tokens)):
-            token = self.tokens[position]
-            if token.type == END:
-                return position + 1
-            if token.type in DEFINITION_STARTS or token.type == "RBRACE":
+            token, is_first = self.tokens[position], self._starts_line(position)
+            if token.type in DEFINITION_STARTS:
                 return position
-            if token.type in ("NAME", "RETURN") and self._starts_line(position):
+            if token.type == "LBRACE":
+                depth += 1
+            elif depth > 0:
+                depth -= token.type == "RBRACE"
+            elif token.type == END:
+                return position + 1
+            elif token.type == "RBRACE" or (is_first and token.type in ("NAME", "RETURN")):
                 return position
         return len(self.tokens)
 

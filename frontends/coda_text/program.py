@@ -112,7 +112,10 @@ class EpilogueDefinition(Definition[syntax.Epilogue]):
 
     @property
     def signature(self) -> Signature:
-        return parameters_signature(self.name, (port.name.text for port in self.tree.ports))
+        ports = self.tree.ports
+        formals = [Formal(port.name.text) for port in ports]
+        text = f"{self.name}({', '.join(map(str, ports))})"
+        return Signature(self.name, formals, text)
 
 
 Meaning: TypeAlias = Number | FunctionDefinition | EpilogueDefinition | Poison

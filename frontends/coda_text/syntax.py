@@ -211,6 +211,9 @@ class PortKind:
     argument: Identifier | None
     span: Span = field(compare=False)
 
+    def __str__(self) -> str:
+        return self.name.text + (f"<{self.argument.text}>" if self.argument is not None else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -218,6 +221,9 @@ class Port:
 
     name: Identifier
     kind: PortKind | None
+
+    def __str__(self) -> str:
+        return self.name.text + (f": {self.kind}" if self.kind is not None else "")
 
 
 @dataclass(frozen=True, slots=True)

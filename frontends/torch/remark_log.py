@@ -7,6 +7,7 @@ facts behind it too. Kinds that the option `remarks` or $CODA_REMARKS names are 
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
+from coda_ir.diagnostics import counted
 from coda_ir.remarks import Remark, RemarkKind
 
 # TORCH_LOGS takes names of modules, so the logger has the name of one.
@@ -41,8 +42,9 @@ def log_verdict(graph: str, operators: Mapping[str, int], *, shown: Collection[R
     calls = operators.get("func.call", 0)
     how = f"in Inductor, between {calls} calls of programs" if calls else "in kernels and PyTorch"
     level = logging.WARNING if shown else logging.INFO
-    text = "%s: GEMMs with epilogues: %d, in the library: %d; other operators: %d, %s"
-    logger.log(level, text, graph, gemms, library, left, how)
+    text = "%s has %s with epilogues, %d in the library, and %s %s"
+    counts = counted(gemms, "GEMM"), library, counted(left, "other operator")
+    logger.log(level, text, graph, *counts, how)
 
 
 def log_remarks(remarks: Iterable[Remark], shown: Collection[RemarkKind]) -> None:

@@ -122,7 +122,7 @@ class TestParse:
 
 class TestCompile:
     def test_unknown_entry(self):
-        with pytest.raises(CodaError, match=r"no function 'third'\n.* first, second"):
+        with pytest.raises(CodaError, match=r"no function 'third'\n.* first or second"):
             coda_ir.compile(TWO_FUNCTIONS, target="reference", entry="third")
 
     def test_entry_is_needed_for_several_functions(self):

@@ -182,7 +182,7 @@ def help_at(editor: Editor, tmp_path: Path, text: str) -> types.SignatureHelp | 
         ("linear(silu(x), [1, |", "linear(x, w, b?, *, dtype: type?)", 1),
         ("linear(silu(|", "silu(x)", 0),
         ("helper(|", "helper(x)", 0),
-        ("biased(x, |", "biased(acc, bias)", 1),
+        ("biased(x, |", "biased(acc, bias: row)", 1),
     ],
 )
 def test_signature_help(editor: Editor, tmp_path: Path, call: str, signature: str, active: int):

@@ -139,7 +139,15 @@ class TestErrors:
                 },
             ),
             (SILU, ["--const", "D=3"], 2, {"message": CONST_OF_MLIR}),
-            (SILU, ["-o", "/nowhere/x"], 1, {"message": "/nowhere/x: No such file or directory"}),
+            (
+                SILU,
+                ["-o", "/nowhere/x"],
+                1,
+                {
+                    "message": "/nowhere/x: No such file or directory",
+                    "remedy": "there is no folder /nowhere",
+                },
+            ),
         ],
     )
     @pytest.mark.parametrize("option", [["--diagnostics=json"], ["--diagnostics", "json"]])
@@ -353,10 +361,14 @@ def test_an_output_file_that_cannot_be_written_is_found_before_the_work(
 ):
     monkeypatch.setattr("coda_ir.pipeline.PassManager.run", pytest.fail)
     (tmp_path / "file").write_text("")
+    missing = "No such file or directory\n  help: there is no folder"
     for path, reason in (
         (tmp_path, "Is a directory"),
-        (tmp_path / "no" / "out", "No such file or directory"),
-        (tmp_path / "file" / "out", "No such file or directory"),
+        (tmp_path / "no" / "out", f"{missing} {tmp_path}/no"),
+        (
+            tmp_path / "file" / "out",
+            f"{missing} {tmp_path}/file",
+        ),
     ):
         assert main([silu, "-o", str(path)]) == 1
         assert capsys.readouterr().err == f"coda-opt: error[E0801]: {path}: {reason}\n"

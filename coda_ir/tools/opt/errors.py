@@ -1,6 +1,7 @@
 """Exit codes of `coda-opt`, and its messages about errors."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from coda_ir import error_codes
 from coda_ir.diagnostics import CodaError, DefectError, Diagnostic
@@ -38,7 +39,7 @@ def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
     """Return the diagnostics of any error; for a defect, one line without a traceback."""
     match error:
         case OSError(filename=str(filename), strerror=str(reason)):
-            return [Diagnostic("error", None, f"{filename}: {reason}", code=FILE)]
+            return [Diagnostic("error", None, f"{filename}: {reason}", _file_remedy(error), FILE)]
         case OSError():
             return [Diagnostic("error", None, str(error), code=FILE)]
         case DefectError():
@@ -48,6 +49,14 @@ def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
             return [Diagnostic("error", None, message, code=error_codes.DEFECT)]
         case _:
             return diagnostics_of(error)
+
+
+def _file_remedy(error: OSError) -> str | None:
+    """Return the remedy for a file that does not exist, or whose folder does not."""
+    if not isinstance(error, FileNotFoundError):
+        return None
+    folder = Path(error.filename).parent
+    return "check the path" if folder.is_dir() else f"there is no folder {folder}"
 
 
 def one_line(error: BaseException) -> str:

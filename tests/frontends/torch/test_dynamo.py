@@ -177,10 +177,10 @@ def test_remarks_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
         compiled(Block())(torch.randn(3, 16))
     messages = [r.getMessage() for r in caplog.records if r.name == "coda_ir.remarks"]
     verdict, *_ = messages
-    place, _, what = verdict.partition(": ")
+    place, _, what = verdict.partition(" has ")
     assert place.startswith("the graph of torch_compile.py:")
     assert what == (
-        "GEMMs with epilogues: 2, in the library: 0; other operators: 1, in kernels and PyTorch"
+        "2 GEMMs with epilogues, 0 in the library, and 1 other operator in kernels and PyTorch"
     )
     assert any("remark[missed] defer-rms-norm" in message for message in messages)
     assert not any("remark[passed]" in message for message in messages)
