@@ -54,9 +54,9 @@ class _SumEmitter(SegmentEmitter):
 
     def _emit_shared(self, split: SplitK, sums: list[str]) -> list[str]:
         """Emit the epilogue in the program of a tile that has the sums of all programs."""
-        before = split.publish([f"{name}_parts[0]" for name in sums], self.helpers)
+        before = split.publish([f"{name}_parts[0]" for name in sums])
         lanes = self.head.first
-        self._emit_part_of_head(0, lanes, sums, split.sums(len(sums), lanes, self.helpers))
+        self._emit_part_of_head(0, lanes, sums, split.sums(len(sums), lanes))
         return [*before, *indented(self.lines)]
 
     def _emit_part_of_head(
@@ -91,7 +91,6 @@ class _SumEmitter(SegmentEmitter):
         if pairing is None:
             return [total]
         helper = "column_neighbours" if pairing.is_adjacent else "column_halves"
-        self.helpers.add(helper)
         names = [self.names.fresh(f"{total}_{which}") for which in ("first", "second")]
         self.lines.append(f"{', '.join(names)} = {helper}({total})")
         return names
@@ -146,7 +145,6 @@ class _Kernel:
         self.is_of_queries = not isinstance(op, AttentionDkvOp)
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
-        self.helpers = {"tile_of_heads", self._sums()}
         sums = len(op.SUMS) * schedule.block_m.data * op.parts.columns
         self.split = SplitK.of(schedule, self.arguments, sums)
 
@@ -176,7 +174,6 @@ class _Kernel:
             lines,
             summary=summary,
             grid=tiles if self.split is None else tiles * self.split.programs,
-            helpers=self.helpers,
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
         )
@@ -370,7 +367,6 @@ class _Kernel:
             arguments=self.arguments,
             main_loop=None,
             names=self.arguments.names,
-            helpers=self.helpers,
             split=self.split,
             head=head,
         )

@@ -29,9 +29,8 @@ from coda_ir.dialects.gemm import AHEAD_ATTRIBUTE, DEPENDENT_ATTRIBUTE
 _IMPORT = "from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait"
 
 
-def start_next_kernel(helpers: set[str]) -> list[str]:
+def start_next_kernel() -> list[str]:
     """Return the statement after which the next kernel may begin."""
-    helpers.add("start_next_kernel")
     return ["start_next_kernel()"]
 
 
@@ -52,17 +51,12 @@ class Launch:
     def imports(self) -> frozenset[str]:
         return frozenset({_IMPORT} if self.is_dependent else ())
 
-    @property
-    def host_helpers(self) -> frozenset[str]:
-        return frozenset({"OVERLAPPING"} if self.is_dependent else ())
-
-    def wait(self, helpers: set[str]) -> list[str]:
+    def wait(self) -> list[str]:
         """Return the statements before the first access to memory."""
         if not self.is_dependent:
             return []
-        helpers.add("wait_for_earlier_kernels")
         return ["wait_for_earlier_kernels()"]
 
-    def wait_and_start_next(self, helpers: set[str]) -> list[str]:
+    def wait_and_start_next(self) -> list[str]:
         """Return the statements for a short kernel, after which the next one may begin at once."""
-        return [*self.wait(helpers), *(start_next_kernel(helpers) if self.is_dependent else [])]
+        return [*self.wait(), *(start_next_kernel() if self.is_dependent else [])]

@@ -17,7 +17,7 @@ def import_lines(kernels: Iterable[EmittedKernel]) -> list[str]:
 def device_functions(kernels: Sequence[EmittedKernel]) -> list[str]:
     """Return the helpers that kernels call, once in each of their languages."""
     triton, gluon = (
-        {helper for kernel in kernels if kernel.language == language for helper in kernel.helpers}
+        "\n".join(kernel.source for kernel in kernels if kernel.language == language)
         for language in ("triton", "gluon")
     )
     sections = (render_prelude(triton), render_gluon_prelude(gluon))

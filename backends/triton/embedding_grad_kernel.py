@@ -83,8 +83,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     ]
     if tiling.columns is None:
         arguments.append(KernelArgument("N", "i32", width))
-    helpers = set[str]()
-    lines = _lines(op, tiling, helpers)
+    lines = _lines(op, tiling)
     summary = f"rows added up by id, {tiling.rows} at a time, blocks of {tiling.block} columns"
     return emitted(
         name,
@@ -92,12 +91,11 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         lines,
         summary=summary,
         grid=width.ceiling(tiling.block) * joined("max(1, ", ROW_COUNT, ")"),
-        helpers=helpers,
         num_warps=8,
     )
 
 
-def _lines(op: EmbeddingGradOp, tiling: _Tiling, helpers: set[str]) -> list[str]:
+def _lines(op: EmbeddingGradOp, tiling: _Tiling) -> list[str]:
     """Return the body of the kernel; ids that are no row of the table are ignored."""
     type, extent, block, rows = element_type_of(op.dy), tiling.extent, tiling.block, tiling.rows
     dy = load(f"dy_ptr + row * {extent} + column", type, f"inside & (column < {extent})")
@@ -125,7 +123,7 @@ def _lines(op: EmbeddingGradOp, tiling: _Tiling, helpers: set[str]) -> list[str]
                 "while current == id:",
                 *indented(turn),
                 "result = tl.sum(total, 0, keep_dims=True)",
-                f"value = {rounded('result', type, helpers)}",
+                f"value = {rounded('result', type)}",
                 f"tl.store(out_ptr + id.to(tl.int64) * {extent} + column, value, "
                 f"mask=column < {extent})",
             ]

@@ -1,7 +1,7 @@
 """Scalar regions (`arith`, `math`) as `tl` statements: `RegionEmitter`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import LocationAttr
@@ -45,7 +45,8 @@ class RegionEmitter:
         # region.lines: ["# mlp.coda:3:7", "pre = acc + bias", ...], region.yields: ["pre"]
 
     The expressions of the arguments are float32 (or integer) `tl` values that broadcast against
-    each other; `helpers` gathers the functions of `runtime/device.py` that the statements call.
+    each other.
+
     Raises CodaError for an operator that has no portable `tl` counterpart.
     """
 
@@ -54,7 +55,6 @@ class RegionEmitter:
     """The expression of a `gemm.group_reduce` of an operand; None where there are no columns."""
     column: str | None = None
     """The expression of the numbers of the columns; None where there are none."""
-    helpers: set[str] = field(default_factory=set[str])
     scalars: Collection[SSAValue] = ()
     """The arguments of one element, which is known at run time."""
     vectors: Collection[SSAValue] = ()
@@ -144,9 +144,9 @@ class _Statements:
                 f"{format_location(op.location)}: the triton backend cannot emit {op.name}",
                 "write it with operators that the epilogue language has, such as exp, log, sqrt",
             )
-        expression = write(op, self._operands(op), self.emitter.helpers)
+        expression = write(op, self._operands(op))
         while len(expression.text) > LONGEST_EXPRESSION and self._name_longest(op):
-            expression = write(op, self._operands(op), self.emitter.helpers)
+            expression = write(op, self._operands(op))
         if self._scalars.issuperset(op.operands):
             self._scalars.update(op.results)
             return truth_of_scalars(expression) if op.name in COMPARISONS else expression

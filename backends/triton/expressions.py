@@ -45,8 +45,8 @@ class Expression:
         return call("tl.full", "()", self.text, _dtype(type))
 
 
-Writer = Callable[[Any, Sequence[Expression], set[str]], Expression]
-"""Writes an operator over its operands' expressions; adds the helpers that it calls."""
+Writer = Callable[[Any, Sequence[Expression]], Expression]
+"""Writes an operator over its operands' expressions."""
 
 
 def atom(text: str) -> Expression:
@@ -125,7 +125,7 @@ def _require_f32(op: Operation) -> None:
 
 
 def _infix(symbol: str, strength: int) -> Writer:
-    def write(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+    def write(op: Operation, operands: Sequence[Expression]) -> Expression:
         _require_f32(op)
         left, right = operands
         return Expression(
@@ -135,29 +135,25 @@ def _infix(symbol: str, strength: int) -> Writer:
     return write
 
 
-def _function(name: str, *, helper: bool = False) -> Writer:
-    def write(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+def _function(name: str) -> Writer:
+    def write(op: Operation, operands: Sequence[Expression]) -> Expression:
         _require_f32(op)
-        if helper:
-            helpers.add(name)
         return call(name, *(operand.text for operand in operands))
 
     return write
 
 
-def _write_power(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+def _write_power(op: Operation, operands: Sequence[Expression]) -> Expression:
     """Write a power; a known exponent is not rounded to float32."""
     _require_f32(op)
     exponent = op.operands[1].owner
     number = exact_number(exponent) if isinstance(exponent, arith.ConstantOp) else 0.0
     if not number or not isfinite(number):
-        helpers.add("power_of")
         return call("power_of", *(operand.text for operand in operands))
-    helpers.add("power")
     return call("power", operands[0].text, repr(number))
 
 
-def _negate(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+def _negate(op: Operation, operands: Sequence[Expression]) -> Expression:
     _require_f32(op)
     return Expression(f"-{operands[0].inside(UNARY)}", UNARY)
 
@@ -174,7 +170,7 @@ _CMPF = (
 )
 
 
-def _write_cmpf(op: arith.CmpfOp, operands: Sequence[Expression], _: set[str]) -> Expression:
+def _write_cmpf(op: arith.CmpfOp, operands: Sequence[Expression]) -> Expression:
     """Write a comparison; an unordered predicate is the negation of the opposite ordered one."""
     _require_f32(op)
     predicate = _CMPF[op.predicate.value.data]
@@ -206,7 +202,7 @@ def truth_of_scalars(comparison: Expression) -> Expression:
 _CMPI = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 
 
-def _write_cmpi(op: arith.CmpiOp, operands: Sequence[Expression], _: set[str]) -> Expression:
+def _write_cmpi(op: arith.CmpiOp, operands: Sequence[Expression]) -> Expression:
     predicate = op.predicate.value.data
     if predicate >= 6:
         operands = _as_unsigned(op, operands)
@@ -224,46 +220,39 @@ def _as_unsigned(op: Operation, operands: Sequence[Expression]) -> list[Expressi
 def _unsigned(write: Writer) -> Writer:
     """Write an operator on the operands' bits as unsigned integers, with a signless result."""
 
-    def write_unsigned(
-        op: Operation, operands: Sequence[Expression], helpers: set[str]
-    ) -> Expression:
-        result = write(op, _as_unsigned(op, operands), helpers)
+    def write_unsigned(op: Operation, operands: Sequence[Expression]) -> Expression:
+        result = write(op, _as_unsigned(op, operands))
         return atom(f"{result.inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
 
     return write_unsigned
 
 
-def _write_select(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+def _write_select(op: Operation, operands: Sequence[Expression]) -> Expression:
     condition, if_true, if_false = operands
     if if_true.is_literal and if_false.is_literal:
         if_false = if_false.materialized(op.operands[2].type)
     return call("tl.where", condition.text, if_true.text, if_false.text)
 
 
-def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+def _write_cast(op: Operation, operands: Sequence[Expression]) -> Expression:
     """Write a conversion by value; floats round to nearest even, in the interpreter too."""
     target, given, source = op.results[0].type, op.operands[0].type, operands[0]
     if is_float8(given):
-        return atom(extended(source.inside(ATOM), given, helpers))
+        return atom(extended(source.inside(ATOM), given))
     if target in CONVERSIONS:
         if isinstance(given, Float32Type):
-            return atom(rounded(source.text, target, helpers))
-        return atom(rounded(f"{source.inside(ATOM)}.to(tl.float32)", target, helpers))
+            return atom(rounded(source.text, target))
+        return atom(rounded(f"{source.inside(ATOM)}.to(tl.float32)", target))
     return atom(f"{source.inside(ATOM)}.to({_dtype(target)})")
 
 
-def _write_zero_extension(
-    op: Operation, operands: Sequence[Expression], helpers: set[str]
-) -> Expression:
+def _write_zero_extension(op: Operation, operands: Sequence[Expression]) -> Expression:
     if op.operands[0].type == i1:
-        return _write_cast(op, operands, helpers)
-    return _write_cast(op, _as_unsigned(op, operands), helpers)
+        return _write_cast(op, operands)
+    return _write_cast(op, _as_unsigned(op, operands))
 
 
-def _write_checked_index(
-    op: CheckedIndexOp, operands: Sequence[Expression], helpers: set[str]
-) -> Expression:
-    helpers.add("checked_index")
+def _write_checked_index(op: CheckedIndexOp, operands: Sequence[Expression]) -> Expression:
     numbers = (str(number.value.data) for number in (op.extent, op.ignored))
     return call("checked_index", operands[0].text, *numbers)
 
@@ -271,9 +260,8 @@ def _write_checked_index(
 def _helper(name: str) -> Writer:
     """Write a call of a function of `runtime/device.py` with its operands as tensors."""
 
-    def write(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+    def write(op: Operation, operands: Sequence[Expression]) -> Expression:
         _require_f32(op)
-        helpers.add(name)
         pairs = zip(operands, op.operands, strict=True)
         values = [x.materialized(value.type) if x.is_literal else x for x, value in pairs]
         return call(name, *(value.text for value in values))
@@ -281,7 +269,7 @@ def _helper(name: str) -> Writer:
     return write
 
 
-def _write_bitcast(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
+def _write_bitcast(op: Operation, operands: Sequence[Expression]) -> Expression:
     return atom(f"{operands[0].inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
 
 
@@ -301,14 +289,14 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.mulf": _infix("*", PRODUCT),
     "arith.divf": _infix("/", PRODUCT),
     "arith.negf": _negate,
-    "arith.maximumf": _function("maximum", helper=True),
-    "arith.minimumf": _function("minimum", helper=True),
+    "arith.maximumf": _function("maximum"),
+    "arith.minimumf": _function("minimum"),
     "arith.maxnumf": _function("tl.maximum"),
     "arith.minnumf": _function("tl.minimum"),
     "arith.addi": _infix("+", SUM),
     "arith.subi": _infix("-", SUM),
     "arith.muli": _infix("*", PRODUCT),
-    "arith.floordivsi": _function("floor_quotient", helper=True),
+    "arith.floordivsi": _function("floor_quotient"),
     "arith.remsi": _infix("%", PRODUCT),
     "arith.andi": _infix("&", AND),
     "arith.ori": _infix("|", OR),
@@ -329,9 +317,9 @@ EXPRESSIONS: dict[str, Writer] = {
     "gemm.remainder": _helper("remainder"),
     "math.absf": _function("tl.abs"),
     "math.absi": _function("tl.abs"),
-    "math.fma": _function("multiply_add", helper=True),
+    "math.fma": _function("multiply_add"),
     "math.powf": _write_power,
-    "math.roundeven": _function("round_even", helper=True),
+    "math.roundeven": _function("round_even"),
     **dict.fromkeys(
         (
             "arith.extf",

@@ -63,7 +63,6 @@ class _FinalizeEmitter:
     tiles: Sequence[int | None]
     elements: int | None
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
-    helpers: set[str] = field(default_factory=set[str])
     lines: list[str] = field(default_factory=list[str])
 
     def emit(self) -> EmittedKernel:
@@ -78,7 +77,7 @@ class _FinalizeEmitter:
         arguments = self.op.body.block.args
         ports = zip(arguments[len(combined) :], self.op.port_list, strict=True)
         scalars = [argument for argument, port in ports if port.kind == PortKind.SCALAR]
-        region = RegionEmitter(self.names, helpers=self.helpers, scalars=scalars).emit(
+        region = RegionEmitter(self.names, scalars=scalars).emit(
             self.op.body.block, dict(zip(arguments, [*combined, *extra], strict=True))
         )
         self.lines += region.lines
@@ -87,7 +86,7 @@ class _FinalizeEmitter:
         self.arguments.append(KernelArgument("count", "i32", ROW_COUNT))
         block, launch = self.block, Launch.of(self.op)
         lines = [
-            *launch.wait_and_start_next(self.helpers),
+            *launch.wait_and_start_next(),
             f"element = tl.program_id(0) * {block} + tl.arange(0, {block})",
             "exists = element < count",
             *self.lines,
@@ -98,7 +97,6 @@ class _FinalizeEmitter:
             lines,
             summary=f"combines tile partials by {self.op.axis.data}",
             grid=ROW_COUNT.ceiling(block),
-            helpers=self.helpers,
             launch=launch,
             num_warps=4 if self.is_by_row else 8,
         )
@@ -181,7 +179,6 @@ class _FinalizeEmitter:
         """Combine a logsumexp in float64: return the nearest float32, and the remainder."""
         wide, rest = self.names.fresh(f"{base}_wide"), self.names.fresh(f"{base}_rest")
         self._combine_lse(sweep, base, wide)
-        self.helpers.add("rest_of")
         self.lines += [
             f"{total} = {wide}.to(tl.float32)",
             f"{rest} = rest_of({wide}, {total})",
@@ -226,7 +223,7 @@ class _FinalizeEmitter:
         pointer = self.names.fresh(f"{output.name_hint or 'out'}_ptr")
         type = element_type_of(output)
         self.arguments.append(pointer_argument(pointer, type, nth_output(index)))
-        stored = rounded(value, type, self.helpers)
+        stored = rounded(value, type)
         self.lines.append(f"tl.store({pointer} + element, {stored}, mask=exists)")
 
 
@@ -281,7 +278,9 @@ class _Sweep:
     def _reduction(self, kind: Literal["sum", "max"], total: str, element: str) -> Reduction:
         # Triton 3.6 does not compile a kernel that stores two columns of sums and their product.
         return reduction(
-            *(kind, total, element, self.emitter.helpers),
+            kind,
+            total,
+            element,
             is_column=False,
             is_ordered=self.emitter.op.order is not None,
         )

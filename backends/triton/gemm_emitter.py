@@ -31,7 +31,6 @@ class GemmEmitter:
         self.schedule = schedule
         self.name = module_names.fresh(gemm_kernel_name(op))
         self.names = LocalNames()
-        self.helpers: set[str] = {"grouped_tile"}
         self.launch = Launch.of(op)
         has_own_rows = not op.is_transposed and op.gather is None
         has_own_rows &= op.numbers_of_row == op.summed_rows

@@ -64,7 +64,7 @@ class _GemmEmitter(GemmEmitter):
         loop = TmaMainLoop if self.schedule.mainloop == "tma" else PointerMainLoop
         loop = OneRowMainLoop if self.schedule.has_one_row else loop
         loop = loop if self.op.quantized is None else QuantizedMainLoop
-        return loop(self.op, self.schedule, self.arguments, self.helpers, self.groups, self.ragged)
+        return loop(self.op, self.schedule, self.arguments, self.groups, self.ragged)
 
     @cached_property
     def split(self) -> SplitK | None:
@@ -83,7 +83,6 @@ class _GemmEmitter(GemmEmitter):
             summary=summary,
             docstring=docstring(self.op, summary),
             grid=self._grid(),
-            helpers=self.helpers,
             launch=self.launch,
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data + self.main_loop.stages_of_ids,
@@ -93,7 +92,6 @@ class _GemmEmitter(GemmEmitter):
             kernel,
             runs_without_rows=self.op.is_transposed,
             registers=registers,
-            host_helpers=kernel.host_helpers | ({"planned"} if registers else set()),
             imports=kernel.imports | self.main_loop.IMPORTS,
             shared_tiles=None if self.split is None else self.split.shared_tiles(self.tiles),
         )
@@ -103,7 +101,7 @@ class _GemmEmitter(GemmEmitter):
         if self.main_loop.waits:
             return []
         wait = self.launch.wait_and_start_next if self._is_short else self.launch.wait
-        return wait(self.helpers)
+        return wait()
 
     @property
     def _is_short(self) -> bool:
@@ -130,9 +128,9 @@ class _GemmEmitter(GemmEmitter):
     def _rows(self, bm: int) -> list[str]:
         """Return the statements that define the rows of a tile."""
         if self.groups is not None:
-            return self.groups.rows(self.helpers)
+            return self.groups.rows()
         if self.ragged is not None:
-            return self.ragged.statements(bm, self.helpers)
+            return self.ragged.statements(bm)
         return [
             "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",
@@ -173,7 +171,6 @@ class _GemmEmitter(GemmEmitter):
                 arguments=self.arguments,
                 main_loop=self.main_loop,
                 names=self.names.branch(),
-                helpers=self.helpers,
                 is_ordered=self.op.order is not None,
                 stored_row="row" if self.op.scatter is None else "scattered",
                 is_dependent=self.launch.is_dependent and not self._is_short,

@@ -46,7 +46,7 @@ class SegmentEmitter(SegmentResults):
             self._load_partials()
         accumulators = self._emit_main_loop()
         if self.is_dependent:
-            self.lines += start_next_kernel(self.helpers)
+            self.lines += start_next_kernel()
         if self.split is None:
             self._emit_subtiles_of(accumulators)
         else:
@@ -55,10 +55,10 @@ class SegmentEmitter(SegmentResults):
 
     def _emit_in_last_program(self, split: SplitK, accumulators: Sequence[str]) -> None:
         """Emit the epilogue in the program of the tile that has the sums of all programs."""
-        before = [*self.lines, *split.publish(accumulators, self.helpers)]
+        before = [*self.lines, *split.publish(accumulators)]
         self.lines = []
         columns = self.columns.lanes * self.columns.subtiles
-        sums = split.sums(len(accumulators), columns, self.helpers)
+        sums = split.sums(len(accumulators), columns)
         names = self._accumulator_variables("_tile" if self.columns.subtiles > 1 else "")
         self.lines += [f"{name} = {sum}" for name, sum in zip(names, sums, strict=True)]
         self._emit_subtiles_of(names)
@@ -82,7 +82,6 @@ class SegmentEmitter(SegmentResults):
     def _emit_subtile(self, accumulators: list[str]) -> None:
         """Emit subtile `subtile` of several tiles of the program."""
         subtiles = self.columns.subtiles
-        self.helpers.add("column_subtile")
         self.tile = self._let("subtile_index", f"{self.tile} * {subtiles} + subtile")
         self._set_columns(self.columns.lanes)
         self._emit_tile(
@@ -160,13 +159,10 @@ class SegmentEmitter(SegmentResults):
         """Return the name of a port's combined partials, one value per row."""
         partials = self.partials.get(port) or self._let(f"{hint}_tiles", self._partials(port))
         reduction = REDUCTIONS[combiner]
-        if reduction != "tl.sum":
-            self.helpers.add(reduction)
         return self._let(hint, self._by_row(f"{reduction}({partials}, 1)"))
 
     def _partials(self, port: Port) -> str:
         """Return the partials of the rows, as an expression."""
-        self.helpers.add("row_partials")
         pointer = self.arguments.operand(port.value, port.kind.value)
         combiner, tiles, width = partial_extents(port)
         return f"row_partials({pointer}, row, {tiles}, {width}, {IDENTITY[combiner]})"
@@ -180,7 +176,7 @@ class SegmentEmitter(SegmentResults):
             return self._combine_partials(hint, port, port.kind.combiner)
         place = table_index(port, columns, self.arguments)
         index = None if place is None else self._let(f"{hint}_index", place)
-        return self._let(hint, load_port(port, columns, self.arguments, self.helpers, index=index))
+        return self._let(hint, load_port(port, columns, self.arguments, index=index))
 
     def _emit_epilogue(self, accumulators: list[str]) -> list[str]:
         """Emit the statements of the region; return the yielded values."""
@@ -201,9 +197,7 @@ class SegmentEmitter(SegmentResults):
         ports = [index for index, port in enumerate(segment.ports) if port.kind.combiner]
         vectors = [argument for index in ports for argument in segment.port_args(index)]
         vectors += of_rows
-        emitter = RegionEmitter(
-            self.names, self._group_reduce, column, self.helpers, scalars, vectors
-        )
+        emitter = RegionEmitter(self.names, self._group_reduce, column, scalars, vectors)
         region = emitter.emit(segment.block, values, stored_values(segment))
         self.lines += region.lines
         return list(region.yields)
@@ -221,5 +215,4 @@ class SegmentEmitter(SegmentResults):
             return self._combine(combiner, value, 1)
         ordered = self.is_ordered and combiner != Combiner.MAX
         helper = f"group_tree_{combiner.value}" if ordered else f"group_{combiner.value}"
-        self.helpers.add(helper)
         return f"{helper}({value}, {self._groups(op.group.data).lanes})"

@@ -61,8 +61,6 @@ class EmittedKernel:
     arguments: tuple[KernelArgument, ...]
     grid: HostValue
     """Number of programs."""
-    helpers: frozenset[str] = frozenset()
-    """Functions of `runtime/device.py` that the source calls."""
     num_warps: int = 4
     num_stages: int = 2
     registers: int | None = None
@@ -79,8 +77,6 @@ class EmittedKernel:
     """Import statements that the kernel or the *host* code of its launch needs."""
     constants: frozenset[str] = field(default=frozenset())
     """Assignments behind the imports that host and kernel refer to."""
-    host_helpers: frozenset[str] = field(default=frozenset())
-    """Functions of `runtime/launches.py` that the grid calls."""
     is_dependent: bool = False
     """True if it waits for the kernels before, so that its launch may overlap with them."""
     shared_tiles: SharedTiles | None = None

@@ -22,6 +22,9 @@ from coda_ir.dialects.coda.shapes import FLOAT8_TYPES, is_float, stores_floats
 
 NARROW_FLOATS = (BFloat16Type, Float16Type, *FLOAT8_TYPES)
 
+ASSERTING = ("checked_index", "run_number")
+"""The device functions that end the program where an index is wrong."""
+
 NEGATIVE_INFINITY = 'float("-inf")'
 """In kernels: what has no weight in an exponential, and is no maximum."""
 
@@ -33,13 +36,13 @@ def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") ->
     return f"{loaded}.to(tl.float32)" if isinstance(type, NARROW_FLOATS) else loaded
 
 
-def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
+def rounded(value: str, type: Attribute) -> str:
     """Return the name or literal `value`, float32 or an integer, rounded as a tensor of `type`
     stores it.
     """
     if not value.isidentifier() and is_float(type):
         value = f"tl.full((), {value}, tl.float32)"
-    return ports.rounded(value, type, helpers)
+    return ports.rounded(value, type)
 
 
 def pointer_argument(name: str, type: Attribute, value: HostValue) -> KernelArgument:
@@ -59,7 +62,6 @@ def emitted(
     *,
     summary: str,
     grid: HostValue,
-    helpers: Iterable[str] = (),
     docstring: Sequence[str] = (),
     launch: Launch | None = None,
     num_warps: int = 4,
@@ -70,20 +72,18 @@ def emitted(
     `docstring` has the lines of one that says more than `summary`.
     """
     launch = launch or Launch(is_dependent=False)
-    asserts = "checked_index" in helpers
+    asserts = any(f"{name}(" in line for line in lines for name in ASSERTING)
     body = [*(docstring or [f'"""{summary[0].upper()}{summary[1:]}."""']), *without_unused(lines)]
     kernel = EmittedKernel(
         name=name,
         source="\n".join([*signature(name, arguments, asserts=asserts), *indented(body), ""]),
         arguments=tuple(arguments),
         grid=grid,
-        helpers=frozenset(helpers),
         num_warps=num_warps,
         num_stages=num_stages,
         description=summary,
         asserts=asserts,
         imports=launch.imports,
-        host_helpers=launch.host_helpers,
         is_dependent=launch.is_dependent,
     )
     return with_final_names(kernel)
@@ -125,7 +125,6 @@ def reduction(
     kind: Literal["sum", "max"],
     name: str,
     element: str,
-    helpers: set[str],
     *,
     is_column: bool = True,
     is_ordered: bool = False,
@@ -134,14 +133,12 @@ def reduction(
     wins.
     """
     if kind == "max":
-        helpers |= {"maximum", "reduce_max"}
         combined = f"reduce_max({element}, 1)"
         if is_column:
             combined = f"tl.expand_dims({combined}, 1)"
         return Reduction(combined, f"{name} = maximum({name}, {combined})", NEGATIVE_INFINITY)
     combined = f"tl.sum({element}, 1{', keep_dims=True' if is_column else ''})"
     if is_ordered:
-        helpers.add("tree_sum")
         combined = f"tree_sum({element}, 1)"
     return Reduction(combined, f"{name} += {combined}", "0.0")
 

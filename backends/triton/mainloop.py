@@ -106,7 +106,6 @@ class MainLoop(ABC):
     op: FusedOp
     schedule: ScheduleAttr
     arguments: ArgumentList
-    helpers: set[str]
     groups: RowGroups | None = None
     ragged: RaggedDepth | None = None
     depths: list[str] = field(default_factory=list[str])
@@ -114,6 +113,8 @@ class MainLoop(ABC):
 
     FUNCTION: ClassVar[str]
     """The device function that has the loop over K."""
+    HAS_DOT: ClassVar[bool] = True
+    """True if it multiplies with `dot`, which has to know of float8."""
     IMPORTS: ClassVar[frozenset[str]] = frozenset()
     """Import statements that the host code of a launch needs."""
 
@@ -143,7 +144,6 @@ class MainLoop(ABC):
         names = list(tile.accumulators)
         # Where the order of the steps is stated, so is what each of them is rounded to.
         sum = "tl.float32" if self.op.order is not None else "SUM_TYPE"
-        self.helpers |= {self.FUNCTION, *({sum} - {"tl.float32"})}
         lines = [f"{name} = tl.zeros((BLOCK_M, {tile.width}), {sum})" for name in names]
         for term, weights in enumerate(tile.segment.terms):
             of_tile = [tile.weight(index, weights) for index in range(len(names))]
@@ -163,7 +163,6 @@ class MainLoop(ABC):
         op, blocks = self.op, self.op.blocks
         if not isinstance(blocks, BlocksAttr) or op.x_scales is None:
             return []
-        self.helpers.add("scaled_dot")
         count = shape_of(op.x_scales)[-1]
         columns = zip(range(len(tile.accumulators)), tile.weight_columns(), strict=True)
         places = [
@@ -179,9 +178,12 @@ class MainLoop(ABC):
         ]
 
     def _accumulation(self) -> list[str]:
-        """Return the argument that allows float8 products to be summed with few bits."""
+        """Return the arguments for products of float8, which may be summed with few bits."""
+        operands = (self.op.x, *self.op.weights) if self.HAS_DOT else ()
+        if not any(is_float8(element_type_of(operand)) for operand in operands):
+            return []
         is_fast = numerics_mode(self.op) == NumericsMode.FAST
-        return ["IS_FAST=True"] if is_fast and is_float8(element_type_of(self.op.x)) else []
+        return ["HAS_FLOAT8=True", *(["IS_FAST=True"] if is_fast else [])]
 
     def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
         """Return where the loop over K of an input begins and ends, after the statements that
@@ -189,14 +191,11 @@ class MainLoop(ABC):
         """
         depth = self.depths[term]
         if self.ragged is not None:
-            self.helpers.add("bound")
             return self._bounds_of_group()
         if self.schedule.split_k.data > 1:
-            self.helpers.add("depths_of_split")
             split = f"first, last = depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
             return [split], ("first", "last")
         if self.op.is_transposed:
-            self.helpers.add("bound")
             depth = f"bound({depth})"
         return [], ("0", depth)
 
@@ -359,7 +358,6 @@ class TmaMainLoop(MainLoop):
     def _last_step(self, target: str, operands: Sequence[str], extents: Sequence[str]) -> list[str]:
         if self.ragged is None:
             return []
-        self.helpers.add("tma_multiply_last")
         arguments = [*operands, "whole", "end_row", *extents]
         return call(f"{target} = tma_multiply_last", arguments)
 

@@ -307,7 +307,7 @@ class _MapEmitter(SegmentEmitter):
         columns = ColumnIndex("domain_column", DYNAMIC_INDEX, None, "[:, None]", self.count)
         place = table_index(port, columns, self.arguments, rows)
         index = None if place is None else self._let(f"{hint}_index", place)
-        value = load_port(port, columns, self.arguments, self.helpers, index=index, rows=rows)
+        value = load_port(port, columns, self.arguments, index=index, rows=rows)
         return self._let(hint, value)
 
     def _store_partial_col(
@@ -322,7 +322,6 @@ class _MapEmitter(SegmentEmitter):
         self.totals.append(f"{total} = tl.full({shape}, {identity}, tl.float32)")
         masked = f"tl.where(row_mask[:, None], {value}, {identity})"
         if combiner == Combiner.MAX:
-            self.helpers.add("maximum")
             self.lines.append(f"{total} = maximum({total}, {masked})")
         else:
             self.lines.append(f"{total} += {masked}")
@@ -355,7 +354,7 @@ def emit_map(
     tiles = tiling.columns.tiles
     launch = Launch.of(op)
     lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
-    lines = [*launch.wait_and_start_next(emitter.helpers), *lines]
+    lines = [*launch.wait_and_start_next(), *lines]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", ROW_COUNT))
     grid = ROW_COUNT.ceiling(tiling.rows)
     width = tiling.columns.lanes * (2 if segment.pairing else 1)
@@ -366,7 +365,6 @@ def emit_map(
         lines,
         summary=summary,
         grid=grid if tiles == 1 else grid * tiles,
-        helpers=emitter.helpers,
         launch=launch,
         num_warps=_warps(segment, tiling),
     )
@@ -382,7 +380,6 @@ def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:
         arguments=arguments,
         main_loop=None,
         names=arguments.names,
-        helpers=set(),
         is_ordered=segment.order is not None,
         tiling=tiling,
         is_flat=segment.reads_places(),

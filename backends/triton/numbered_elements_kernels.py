@@ -99,7 +99,6 @@ def row_kernel(op: GatherOp | ScatterOp, name: str, *, is_whole: bool) -> Emitte
         lines,
         summary=f"{count} of {columns} elements of each row, blocks of {rows} rows",
         grid=ROW_COUNT.ceiling(rows),
-        helpers=text.helpers,
     )
 
 
@@ -125,7 +124,6 @@ def vector_kernel(op: ScatterOp | IndexOp, name: str) -> EmittedKernel:
         lines,
         summary=f"elements of a vector by number, blocks of {ELEMENTS}",
         grid=ROW_COUNT.ceiling(ELEMENTS),
-        helpers=text.helpers,
     )
 
 
@@ -134,7 +132,6 @@ class _Text:
 
     def __init__(self, op: GatherOp | ScatterOp | IndexOp, *, is_whole: bool):
         self._op, self._loaded = op, read_from_memory(op, is_whole=is_whole)
-        self.helpers = set[str]()
 
     def arguments(self) -> list[KernelArgument]:
         names = ("x_ptr", "ids_ptr", "values_ptr")[: len(self._loaded)]
@@ -153,7 +150,6 @@ class _Text:
         if isinstance(self._op, IndexOp):
             lines.append(f"id = tl.where(id < 0, id + {extent}, id)")
         if is_checked(self._op):
-            self.helpers.add("checked_index")
             lines.append(f"id = checked_index(id, {extent}, 0)")
         return lines
 
@@ -165,7 +161,7 @@ class _Text:
             filled = (
                 f"tl.full((), {literal(number)}, {'tl.float32' if is_float(type) else 'tl.int64'})"
             )
-            return [f"filled = {filled}", f"value = {rounded('filled', type, self.helpers)}"]
+            return [f"filled = {filled}", f"value = {rounded('filled', type)}"]
         if positions is not None:
             start, step = positions.first_and_step
             return [f"value = {start} + {step} * ({at})"]

@@ -182,8 +182,7 @@ def one_query_kernel(op: OneQueryAttention, name: str, launch: Launch) -> Emitte
     if tiling.keys is None:
         axis = 1 if op.has_columns else 2
         arguments.append(KernelArgument("S", "i32", nth_operand(1).shape(axis)))
-    helpers = {"dot", "attend_keys"}
-    lines = [*launch.wait_and_start_next(helpers), *_lines(op, tiling, type, helpers)]
+    lines = [*launch.wait_and_start_next(), *_lines(op, tiling, type)]
     shares = f", shared by {tiling.splits} programs" if shared else ""
     summary = f"attention of one query for each head, {tiling.block} keys at a time{shares}"
     kernel = emitted(
@@ -192,14 +191,13 @@ def one_query_kernel(op: OneQueryAttention, name: str, launch: Launch) -> Emitte
         lines,
         summary=summary,
         grid=ROW_COUNT if shared is None else ROW_COUNT * tiling.splits,
-        helpers=helpers,
         launch=launch,
         num_stages=3,
     )
     return replace(kernel, shared_tiles=shared)
 
 
-def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set[str]) -> list[str]:
+def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute) -> list[str]:
     """Return the body of the kernel."""
     keys, values = tiling.of_keys, tiling.of_values
     parts = [keys] if keys == values else [keys, values]
@@ -214,7 +212,7 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
         "acc, largest, total = attend_keys(acc, largest, total, scores, v)",
     ]
     return [
-        *_share_of(tiling, helpers),
+        *_share_of(tiling),
         f"query = tl.arange(0, {MAX_QUERIES})",
         f"is_query = query < {op.queries}",
         *(line for part in parts for line in part.places(op.queries)),
@@ -222,19 +220,17 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
         *_nothing(tiling),
         f"for start in range(first, last, {tiling.block}):",
         *indented(step),
-        *_shared(tiling, _result(type, values, helpers), helpers),
+        *_shared(tiling, _result(type, values)),
     ]
 
 
-def _share_of(tiling: _Tiling, helpers: set[str]) -> list[str]:
+def _share_of(tiling: _Tiling) -> list[str]:
     """Return the statements that find the head of a program, and its share of the keys."""
     if tiling.splits == 1:
         last = tiling.extent
         if tiling.keys is None:
-            helpers.add("bound")
             last = f"bound({last})"
         return ["head = tl.program_id(0).to(tl.int64)", f"first, last = 0, {last}"]
-    helpers.add("depths_of_split")
     return [
         f"SPLITS: tl.constexpr = {tiling.splits}",
         "head = (tl.program_id(0) // SPLITS).to(tl.int64)",
@@ -278,23 +274,22 @@ def _masked(op: OneQueryAttention, tiling: _Tiling) -> list[str]:
     return [f"seen = {value}", f"scores = tl.where({seen}, {scaled}, {NEGATIVE_INFINITY})"]
 
 
-def _result(type: Attribute, columns: _Columns, helpers: set[str]) -> list[str]:
+def _result(type: Attribute, columns: _Columns) -> list[str]:
     """Return the statements that store the result of a head; zeros if its query sees no key."""
-    value = "result" if type == f32 else rounded("result", type, helpers)
+    value = "result" if type == f32 else rounded("result", type)
     return [
         "result = acc / tl.where(total == 0.0, 1.0, total)[:, None]",
         f"tl.store(out_ptr + {columns.prefix}row, {value}, mask={columns.inside('is_query')})",
     ]
 
 
-def _shared(tiling: _Tiling, result: list[str], helpers: set[str]) -> list[str]:
+def _shared(tiling: _Tiling, result: list[str]) -> list[str]:
     """Return the statements by which the last program of a head combines the shares of all, and
     stores the result.
     """
     if tiling.splits == 1:
         return result
     width = tiling.of_values.width
-    helpers |= {"store_partial", "is_last_of_tile", "combine_attended"}
     # The loads of a few parts do not wait for one another.
     is_short = tiling.splits <= UNROLLED_SPLITS
     parts = "tl.static_range(SPLITS)" if is_short else "tl.range(0, SPLITS, num_stages=1)"

@@ -14,6 +14,7 @@ class OneRowMainLoop(PointerMainLoop):
     """Multiplies one row in float32 without tensor cores, so that no rows of a tile are wasted."""
 
     FUNCTION = "multiply_row"
+    HAS_DOT = False
 
     @property
     def waits(self) -> bool:

@@ -79,7 +79,6 @@ def load_port(
     port: Port,
     columns: ColumnIndex,
     arguments: ArgumentList,
-    helpers: set[str],
     *,
     index: str | None = None,
     rows: RowIndex = ROWS,
@@ -97,14 +96,12 @@ def load_port(
     if extent is not None:
         return f"tl.cast({extent}, tl.int64)"
     pointer = arguments.operand(port.value, port.kind.value)
-    if arguments.is_looked_up(port.value):
-        helpers.add("checked_index")
     if index is None and _is_moved_tile(port, arguments):
         loaded = _load_moved(port.value, pointer, columns, arguments)
     else:
         offset, lanes = ("", "") if place is None else (f" + {place[0]}", place[1])
         loaded = f"tl.load({pointer}{offset}){lanes}"
-    return extended(loaded, element_type_of(port.value), helpers)
+    return extended(loaded, element_type_of(port.value))
 
 
 def _place_in(
@@ -296,24 +293,22 @@ _FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(
 )
 
 
-def extended(loaded: str, type: Attribute, helpers: set[str]) -> str:
+def extended(loaded: str, type: Attribute) -> str:
     """Return loaded elements of `type` in the type in which kernels compute."""
     if type in _FROM_FLOAT8:
         helper = _FROM_FLOAT8[type]
-        helpers.add(helper)
         return f"{helper}({loaded})"
     computed = region_type(type)
     return loaded if computed == type else f"{loaded}.to({tl_type(computed)})"
 
 
-def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
+def rounded(value: str, type: Attribute) -> str:
     """Return `value`, float32 or an integer, rounded as a tensor of `type` stores it."""
     if isinstance(type, Float32Type):
         return value
     helper = CONVERSIONS.get(type)
     if helper is None:
         return f"{value}.to({tl_type(type)})"
-    helpers.add(helper)
     return f"{helper}({value})"
 
 

@@ -1,6 +1,6 @@
 """Device functions that emitted kernels call; a module contains those that it uses."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from coda_ir.backends.triton.definitions import (
@@ -8,8 +8,8 @@ from coda_ir.backends.triton.definitions import (
     Definition,
     read_definitions,
     render,
-    with_uses,
 )
+from coda_ir.backends.triton.specialize import specialized
 
 MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]
 """The imports and constants at the head of every emitted module."""
@@ -26,11 +26,11 @@ _HELPERS = read_definitions(
 )
 
 
-def render_prelude(helpers: Iterable[str]) -> str:
-    """Return the source of `helpers` and their dependences, in a fixed order, separated by two
-    empty lines.
+def render_prelude(kernels: str) -> str:
+    """Return the source of the helpers that kernels call, and of their dependences, specialized to
+    the calls, in a fixed order, separated by two empty lines.
     """
-    return render(with_uses(_HELPERS, helpers))
+    return render(specialized(_HELPERS, kernels))
 
 
 def device_definitions() -> Mapping[str, Definition]:

@@ -20,6 +20,8 @@ WORD_REGISTERS = 96
 class QuantizedMainLoop(PointerMainLoop):
     """Loads weights of 8 or 4 bits through pointers, and dequantizes them in registers."""
 
+    HAS_DOT = False
+
     @property
     def FUNCTION(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         if not self.schedule.has_one_row:
@@ -73,7 +75,6 @@ class QuantizedMainLoop(PointerMainLoop):
             [tile.weight(index, values) for index in range(len(tile.accumulators)) if values]
             for values in (segment.weights, segment.scales, segment.zeros)
         )
-        self.helpers.add("shift_of")
         options: dict[str, object] = {
             "K": self.depths[term],
             "A_STEP": 1,

@@ -52,9 +52,8 @@ class RowGroups:
         """The largest possible number of row tiles, in the kernel."""
         return f"M // {block_m} + tl.minimum(M, {self.count})"
 
-    def rows(self, helpers: set[str]) -> list[str]:
+    def rows(self) -> list[str]:
         """Return the statements that define the rows of a tile, in a program that has some."""
-        helpers.add("rows_of_tile")
         lanes = max(2, 1 << (self.count - 1).bit_length())
         place = f"{self.ends}, tile_m, M, {self.count}, {lanes}, BLOCK_M"
         return [
@@ -82,7 +81,7 @@ class NumberedRows(RowGroups):
     """The rows side by side in one of x, whose products are added: the main loop loads their
     numbers."""
 
-    def rows(self, helpers: set[str]) -> list[str]:
+    def rows(self) -> list[str]:
         lines = [
             "rows = tile_m + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",
@@ -116,12 +115,11 @@ class RaggedDepth:
         """The tiles of all groups."""
         return self.count * -(-self.rows // block_m)
 
-    def statements(self, block_m: int, helpers: set[str]) -> list[str]:
+    def statements(self, block_m: int) -> list[str]:
         """Return the statements that define the summed rows, and those of a tile.
 
         `x_row` are the rows of the accumulator of the group, `row` those among all groups.
         """
-        helpers.add("rows_of_group")
         tiles = -(-self.rows // block_m)
         # Rows past the end repeat others, in whole vectors, so that loads need no mask.
         clamped = "rows" if self.rows % block_m == 0 else "(rows % M)"

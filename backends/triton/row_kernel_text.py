@@ -71,7 +71,6 @@ class RowKernelText:
     columns: int | None
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     lines: list[str] = field(default_factory=list[str])
-    helpers: set[str] = field(default_factory=set[str])
     _in_registers: set[str] = field(default_factory=set[str])
 
     @property
@@ -147,7 +146,7 @@ class RowKernelText:
 
         `prepare` are statements that `element` needs.
         """
-        combined, update, identity = reduction(kind, name, element, self.helpers)
+        combined, update, identity = reduction(kind, name, element)
         if self.is_one_block:
             self.sweep(loads, [*prepare, f"{name} = {combined}"])
             return
@@ -157,12 +156,12 @@ class RowKernelText:
 
     def store_elements(self, value: str, type: Attribute) -> str:
         """Return the statement that stores a block of the output; `value` is a name."""
-        value = rounded(value, type, self.helpers)
+        value = rounded(value, type)
         return f"tl.store(out_ptr + first + column, {value}, mask=inside)"
 
     def store_column(self, name: str, value: str, type: Attribute) -> None:
         """Emit the store of one element per row; `value` is a name."""
-        value = rounded(value, type, self.helpers)
+        value = rounded(value, type)
         self.lines.append(f"tl.store({name}_ptr + row, {value}, mask=row < M)")
 
     def finish(self, description: str) -> EmittedKernel:
@@ -178,6 +177,5 @@ class RowKernelText:
             self.lines,
             summary=summary,
             grid=ROW_COUNT.ceiling(rows),
-            helpers=self.helpers,
             num_warps=8 if rows * self.block > 4096 else 4,
         )

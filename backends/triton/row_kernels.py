@@ -177,7 +177,6 @@ def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
         text.lines.append("result = shift + tl.log(total)")
         return
     text.result("rest", f32, 1)
-    text.helpers.add("rest_of")
     text.lines += [
         "wide = shift.to(tl.float64) + tl.log(total).to(tl.float64)",
         "result = wide.to(tl.float32)",
@@ -266,7 +265,6 @@ def _load_target(ignored: int) -> str:
 
 
 def _checked_target(text: RowKernelText, ignored: int) -> str:
-    text.helpers.add("checked_index")
     return f"target = checked_index(target, {text.extent}, {ignored})"
 
 

@@ -210,10 +210,10 @@ class ScanText(StateSpaceText[ScanLike]):
         guard = f"{mask} & ({row(number)} < end)"
         return f"{name}_{number} = {load(pointer, element_type_of(value), guard)}"
 
-    def store_row(self, name: str, number: int, type: Attribute, helpers: set[str]) -> list[str]:
+    def store_row(self, name: str, number: int, type: Attribute) -> list[str]:
         """Return the statements that store a row of channels."""
         pointer = f"{name}_ptr + {row(number)} * {self.extent} + channel"
-        value = rounded(f"{name}_{number}", type, helpers)
+        value = rounded(f"{name}_{number}", type)
         return [
             f"value_{number} = {value}",
             f"tl.store({pointer}, value_{number}, mask=inside & ({row(number)} < end))",

@@ -17,7 +17,6 @@ class SegmentColumns:
     segment: Segment
     columns: ColumnRange
     names: LocalNames
-    helpers: set[str]
 
     def __post_init__(self) -> None:
         self.lines: list[str] = []

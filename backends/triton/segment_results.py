@@ -115,9 +115,7 @@ class SegmentResults(SegmentColumns):
             case ResultKind.GROUP if stores_rows(self.segment, index):
                 if not self.columns.offset:
                     address, mask = in_first_tile(pointer, self.tile)
-                    self._store(
-                        address, rounded(yields[0], element_type_of(output), self.helpers), mask
-                    )
+                    self._store(address, rounded(yields[0], element_type_of(output)), mask)
             case ResultKind.GROUP:
                 (result,), columns = self.segment.yielded(index), port.group_columns
                 is_of_tile = self._is_tile(columns) and self.extents[result] == (True, False)
@@ -175,7 +173,7 @@ class SegmentResults(SegmentColumns):
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
-        value = rounded(value, element_type_of(output), self.helpers)
+        value = rounded(value, element_type_of(output))
         address, stated, mask = f"{pointer} + {place}", place_of(output), mask_of(columns)
         port = self._port_of(output)
         if stated is not None and port.is_moved:
@@ -192,7 +190,6 @@ class SegmentResults(SegmentColumns):
         """Return the name of the number of the run, one of `count`, in which a result is stored."""
         assert isinstance(port.index, IntAttr)
         (argument,) = self.segment.port_args(port.index.data)
-        self.helpers |= {"run_number", "checked_index"}
         return self._let("run", f"run_number({self.port_values[argument]}, {count})")
 
     def _port_of(self, output: SSAValue) -> ResultPortAttr:
@@ -210,10 +207,7 @@ class SegmentResults(SegmentColumns):
         if is_wide:
             reduction = f"wide_{reduction.removeprefix('reduce_')}"
         if reduction == "tl.sum" and axis == 0:
-            self.helpers.add("sum_rows")
             return f"sum_rows({value})"
-        if reduction != "tl.sum":
-            self.helpers.add(reduction)
         return f"{reduction}({value}, {axis})"
 
     def _combiner(self, index: int) -> Combiner:
@@ -241,7 +235,6 @@ class SegmentResults(SegmentColumns):
 
     def _element_of_groups(self, columns: int, value: str) -> str:
         """Return the element of each group of columns, on all of which `value` is the same."""
-        self.helpers |= {"group_element", "reduce_max"}
         value = self._of_group(value, Combiner.MAX)
         return f"group_element({value}, {self._groups(columns).lanes})"
 
@@ -260,7 +253,6 @@ class SegmentResults(SegmentColumns):
             self.lines.append(f"{total} += {vector}")
         else:
             helper = {Combiner.MAX: "maximum", Combiner.LSE: "lse_of_two"}[combiner]
-            self.helpers.add(helper)
             self.lines.append(f"{total} = {helper}({total}, {vector})")
         return total
 
@@ -271,7 +263,6 @@ class SegmentResults(SegmentColumns):
         largest, total = self.names.fresh("largest"), self.names.fresh("exp_sum")
         for name, combiner in ((largest, Combiner.LSE), (total, Combiner.ADD)):
             self.before_subtiles.append(f"{name} = {self._full_row_vector(IDENTITY[combiner])}")
-        self.helpers |= {"with_exponentials", "wide_logarithm"}
         self.lines.append(f"{largest}, {total} = with_exponentials({largest}, {total}, {value})")
         return f"wide_logarithm({largest}, {total})"
 
@@ -302,7 +293,6 @@ class SegmentResults(SegmentColumns):
             )
         length = self.arguments.sample_rows(self.segment.results[index].samples)
         tiles = self.arguments.sample_tiles(self.segment.outputs[index])
-        self.helpers.add("store_sample_sums")
         places = f"{pointer} + {columns.name}"
         extents = f"M, {length}, {tiles}, {columns.extent}"
         call = f"{places}, {columns.mask}, {value}, {ROWS.numbers}, tile_m, {extents}"

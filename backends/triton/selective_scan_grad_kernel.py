@@ -10,7 +10,6 @@ g[t + 1]. Sums over channels and over rows are stored in parts, which the host a
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 from xdsl.ir import SSAValue
@@ -88,7 +87,7 @@ def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
     """The gradients of x and dt, and parts of those of a, b and c: of a for each chunk, of b and c
     for each block of channels. The rows of the launch are all chunks.
     """
-    text, helpers = ScanText(op, pitches), set[str]()
+    text = ScanText(op, pitches)
     lines = [
         *text.chunk(text.chunks),
         "start = row",
@@ -97,7 +96,7 @@ def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
         text.zeros("d_a"),
         *text.adjoints_after(),
         "while row >= start:",
-        *indented(_gradients_of_block(text, op, helpers)),
+        *indented(_gradients_of_block(text, op)),
         f"tl.store(d_a_ptr + (place * {text.extent} + channel) * {op.state_count} + state, d_a, "
         "mask=inside & holds)",
     ]
@@ -113,11 +112,10 @@ def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
         *results,
         *(output(f"d_{name}", index) for index, name in enumerate("abc", 4)),
     ]
-    kernel = text.emitted(name, arguments, lines, f"gradients of a scan, {STEPS} rows at a time")
-    return replace(kernel, helpers=frozenset(helpers))
+    return text.emitted(name, arguments, lines, f"gradients of a scan, {STEPS} rows at a time")
 
 
-def _gradients_of_block(text: ScanText, op: SelectiveScanGradOp, helpers: set[str]) -> list[str]:
+def _gradients_of_block(text: ScanText, op: SelectiveScanGradOp) -> list[str]:
     """The statements for the rows of a block: the states after each, then back."""
     before = ["h", *(f"h_{number}" for number in range(STEPS))]
     lines = [
@@ -138,8 +136,8 @@ def _gradients_of_block(text: ScanText, op: SelectiveScanGradOp, helpers: set[st
             f"of_block {'=' if i == STEPS - 1 else '+='} dt_{i} * rate",
             f"d_x_{i} = dt_{i} * written",
             f"d_dt_{i} = x_{i} * written + tl.sum(rate * a, 0, keep_dims=True)",
-            *text.store_row("d_x", i, element_type_of(op.x), helpers),
-            *text.store_row("d_dt", i, element_type_of(op.dt), helpers),
+            *text.store_row("d_x", i, element_type_of(op.x)),
+            *text.store_row("d_dt", i, element_type_of(op.dt)),
         ]
     # Rows are added up by blocks, which rounds less than one after the other.
     return [*lines, "d_a += of_block", f"row -= {STEPS}"]

@@ -11,7 +11,6 @@ that neither the size of the batch nor what follows a row changes its bits.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -83,14 +82,14 @@ def carry_kernel(
 
 def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
     """The results of each chunk of each sample, which are the rows of the launch."""
-    text, helpers = ScanText(op, pitches), set[str]()
+    text = ScanText(op, pitches)
     type = element_type_of(op.x)
     results: list[str] = []
     for number in range(STEPS):
         results += [
             step(number),
             f"y_{number} = tl.sum(c_{number} * h, 0, keep_dims=True)",
-            *text.store_row("y", number, type, helpers),
+            *text.store_row("y", number, type),
         ]
     lines = [
         *text.chunk(text.chunks),
@@ -105,13 +104,12 @@ def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
         output("states", 0),
         pointer_argument("y_ptr", type, nth_output(1)),
     ]
-    kernel = text.emitted(name, arguments, lines, f"selective scan by chunks of {CHUNK} rows")
-    return replace(kernel, helpers=frozenset(helpers))
+    return text.emitted(name, arguments, lines, f"selective scan by chunks of {CHUNK} rows")
 
 
 def step_kernel(op: SelectiveScanOp, name: str, pitches: Pitches) -> EmittedKernel:
     """The result at the only position of each sample, and the states behind it."""
-    text, helpers = ScanText(op, pitches), set[str]()
+    text = ScanText(op, pitches)
     type, end = element_type_of(op.x), ends(op, "final", 1)
     lines = [
         *text.place("sample"),
@@ -122,7 +120,7 @@ def step_kernel(op: SelectiveScanOp, name: str, pitches: Pitches) -> EmittedKern
         *(text.load_row(each, 0) for each in ("x", "dt", "b", "c")),
         step(0),
         "y_0 = tl.sum(c_0 * h, 0, keep_dims=True)",
-        *text.store_row("y", 0, type, helpers),
+        *text.store_row("y", 0, type),
         *(f"tl.store({text.at_carried(each.name)}, h, mask=inside & holds)" for each in end),
     ]
     arguments = [
@@ -131,5 +129,4 @@ def step_kernel(op: SelectiveScanOp, name: str, pitches: Pitches) -> EmittedKern
         pointer_argument("y_ptr", type, nth_output(0)),
         *end,
     ]
-    kernel = text.emitted(name, arguments, lines, "one step of a selective scan")
-    return replace(kernel, helpers=frozenset(helpers))
+    return text.emitted(name, arguments, lines, "one step of a selective scan")

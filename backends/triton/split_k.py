@@ -66,22 +66,20 @@ class SplitK:
             f"partials = {partials} + tile.to(tl.int64) * (SPLIT_K * {self.elements})",
         ]
 
-    def publish(self, accumulators: Sequence[str], helpers: set[str]) -> list[str]:
+    def publish(self, accumulators: Sequence[str]) -> list[str]:
         """Return the statements that store the sums of this program, and the condition of what
         follows.
         """
-        helpers |= {"store_partial", "is_last_of_tile"}
         stores = [
             f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
             for place, name in zip(self._places(len(accumulators)), accumulators, strict=True)
         ]
         return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
 
-    def sums(self, accumulators: int, columns: int, helpers: set[str]) -> list[str]:
+    def sums(self, accumulators: int, columns: int) -> list[str]:
         """Return the expressions of the sums over all of K, for accumulators of this many
         columns.
         """
-        helpers.add("sum_of_partials")
         return [
             f"sum_of_partials({place}, row_mask, {columns}, {self.elements}, SPLIT_K)"
             for place in self._places(accumulators)

@@ -190,7 +190,6 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
 
 def _block_of_head(text: SSDText) -> list[str]:
     """The statements for a block of rows of one head."""
-    text.helpers.add("bound")
     heads = text.op.heads
     return [
         *text.place(text.blocks * heads),
@@ -237,8 +236,7 @@ def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
         "net = held - dt * inner",
         "of_sum = tl.cumsum(net, 0, reverse=True) + tl.sum(dt * taken, 0) + through",
         "d_dt = rate * of_sum + inner + own",
-        f"tl.store(d_dt_ptr + {at}, {rounded('d_dt', element_type_of(op.dt), text.helpers)}, "
-        "mask=row < count)",
+        f"tl.store(d_dt_ptr + {at}, {rounded('d_dt', element_type_of(op.dt))}, mask=row < count)",
         f"tl.store(d_a_ptr + place * {op.heads} + head, tl.sum(dt * of_sum, 0))",
     ]
     arguments = [
@@ -259,7 +257,6 @@ def _over_heads(
     """
     op, count = text.op, heads_of_program(text.op)
     parts = op.heads // count
-    text.helpers.add("bound")
     pitch = parts * op.state_count
     at = f"(start * {pitch} + part % {parts} * {op.state_count})"
     lines = [

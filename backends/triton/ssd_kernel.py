@@ -155,7 +155,6 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
     states before it. The rows of the launch are all chunks.
     """
     text = SSDText(op, pitches)
-    text.helpers.add("bound")
     lines = [
         *text.place(op.heads),
         "head = part",
@@ -214,7 +213,7 @@ def step_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         "h = tl.exp(dt * rate) * h + (dt * b)[:, None] * x[None, :]",
         "y = tl.sum(c[:, None] * h, 0)",
         f"place = y_ptr + (sample * {op.heads} + head) * {op.head_columns} + column",
-        f"y = {rounded('y', element_type_of(op.result), text.helpers)}",
+        f"y = {rounded('y', element_type_of(op.result))}",
         f"tl.store(place, y, mask=column < {op.head_columns})",
         *(
             f"tl.store({each.name} + {at} + ({tile}), h, mask={text.mask_of_states()})"

@@ -1,7 +1,7 @@
 """Text shared by the kernels of SSD (state-space models of heads) and of their gradients."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -50,8 +50,6 @@ class SSDText(StateSpaceText[SSDLike]):
     computed from sums of dt · a of the rows in between alone, all of one sign, so that no digits
     cancel; within a block, it is computed from the difference of two sums from its start.
     """
-
-    helpers: set[str] = field(default_factory=lambda: {"dot"})
 
     @property
     def chunk(self) -> int:
@@ -229,10 +227,7 @@ class SSDText(StateSpaceText[SSDLike]):
             f"(row[:, None] * {pitch} + column[None, :])"
         )
         mask = f"(row < count)[:, None] & (column < {op.head_columns})[None, :]"
-        return (
-            f"tl.store({pointer}, {rounded(name, element_type_of(value), self.helpers)}, "
-            f"mask={mask})"
-        )
+        return f"tl.store({pointer}, {rounded(name, element_type_of(value))}, mask={mask})"
 
     def load_states(self, name: str, base: str, place: str, condition: str = "") -> str:
         mask = self.mask_of_states() + (f" & ({condition})" if condition else "")
@@ -251,7 +246,7 @@ class SSDText(StateSpaceText[SSDLike]):
 
     def narrow(self, value: str) -> str:
         """Return `value`, of float32, as an operand of a product."""
-        return ports.rounded(value, element_type_of(self.op.x), self.helpers)
+        return ports.rounded(value, element_type_of(self.op.x))
 
     def product(self, a: str, b: str, shape: tuple[int, int]) -> str:
         """Return the product of two tiles."""
@@ -269,7 +264,7 @@ class SSDText(StateSpaceText[SSDLike]):
     ) -> EmittedKernel:
         """Return a kernel with this many programs for each row of the launch."""
         x = nth_operand(list(self.op.operands).index(self.op.x))
-        kernel = emitted(
+        return emitted(
             name,
             [*arguments, KernelArgument("T", "i32", x.shape(1))],
             lines,
@@ -278,5 +273,3 @@ class SSDText(StateSpaceText[SSDLike]):
             num_warps=num_warps,
             num_stages=num_stages,
         )
-        used = (helper for helper in self.helpers if f"{helper}(" in kernel.source)
-        return replace(kernel, helpers=frozenset(used))

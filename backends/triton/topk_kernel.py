@@ -38,8 +38,7 @@ def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
     rows = max(1, ELEMENTS // block)
     if DYNAMIC_INDEX not in shape_of(op.x):
         rows = min(rows, next_power_of_2(prod(shape_of(op.x)[:-1])))
-    helpers = {"float_order", "float_at"}
-    stored = rounded("value", type, helpers)
+    stored = rounded("value", type)
     lines = [
         f"row = tl.program_id(0) * {rows} + tl.arange(0, {rows})[:, None]",
         f"column = tl.arange(0, {block})[None, :]",
@@ -69,7 +68,6 @@ def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
         lines,
         summary=f"the {k} largest of {columns} elements, blocks of {rows} x {block}",
         grid=ROW_COUNT.ceiling(rows),
-        helpers=helpers,
     )
 
 

@@ -41,7 +41,7 @@ def gemms_of(module: ModuleOp) -> list[FusedOp]:
 
 def module_source(kernels: Sequence[EmittedKernel]) -> str:
     """A module with kernels, and with the host functions that their launches call."""
-    functions = host_functions(" ".join(f"{name};" for k in kernels for name in k.host_helpers))
+    functions = host_functions("OVERLAPPING, planned, programs")
     modules = "\n".join(f"import {name}" for name in standard_modules(functions))
     sources = (*device_functions(kernels), *(kernel.source for kernel in kernels))
     head = (modules, MODULE_HEADER, "\n".join(import_lines(kernels)))

@@ -4,9 +4,10 @@ import builtins
 from collections.abc import Sequence
 from functools import cache
 
-from coda_ir.backends.triton.definitions import Definition, read_definitions, used_names, with_uses
+from coda_ir.backends.triton.definitions import Definition, read_definitions
 from coda_ir.backends.triton.names import symbols_of
 from coda_ir.backends.triton.prelude import MODULE_HEADER, device_definitions
+from coda_ir.backends.triton.specialize import specialized
 
 _FUNCTIONS = read_definitions(
     *("tensors", "launches", "packed_weights", "attention", "gradients", "attention_gradient"),
@@ -28,8 +29,10 @@ def module_names() -> frozenset[str]:
 
 
 def host_functions(text: str) -> list[Definition]:
-    """Return the host functions that a text calls, and their dependences."""
-    return with_uses(_FUNCTIONS, used_names(text) & _FUNCTIONS.keys())
+    """Return the host functions that a text calls, and their dependences, specialized to the
+    calls.
+    """
+    return specialized(_FUNCTIONS, text)
 
 
 def standard_modules(definitions: Sequence[Definition]) -> list[str]:

@@ -96,10 +96,9 @@ def joined(launches: Sequence[Launched], name: str) -> Launched:
             barrier = ["tl.debug_barrier()"] if number else []
             calls += [*barrier, *call(functions[kernel.name], [each.name for each in own])]
         arguments += own
-    helpers = set[str]().union(*(kernel.helpers for kernel in kernels))
     # The programs of a tile read memory before the first step, and wait only if they do alone.
     launch = Launch(any(kernel.is_dependent for kernel in kernels[: 1 if shares_tile else None]))
-    body = _with_tail(head, calls) if shares_tile else [*launch.wait(helpers), *calls]
+    body = _with_tail(head, calls) if shares_tile else [*launch.wait(), *calls]
     asserts = any(kernel.asserts for kernel in kernels)
     entry = [*signature(name, arguments, asserts=asserts), *indented(body), ""]
     sources = [*(_step(steps[each], functions[each]) for each in steps), "\n".join(entry)]
@@ -109,13 +108,11 @@ def joined(launches: Sequence[Launched], name: str) -> Launched:
         source="\n\n\n".join(sources),
         arguments=tuple(arguments),
         grid=constant(launches[0].programs or 1),
-        helpers=frozenset(helpers),
         num_warps=head.num_warps if shares_tile else max(each.num_warps for each in kernels),
         description="; then ".join(each.description for each in kernels),
         asserts=asserts,
         imports=frozenset[str]().union(*(each.imports for each in kernels)),
         constants=frozenset[str]().union(*(each.constants for each in kernels)),
-        host_helpers=frozenset[str]().union(*(each.host_helpers for each in kernels)),
         is_dependent=launch.is_dependent,
     )
     operands = [operand for each in launches for operand in each.operands]

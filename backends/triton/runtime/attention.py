@@ -24,23 +24,23 @@ def attention(
     """
     q_heads, k_heads, v_heads = split_qkv(q, k, v, head_dim)
     queries, keys = q.shape[-2], k.shape[-2]
-    added = [x for x in (sinks, mask) if x is not None and x.dtype != torch.bool]
-    is_spelled = softcap is not None or any(x.dtype != q.dtype for x in added)
-    is_square = queries == keys and (window is None or window >= keys)
-    is_causal = causal and is_square and mask is None and sinks is None and not is_spelled
-    if not is_causal:
-        mask = attention_mask(mask, queries, keys, causal, window, q.device)
+    has_wide_mask = mask is not None and mask.dtype not in (torch.bool, q.dtype)
+    has_wide_sinks = sinks is not None and sinks.dtype != q.dtype
+    is_spelled = softcap is not None or has_wide_mask or has_wide_sinks
+    is_plain = mask is None and sinks is None and not is_spelled
+    is_causal = causal and is_plain and queries == keys and (window is None or window >= keys)
+    seen = None if is_causal else attention_mask(mask, queries, keys, causal, window, q.device)
     if is_spelled:
-        scores = hidden_scores(capped_scores(q_heads, k_heads, scale, softcap), mask)
+        scores = hidden_scores(capped_scores(q_heads, k_heads, scale, softcap), seen)
         y = spelled_attention(scores, v_heads, sinks).to(q.dtype)
     elif sinks is not None:
-        y = attention_with_sinks(q_heads, k_heads, v_heads, mask, scale, sinks)
+        y = attention_with_sinks(q_heads, k_heads, v_heads, seen, scale, sinks)
     else:
         y = torch.nn.functional.scaled_dot_product_attention(
             q_heads,
             k_heads,
             v_heads,
-            attn_mask=mask,
+            attn_mask=seen,
             is_causal=is_causal,
             scale=scale,
             enable_gqa=q.shape[-1] != k.shape[-1],
@@ -79,22 +79,29 @@ def dense_columns(x):
 
 def attention_mask(mask, queries, keys, causal, window, device):
     """`mask` and what positions hide; None where every key is seen."""
-    mask = None if mask is None else dense_columns(mask)
-    causal = causal and queries > 1
-    if window is not None and window >= max(queries, keys):
-        window = None
-    if not causal and window is None:
-        return mask
-    positions = torch.arange(keys - queries, keys, device=device)
-    distance = positions[:, None] - torch.arange(keys, device=device)
-    seen = distance >= 0 if causal else distance > -window
-    if window is not None:
-        seen &= distance < window
+    seen = seen_keys(queries, keys, causal, window, device)
     if mask is None:
         return seen
-    if mask.dtype == torch.bool:
+    elif seen is None:
+        return dense_columns(mask)
+    elif mask.dtype == torch.bool:
         return mask & seen
-    return torch.where(seen, mask, float("-inf"))
+    else:
+        return torch.where(seen, mask, float("-inf"))
+
+
+def seen_keys(queries, keys, causal, window, device):
+    """Which keys each query sees because of its position; None where it sees all of them."""
+    is_causal = causal and queries > 1
+    has_window = window is not None and window < max(queries, keys)
+    if not is_causal and not has_window:
+        return None
+    positions = torch.arange(keys - queries, keys, device=device)
+    distance = positions[:, None] - torch.arange(keys, device=device)
+    if not has_window:
+        return distance >= 0
+    else:
+        return (distance >= 0 if is_causal else distance > -window) & (distance < window)
 
 
 def attention_with_sinks(q, k, v, mask, scale, sinks):

@@ -13,20 +13,26 @@ import triton.language as tl
 
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
-# What a tile is summed in: on a GPU float32; in the interpreter it is rounded to that at the end.
+# The type of the sums of a tile. The interpreter rounds them to float32 at the end.
 SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
 
 
 @triton.jit
-def dot(a, b, acc, IS_FAST: tl.constexpr = False):
-    """acc + a @ b in the type of acc, with b of 8 bits converted to the type of a.
+def dot(a, b, acc, HAS_FLOAT8: tl.constexpr = False, IS_FAST: tl.constexpr = False):
+    """acc + a @ b in the type of acc, with b converted to the type of a.
 
-    Hopper sums products of float8 with 14 bits: unless it IS_FAST, 128 of them at most.
+    HAS_FLOAT8: one of them is float8. Hopper adds products of float8 with 14 bits of precision,
+    and at most 128 of them before they are added to acc.
+
+    IS_FAST: it may add any number of them so.
     """
     if INTERPRET:
-        a, b = as_float64(a), as_float64(b)
+        if HAS_FLOAT8:
+            a, b = as_float64(a), as_float64(b)
+        else:
+            a, b = a.to(tl.float32).to(tl.float64), b.to(tl.float32).to(tl.float64)
         return tl.dot(a, b, acc.to(tl.float64), out_dtype=tl.float64).to(acc.dtype)
-    elif not a.dtype.is_fp8():
+    elif not HAS_FLOAT8 or not a.dtype.is_fp8():
         return tl.dot(a, b.to(a.dtype), acc, input_precision="ieee")
     elif IS_FAST:
         return tl.dot(a, b, acc)
@@ -36,11 +42,10 @@ def dot(a, b, acc, IS_FAST: tl.constexpr = False):
 
 @triton.jit
 def scaled_dot(a, b, acc, a_scales, b_scales, block):
-    """acc + a @ b of a block of K, scaled for each row of a and each column of b.
-
-    The pointers are to the scales of the first block.
+    """acc + a @ b for a block of K in float8, which has a scale for each row of a and for each
+    column of b. The pointers are to the scales of the first block.
     """
-    product = dot(a, b, tl.zeros(acc.shape, acc.dtype), True)
+    product = dot(a, b, tl.zeros(acc.shape, acc.dtype), True, True)
     return acc + product * tl.load(a_scales + block) * tl.load(b_scales + block)
 
 

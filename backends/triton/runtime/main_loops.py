@@ -17,14 +17,17 @@ def load_depth(
     STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
     AXIS: tl.constexpr,
-    IS_KNOWN: tl.constexpr,
+    IS_KNOWN: tl.constexpr = True,
     ids=None,
     inside=None,
 ):
     """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K.
 
-    IS_KNOWN: K is a constant of the kernel; otherwise it is any number of rows, those that `ids`
-    name where they are given. Of a known K, rows that are not `inside` are zeros.
+    IS_KNOWN: K is a constant of the kernel; otherwise it is a number of rows.
+
+    `ids`: the rows that K counts, where they are not the first ones.
+
+    `inside`: which rows to load; the others are zeros.
     """
     depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
     if not IS_KNOWN:
@@ -32,10 +35,11 @@ def load_depth(
         return tl.load(pointers + row.to(tl.int64) * STEP, mask=depth < K, other=0.0)
     else:
         offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
-        if K % BLOCK_K == 0:
-            return tl.load(pointers + offsets, mask=inside, other=None if inside is None else 0.0)
-        elif inside is not None:
-            return tl.load(pointers + offsets, mask=inside & (depth < K), other=0.0)
+        if inside is not None:
+            mask = inside if K % BLOCK_K == 0 else inside & (depth < K)
+            return tl.load(pointers + offsets, mask=mask, other=0.0)
+        elif K % BLOCK_K == 0:
+            return tl.load(pointers + offsets)
         else:
             return tl.load(pointers + offsets, mask=depth < K, other=0.0)
 
@@ -52,6 +56,7 @@ def multiply(
     B_STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
     IS_KNOWN: tl.constexpr = True,
+    HAS_FLOAT8: tl.constexpr = False,
     IS_FAST: tl.constexpr = False,
     a_ids=None,
     b_ids=None,
@@ -60,13 +65,23 @@ def multiply(
     SCALED: tl.constexpr = 0,
     a_inside=None,
 ):
-    """Each of accs + a @ b over K from `first` to `last`, from pointers to rows of a, columns of b.
+    """Each of accs + a @ b for K from `first` to `last`.
 
-    There is a b for each acc: two for pairs of columns. A_STEP is the distance of two elements of a
-    row, B_STEP of a column. Each step of BLOCK_K is rounded to the type of acc. Where K are rows,
-    `a_ids` and `b_ids` may say which; else rows of a not `a_inside` are zeros. With SCALED,
-    so many elements of K have a scale for each row and each column, and the pointers are to the
-    first ones.
+    `a_rows` are pointers to the first elements of rows of a, `b_columns` to those of columns of
+    each b: there is one b for each acc. A_STEP is the distance of two elements of a row, B_STEP
+    that of two elements of a column. Each step of BLOCK_K is rounded to the type of acc.
+
+    IS_KNOWN: K is a constant of the kernel; otherwise it is a number of rows.
+
+    `a_ids`, `b_ids`: the rows that K counts, where they are not the first ones.
+
+    HAS_FLOAT8, IS_FAST: as of `dot`.
+
+    SCALED: the number of elements of K that share a scale in a row and in a column.
+
+    `a_scales`, `b_scales`: pointers to the first scales of rows and columns.
+
+    `a_inside`: which rows of a to load; the others are zeros.
     """
     for k in range(first, last, BLOCK_K):
         a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids, a_inside)
@@ -76,7 +91,7 @@ def multiply(
             if SCALED:
                 total = scaled_dot(a, b, accs[i], a_scales, b_scales[i], k // SCALED)
             else:
-                total = dot(a, b, accs[i], IS_FAST)
+                total = dot(a, b, accs[i], HAS_FLOAT8, IS_FAST)
             sums = sums + (total,)
         accs = sums
     return accs
@@ -98,7 +113,7 @@ def add_row_products(totals, a_row, bs, k, K, A_STEP: tl.constexpr, BLOCK_K: tl.
     for i in tl.static_range(len(totals)):
         # a is loaded for each column, as b is, so that both are in the same threads.
         a_rows = tl.broadcast_to(a_row, (1, totals[0].shape[1]))
-        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0, True)
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0)
         sums = sums + (totals[i] + wide(a) * wide(bs[i]),)
     return sums
 
@@ -108,7 +123,7 @@ def load_columns(columns, place, k, K, STEP: tl.constexpr, BLOCK_K: tl.constexpr
     """Elements k to k + BLOCK_K of the columns `place` elements behind each of these."""
     found = ()
     for i in tl.static_range(len(columns)):
-        found = found + (load_depth(columns[i] + place, k, K, STEP, BLOCK_K, 0, True),)
+        found = found + (load_depth(columns[i] + place, k, K, STEP, BLOCK_K, 0),)
     return found
 
 
@@ -201,6 +216,7 @@ def tma_multiply(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    HAS_FLOAT8: tl.constexpr = False,
     IS_FAST: tl.constexpr = False,
     b_first=0,
     a_scales=None,
@@ -209,8 +225,11 @@ def tma_multiply(
 ):
     """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
 
-    K is the last dimension of a stored as M x K and of b stored as N x K. That of b begins at
-    `b_first`. SCALED, a_scales and b_scales are those of `multiply`.
+    K is the last dimension of a stored as M x K and of b stored as N x K.
+
+    `b_first` is where K begins in b.
+
+    HAS_FLOAT8, IS_FAST, SCALED, `a_scales` and `b_scales` are those of `multiply`.
     """
     for k in range(first, last, BLOCK_K):
         a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
@@ -221,7 +240,7 @@ def tma_multiply(
             if SCALED:
                 total = scaled_dot(a_tile, b, accs[i], a_scales, b_scales[i], k // SCALED)
             else:
-                total = dot(a_tile, b, accs[i], IS_FAST)
+                total = dot(a_tile, b, accs[i], HAS_FLOAT8, IS_FAST)
             sums = sums + (total,)
         accs = sums
     return accs
@@ -241,6 +260,7 @@ def tma_multiply_last(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    HAS_FLOAT8: tl.constexpr = False,
     IS_FAST: tl.constexpr = False,
 ):
     """`tma_multiply` in one step, whose boxes have elements behind the last k as well, or none."""
@@ -252,7 +272,7 @@ def tma_multiply_last(
         for i in tl.static_range(len(accs)):
             b_tile = load_box(bs[i], b_corners[i], first, BLOCK_N, BLOCK_K, B_K_IS_LAST)
             b_tile = tl.where(is_inside, b_tile, 0.0)
-            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
+            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], HAS_FLOAT8, IS_FAST),)
         accs = sums
     return accs
 

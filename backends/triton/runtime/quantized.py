@@ -42,14 +42,14 @@ def load_elements(
     or else along N, where `shifts` has the place of each column.
     """
     if PACKED == 1:
-        return load_depth(pointers, k, K, STEP, BLOCK_K, 0, True)
+        return load_depth(pointers, k, K, STEP, BLOCK_K, 0)
     elif ALONG_K:
-        words = load_depth(pointers, k // PACKED, K // PACKED, STEP, BLOCK_K // PACKED, 0, True)
+        words = load_depth(pointers, k // PACKED, K // PACKED, STEP, BLOCK_K // PACKED, 0)
         shifts = shift_of(tl.arange(0, PACKED), POSITIONS)[None, :, None]
         elements = (words.to(tl.int32)[:, None, :] >> shifts) & 15
         return tl.reshape(elements, (BLOCK_K, words.shape[1]))
     else:
-        words = load_depth(pointers, k, K, STEP, BLOCK_K, 0, True)
+        words = load_depth(pointers, k, K, STEP, BLOCK_K, 0)
         return (words.to(tl.int32) >> shifts) & 15
 
 
@@ -92,7 +92,7 @@ def multiply_quantized(
     of each step is scaled, so that what is multiplied are integers, which are exact.
     """
     for k in range(first, last, BLOCK_K):
-        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, True)
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1)
         group = k // DEPTH
         sums = ()
         for i in tl.static_range(len(accs)):

@@ -1,15 +1,17 @@
 """Gluon: its differences from `tl`, and the device functions that kernels share."""
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.argument_list import Layout
-from coda_ir.backends.triton.definitions import read_definitions, render, with_uses
+from coda_ir.backends.triton.definitions import read_definitions, render
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.prelude import device_definitions, render_prelude
+from coda_ir.backends.triton.specialize import specialized
 from coda_ir.backends.triton.syntax import Edit, edited
 from coda_ir.dialects.coda.shapes import element_bytes
 
@@ -79,11 +81,12 @@ _OTHERWISE = ("PropagateNan", "broadcast_to")
 _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 
-def render_gluon_prelude(helpers: Iterable[str]) -> str:
-    """Return the source of device functions in Gluon, named as in `prelude.py`."""
-    needed = set(helpers)
-    own = render(with_uses(_HELPERS, needed & _HELPERS.keys()))
-    shared = translated(render_prelude(needed - _HELPERS.keys()))
+def render_gluon_prelude(kernels: str) -> str:
+    """Return the source of the device functions that kernels in Gluon call, as `render_prelude`
+    does.
+    """
+    own = render(specialized(_HELPERS, kernels))
+    shared = translated(render_prelude(re.sub(rf"\b{PREFIX}(?=\w)", "", f"{kernels}\n{own}")))
     return "\n\n".join(section for section in (shared, own) if section)
 
 

@@ -96,13 +96,10 @@ class _Emitter(GemmEmitter):
         """The suffix in the names of the device functions that multiply a tile."""
         if promotes_sums(op):
             self.how = "_promoted"
-        self.helpers |= {"accumulators", f"accumulate{self.how}", f"finish{self.how}"}
         self.descriptors = BoxDescriptors(self.arguments)
         self.depths = Depths(op, self.arguments)
         self.row_tiles = RowTiles(self.groups, self.ragged, schedule.block_m.data)
-        self.loads = LoadEmitter(
-            op, schedule, self.descriptors, self.depths, self.row_tiles, self.helpers
-        )
+        self.loads = LoadEmitter(op, schedule, self.descriptors, self.depths, self.row_tiles)
         subtiles = [columns.subtiles for _, columns in self.ranges]
         self.protocol = protocol_of(staged, schedule.groups, subtiles)
         self.memory = self._shared_memory()
@@ -146,13 +143,11 @@ class _Emitter(GemmEmitter):
             source=translated("\n\n\n".join(sections)),
             arguments=arguments,
             grid=joined("programs(", self.tiles, ", ", nth_operand(0).member("device"), ")"),
-            helpers=frozenset(self.helpers),
             num_warps=self.schedule.tile_warps,
             num_stages=self.schedule.stages.data,
             description=self.summary,
             imports=IMPORTS | self.launch.imports,
             constants=COPIES | self.descriptors.layouts.constants(),
-            host_helpers=self.launch.host_helpers | {"programs"},
             is_dependent=self.launch.is_dependent,
             language="gluon",
             runs_without_rows=self.op.is_transposed,
@@ -170,7 +165,7 @@ class _Emitter(GemmEmitter):
             *self._constants(),
             "step = 0",
             *self._tile_loop(self.branches(bodies), self.loads.before_ranges()),
-            *(start_next_kernel(self.helpers) if self.launch.is_dependent else []),
+            *(start_next_kernel() if self.launch.is_dependent else []),
         ]
 
     @staticmethod
@@ -206,7 +201,7 @@ class _Emitter(GemmEmitter):
             f"tiles = {count} * {tiles_n}",
             *self.row_tiles.before(),
             f"for program in range({first}, tiles, {distance}):",
-            *indented(self.row_tiles.within(tile, [*before, *body], tiles_n, self.helpers)),
+            *indented(self.row_tiles.within(tile, [*before, *body], tiles_n)),
         ]
 
     # Computing
@@ -226,7 +221,6 @@ class _Emitter(GemmEmitter):
                 arguments=self.arguments,
                 main_loop=None,
                 names=self.names.branch(),
-                helpers=self.helpers,
                 schedule=self.schedule,
                 protocol=self.protocol,
                 descriptors=self.descriptors,
@@ -376,7 +370,7 @@ class _Emitter(GemmEmitter):
         body = [
             *docstring(self.op, self.summary),
             *self.memory.emit(),
-            *self.launch.wait(self.helpers),
+            *self.launch.wait(),
             "tl.warp_specialize(",
             "    [",
             *indented([line for partition in partitions for line in _partition(*partition)], 2),

@@ -227,7 +227,6 @@ class LoadEmitter:
     descriptors: BoxDescriptors
     depths: Depths
     row_tiles: RowTiles
-    helpers: set[str]
 
     @property
     def copies(self) -> bool:
@@ -248,7 +247,6 @@ class LoadEmitter:
             return []
         if self.op.has_ragged_depth:
             return [f"first_row = {self.row_tiles.first_of_group}"]
-        self.helpers.update(("row_ids", "row_numbers"))
         bm, end = self.schedule.block_m.data, self.row_tiles.end
         return [
             f"first_row = {self.row_tiles.first}",
@@ -333,12 +331,10 @@ class LoadEmitter:
             weight = weights[rows.weight]
             load = self._load_weight(segment, weight, rows, 0)
             operands.append((weight, rows.stages, rows.first, self.op.gather_weights, load))
-        self.helpers.add("row_numbers")
         if self._ids == "None":
             return self._loop("first_k", "end_k", self._ragged_step(operands, ""))
         # Two steps in turn: the numbers of rows for one are on their way during the other one, in
         # registers of their own, as a move of them would wait.
-        self.helpers.add("row_ids")
         names = ("gathered", "gathered_next")
         ids = [
             f"{name} = row_ids({self._ids}, {first}, end_k, {bk})"
@@ -389,7 +385,6 @@ class LoadEmitter:
     def _copy(
         self, stages: str, value: SSAValue, row: str, mask: str, column: str, width: int
     ) -> list[str]:
-        self.helpers.add("copy_rows")
         pointer = self.descriptors.arguments.operand(value, "x" if value is self.op.x else "w")
         arguments = (f"{stages}.index(stage)", pointer, row, mask, column, str(width))
         return call("copy_rows", arguments)

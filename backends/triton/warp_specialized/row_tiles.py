@@ -72,18 +72,16 @@ class RowTiles:
         rows = f"tl.cdiv(end_row - group_start, {self.block_m})"
         return f"program - tiles_before * {tiles_n}", rows
 
-    def within(self, tile: str, body: Sequence[str], tiles_n: int, helpers: set[str]) -> list[str]:
+    def within(self, tile: str, body: Sequence[str], tiles_n: int) -> list[str]:
         """Return the statement `tile`, which finds a tile, and `body` for tiles that have rows,
         after the statements that find these.
         """
         if self.groups is not None:
-            helpers.add("group_of_tile")
             count, place = self.groups.count, f"program // {tiles_n}"
             arguments = (self.groups.ends, place, *_PLACE, "M", str(count), str(self.block_m))
             find = call(f"{', '.join(_PLACE)} = group_of_tile", arguments)
             return [*find, f"if row_group < {count}:", *indented([tile, *body])]
         if self.ragged is not None:
-            helpers.add("rows_of_group")
             return [
                 tile,
                 f"row_group = tile_m // {self._tiles_of_group}",

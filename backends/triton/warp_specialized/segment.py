@@ -117,10 +117,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         What the first subtile needs is asked for before the main loop, which hides that.
         """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
-        self.helpers.add(self.split_function)
         pieces, whole = self.columns.subtiles * self.segment.accumulator_count, "acc"
         if self.segment.has_neighbours:
-            self.helpers.add("split_neighbours")
             pieces, whole = self.columns.subtiles, "split_neighbours(acc)[0]"
         self.lines += [
             f"LAYOUT: tl.constexpr = {self.split_function}({whole}, {pieces})[0].type.layout",
@@ -252,7 +250,6 @@ class GroupSegmentEmitter(SegmentEmitter):
         return f"tl.convert_layout({super()._group_reduce(op, value)}, LAYOUT)"
 
     def _partials(self, port: Port) -> str:
-        self.helpers.add("group_partials")
         pointer = self.arguments.operand(port.value, port.kind.value)
         combiner, tiles, width = partial_extents(port)
         # Four threads share a row, and each has two neighbours of it at least.
@@ -370,7 +367,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         port = self._port_of(output)
         is_transposed = self.segment.is_stored_transposed(port)
         shape, joined = stored_buffer(self.segment, self.columns, self.rows, output, port)
-        value = rounded(value, element_type_of(output), self.helpers)
+        value = rounded(value, element_type_of(output))
         if is_turned(self.segment, output, port):
             self._store_rows(pointer, columns, value, shape, port)
             return
@@ -404,7 +401,6 @@ class GroupSegmentEmitter(SegmentEmitter):
         port: ResultPortAttr,
     ) -> None:
         """Store a subtile of a result whose rows are not aligned, or not those of a box."""
-        self.helpers.add("store_rows")
         buffer = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
         first_column, pitch = self._first_column(columns)("subtile_index"), columns.extent
         options: list[str] = []
@@ -426,7 +422,6 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.lines += call("store_rows", arguments)
 
     def _store_groups(self, columns: int, pointer: str, element: str) -> None:
-        self.helpers.add("store_groups")
         groups = self._groups(columns)
         count, before = self.columns.lanes // groups.lanes, self.columns.offset // groups.elements
         first = f"subtile_index * {count}" + (f" + {before}" if before else "")
@@ -449,7 +444,6 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _joined(self, held: str, subtiles: Sequence[str]) -> str:
         if len(subtiles) == 1:
             return f"{held}[{subtiles[0]}]"
-        self.helpers.add("join_columns")
         half = len(subtiles) // 2
         first, second = self._joined(held, subtiles[:half]), self._joined(held, subtiles[half:])
         return f"join_columns({first}, {second})"

@@ -1,0 +1,212 @@
+"""Specialization of the functions of an emitted module to the calls in it.
+
+    def scaled(x, factor=None):        def scaled(x):
+        if factor is None:      ->         return x
+            return x
+        return x * factor
+
+where no call passes a factor. A parameter that is the same constant in every call is one in the
+function: branches that it rules out go, then the parameter if nothing reads it, then functions that
+nothing calls. Comments and layout stay. A paragraph of a docstring that begins with the names of
+parameters and a colon goes with them.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from coda_ir.backends.triton.definitions import Definition, used_names, with_uses
+from coda_ir.backends.triton.folding import UNKNOWN, Constants, fold, live
+from coda_ir.backends.triton.specialized_text import Signature, SpecializedText
+
+REQUIRED = object()
+"""The value of a parameter that every call passes, before the first call."""
+
+_CALLERS = ""
+"""The name of the code that is no definition."""
+
+
+def specialized(definitions: Mapping[str, Definition], callers: str) -> list[Definition]:
+    """Return those of `definitions` that `callers`, the rest of a module, needs, specialized to the
+    calls in both. The text of `callers` stays as it is.
+    """
+    called = used_names(callers) & definitions.keys()
+    used = {id(each) for each in with_uses(definitions, called)}
+    program = _Program({n: each for n, each in definitions.items() if id(each) in used}, callers)
+    return with_uses(program.specialized(), called)
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function that may change."""
+
+    tree: ast.FunctionDef
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(each.arg for each in self.tree.args.args)
+
+    @cached_property
+    def values(self) -> Constants:
+        """The parameters that may be constants, with their defaults, or REQUIRED."""
+        defaults = [fold(default, {}) for default in self.tree.args.defaults]
+        values = [REQUIRED] * (len(self.parameters) - len(defaults)) + defaults
+        pairs = zip(self.parameters, values, strict=True)
+        return {name: v for name, v in pairs if v is not UNKNOWN and not self._stored[name]}
+
+    @cached_property
+    def _stored(self) -> Counter[str]:
+        """The names that statements and inner functions bind, and how often."""
+        nodes = (node for statement in self.tree.body for node in ast.walk(statement))
+        return Counter(name for node in nodes if (name := _stored_name(node)) is not None)
+
+    def with_variables(self, bound: Constants) -> Constants:
+        """Return constants, and the variables that are constants because of them."""
+        constants = {name: value for name, value in bound.items() if value is not REQUIRED}
+        for name, value in self._variables:
+            constants[name] = fold(value, constants)
+        return {name: value for name, value in constants.items() if value is not UNKNOWN}
+
+    @cached_property
+    def _variables(self) -> list[tuple[str, ast.expr]]:
+        """The names that one statement binds once, with their values."""
+        found: list[tuple[str, ast.expr]] = []
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Assign([ast.Name(name)], value) if self._stored[name] == 1:
+                    found += [(name, value)] if name not in self.parameters else []
+                case _:
+                    pass
+        return found
+
+
+def _stored_name(node: ast.AST) -> str | None:
+    match node:
+        case ast.Name(name, ast.Store()) | ast.arg(name) | ast.FunctionDef(name):
+            return name
+        case _:
+            return None
+
+
+@lru_cache(maxsize=1024)
+def _parsed(source: str) -> _Function | ast.Module:
+    """Return a definition as a function, or as code that stays: classes, variables, and functions
+    of any number of arguments.
+    """
+    module = ast.parse(source)
+    node = module.body[-1]
+    if not isinstance(node, ast.FunctionDef):
+        return module
+    is_open = node.args.vararg or node.args.kwarg or node.args.kwonlyargs
+    return module if is_open else _Function(node)
+
+
+class _Program:
+    """A module, and what is known of the parameters of its functions."""
+
+    def __init__(self, definitions: Mapping[str, Definition], callers: str):
+        parsed = {name: _parsed(each.source) for name, each in definitions.items()}
+        self._definitions = definitions
+        self._functions = {n: each for n, each in parsed.items() if isinstance(each, _Function)}
+        self._trees = {
+            n: each.tree if isinstance(each, _Function) else each for n, each in parsed.items()
+        }
+        self._trees[_CALLERS] = ast.parse(callers)
+        self._signatures = {n: Signature(f.parameters) for n, f in self._functions.items()}
+        self._constants: dict[str, Constants] = {name: {} for name in self._functions}
+        while self._bind():
+            pass
+        while self._remove():
+            pass
+
+    def specialized(self) -> Mapping[str, Definition]:
+        """Return the specialized definitions."""
+        changed = {name for name, signature in self._signatures.items() if signature.removed}
+        return {
+            name: self._specialized(name)
+            if self._constants.get(name) or definition.uses & changed
+            else definition
+            for name, definition in self._definitions.items()
+        }
+
+    def _specialized(self, name: str) -> Definition:
+        old = self._definitions[name]
+        if name not in self._functions:
+            return old
+        constants, signatures = self._constants[name], self._signatures
+        read = self._names_read(self._functions[name].tree, constants)
+        source = SpecializedText(old.source, constants, signatures, read).text()
+        uses = old.uses if source == old.source else used_names(source)
+        return Definition(source, uses, old.modules & uses)
+
+    def _bind(self) -> bool:
+        """Take for constants the parameters that have their defaults in all calls that are left.
+
+        Each constant may leave fewer calls. Returns whether there are new ones.
+        """
+        bound = {name: dict(function.values) for name, function in self._functions.items()}
+        for caller, callee, arguments in self._references():
+            constants = self._constants.get(caller, {})
+            for parameter, argument in arguments.items():
+                value = fold(argument, constants) if caller in self._functions else UNKNOWN
+                known = bound[callee].get(parameter, UNKNOWN)
+                if known is REQUIRED and value is not UNKNOWN:
+                    bound[callee][parameter] = value
+                elif type(value) is not type(known) or value != known:
+                    bound[callee].pop(parameter, None)
+        before = self._constants
+        self._constants = {n: f.with_variables(bound[n]) for n, f in self._functions.items()}
+        return self._constants != before
+
+    def _references(self) -> Iterator[tuple[str, str, Mapping[str, ast.expr]]]:
+        """Yield the callers of functions, the functions, and the arguments by parameter: where a
+        function is not called, or with a sequence of arguments, all of its parameters.
+        """
+        found, pending = {_CALLERS}, [_CALLERS]
+        while pending:
+            caller = pending.pop()
+            called = set[ast.AST]()
+            for node in live(self._trees[caller], self._constants.get(caller, {})):
+                match node:
+                    case ast.Call(ast.Name(name) as function) if name in self._functions:
+                        called.add(function)
+                        yield caller, name, self._signatures[name].arguments(node)
+                    case ast.Name(name, ast.Load()) if name in self._trees:
+                        if name not in found:
+                            found.add(name)
+                            pending.append(name)
+                        if name in self._functions and node not in called:
+                            parameters = self._functions[name].parameters
+                            yield caller, name, dict.fromkeys(parameters, node)
+                    case _:
+                        pass
+
+    def _remove(self) -> bool:
+        """Remove the constants that nothing reads, except for arguments of removed parameters.
+
+        Returns whether there are new ones.
+        """
+        before = dict(self._signatures)
+        for name, function in self._functions.items():
+            constants = self._constants[name]
+            bound = frozenset(constants.keys() & set(function.parameters))
+            if bound:
+                removed = bound - self._names_read(function.tree, constants)
+                self._signatures[name] = Signature(function.parameters, removed)
+        return self._signatures != before
+
+    def _names_read(self, tree: ast.FunctionDef, constants: Constants) -> set[str]:
+        """Return the names that a function still reads."""
+        names = set[str]()
+        removed = set[ast.expr]()
+        for node in live(tree, constants):
+            match node:
+                case ast.Call(ast.Name(name)) if name in self._signatures:
+                    removed.update(self._signatures[name].removed_arguments(node))
+                case ast.Name(name, ast.Load()) if node not in removed:
+                    names.add(name)
+                case _:
+                    pass
+        return names
