@@ -163,6 +163,9 @@ KEPT_OPERATORS = frozenset(
         "special_log_ndtr",
         "special_entr",
         "logit",
+        "sinc",
+        "xlogy",
+        "special_xlog1py",
         "detach",
         "index_copy",
         "index_fill",
@@ -336,11 +339,6 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
     known: Any = torch.ops.aten
     ours = {
-        known.sinc.default: _sinc,
-        known.xlogy.Tensor: _xlogy,
-        known.xlogy.Scalar_Self: _xlogy,
-        known.special_xlog1py.default: _xlog1py,
-        known.special_xlog1py.self_scalar: _xlog1py,
         known._native_batch_norm_legit_no_training.default: _batch_norm,
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
@@ -361,32 +359,6 @@ def batch_norm_rules() -> Mapping[Any, Callable[..., Any]]:
     # PyTorch documents no decompositions beside those for export, which keep this operator whole.
     find: Callable[..., Any] = getattr(import_module("torch._decomp"), "get_decompositions")  # noqa: B009
     return find([torch.ops.aten._native_batch_norm_legit_functional])
-
-
-def _sinc(x: torch.Tensor) -> torch.Tensor:
-    """Decompose sin(πx) / πx, which is 1 where x² is 0, and its derivative is 0."""
-    wide = _widened(x)
-    is_zero = wide.square() == 0
-    angle = torch.pi * torch.where(is_zero, 1, wide)
-    quotient = torch.where(is_zero, 1, angle.sin() / angle)
-    return quotient.to(x.dtype) if x.dtype.is_floating_point else quotient
-
-
-def _xlogy(x: torch.Tensor | float, y: torch.Tensor) -> torch.Tensor:
-    """Decompose x · log y, which is 0 if x is 0 and y is no NaN, and its derivative is 0 where that
-    of the product is not finite.
-    """
-    return x * torch.where(_vanishes(x, y, 0), 1, y).log()
-
-
-def _xlog1py(x: torch.Tensor | float, y: torch.Tensor) -> torch.Tensor:
-    """Decompose x · log(1 + y) like `_xlogy`."""
-    return x * torch.where(_vanishes(x, y, -1), 0, y).log1p()
-
-
-def _vanishes(x: torch.Tensor | float, y: torch.Tensor, pole: int) -> torch.Tensor:
-    """Return where an x of 0 hides a logarithm of y that is not finite, with its pole at `pole`."""
-    return ((y <= pole) | (y == torch.inf)) & (x == 0)
 
 
 def normalized_channels(
