@@ -105,12 +105,12 @@ def _run(
         done = len(chosen) - len(waiting)
         if done:
             progress.advance("models", steps=done)
-            progress.print(f"going on after {done} of {len(chosen)} models")
+            print(f"going on after {done} of {len(chosen)} models", file=sys.stderr)
         for result in run_all(waiting, task, jobs=options.jobs, timeout=options.timeout):
             records.add(result)
             progress.advance("models")
             line = f"{result.name}: {'ok' if result.ok else 'NO'} {result.seconds:.1f} s"
-            progress.print(line)
+            print(line, file=sys.stderr)
     results = records.finish((entry.name for entry in ARCHITECTURES), update=options.update)
     show(console, results)
     return results
