@@ -1,6 +1,6 @@
 """Checks of the tensors that a compiled function is called with.
 
-There is one exception class per mistake; each message ends with the remedy.
+Each message ends with the remedy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,46 +18,6 @@ _forward_ad: Any = import_module("torch.autograd.forward_ad")
 
 class ArgumentError(CodaError):
     """A call that does not fit the function."""
-
-
-class MissingArgumentError(ArgumentError):
-    """An argument without a value."""
-
-
-class UnknownArgumentError(ArgumentError):
-    """A name that the function does not have, or more values than it takes."""
-
-
-class RepeatedArgumentError(ArgumentError):
-    """An argument given by position and by name."""
-
-
-class ArgumentTypeError(ArgumentError):
-    """A value other than a dense `torch.Tensor`."""
-
-
-class TransformedArgumentError(ArgumentTypeError):
-    """A tensor of a transform (such as vmap), which kernels cannot read."""
-
-
-class ArgumentDtypeError(ArgumentError):
-    """A tensor of another element type."""
-
-
-class ArgumentDeviceError(ArgumentError):
-    """A tensor on another device."""
-
-
-class ArgumentShapeError(ArgumentError):
-    """A tensor of another rank or of another static extent."""
-
-
-class SymbolConflictError(ArgumentError):
-    """A symbol that two dimensions bind to different sizes."""
-
-
-class GradientRequiredError(ArgumentError):
-    """A tensor that requires a gradient, passed to a forward-only program."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +57,7 @@ class Signature:
     def collect(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
         """Return the values of a call in the order of the arguments."""
         if len(args) > len(self.arguments):
-            raise UnknownArgumentError(
+            raise ArgumentError(
                 f"{self.name} takes {len(self.arguments)} arguments, got {len(args)}",
                 f"pass {', '.join(spec.name for spec in self.arguments)}",
             )
@@ -107,7 +67,7 @@ class Signature:
             values[name] = value
         missing = [spec for spec in self.arguments if spec.name not in values]
         if missing:
-            raise MissingArgumentError(
+            raise ArgumentError(
                 f"{self.name} is missing {counted(len(missing), 'argument')}: "
                 + ", ".join(spec.name for spec in missing),
                 "pass " + "; ".join(map(str, missing)),
@@ -117,11 +77,11 @@ class Signature:
     def _check_name(self, name: str, given: Mapping[str, object]) -> None:
         names = [spec.name for spec in self.arguments]
         if name not in names:
-            raise UnknownArgumentError(
+            raise ArgumentError(
                 f"{self.name} has no argument '{name}'", f"its arguments are {', '.join(names)}"
             )
         if name in given:
-            raise RepeatedArgumentError(
+            raise ArgumentError(
                 f"argument {name} of {self.name} is given both by position and by name",
                 "pass it once",
             )
@@ -140,7 +100,7 @@ class Signature:
         for spec, value in zip(self.arguments, values, strict=True):
             tensor = _check_tensor(spec, value)
             if tensor.requires_grad and torch.is_grad_enabled() and not trainable:
-                raise GradientRequiredError(
+                raise ArgumentError(
                     f"argument {spec.name} requires a gradient, but this program has no backward",
                     f"compile it with training=True, call inside torch.no_grad(), or pass "
                     f"{spec.name}.detach()",
@@ -171,33 +131,33 @@ def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:
     return size.evaluate(bindings) if size.symbols <= bindings.keys() else None
 
 
-def _not_a_tensor(spec: TensorSpec, value: object) -> ArgumentTypeError:
+def _not_a_tensor(spec: TensorSpec, value: object) -> ArgumentError:
     kind = "None" if value is None else f"of type {type(value).__name__}"
     remedy = f"convert it with torch.as_tensor({spec.name})"
     if value is None:
         remedy = f"pass {spec}; a program without this operand leaves it out of its text"
     elif isinstance(value, torch.nn.Module):
         remedy = f"pass one of its parameters, such as {spec.name}.weight"
-    return ArgumentTypeError(f"argument {spec.name} is {kind}, expected a torch.Tensor", remedy)
+    return ArgumentError(f"argument {spec.name} is {kind}, expected a torch.Tensor", remedy)
 
 
 def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise _not_a_tensor(spec, value)
     if value.layout != torch.strided:
-        raise ArgumentTypeError(
+        raise ArgumentError(
             f"argument {spec.name} has layout {value.layout}, expected a dense tensor",
             f"convert it with {spec.name}.to_dense()",
         )
     if not (is_plain(value) and has_elements(value)):
         raise _transformed(spec, value)
     if _forward_ad.unpack_dual(value).tangent is not None:
-        raise TransformedArgumentError(
+        raise ArgumentError(
             f"argument {spec.name} has a tangent, which a compiled program does not compute",
             "use the PyTorch model for forward-mode derivatives",
         )
     if value.dtype != spec.dtype:
-        raise ArgumentDtypeError(
+        raise ArgumentError(
             f"argument {spec.name} has element type {short_name(value.dtype)}, expected "
             f"{short_name(spec.dtype)}",
             f"convert it with {spec.name}.to({spec.dtype})",
@@ -235,15 +195,15 @@ def has_elements(tensor: torch.Tensor) -> bool:
         return False
 
 
-def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> TransformedArgumentError:
+def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> ArgumentError:
     if is_plain(tensor):
-        return TransformedArgumentError(
+        return ArgumentError(
             f"argument {spec.name} is a tensor of a transform of torch.func, such as vmap or grad, "
             "which cannot see into a compiled program",
             "call the program outside of it: a further dimension of the program takes the place of "
             "vmap, training=True and backward() that of grad",
         )
-    return TransformedArgumentError(
+    return ArgumentError(
         f"argument {spec.name} is of type {type(tensor).__name__}, expected a tensor with elements "
         "in memory",
         "pass a plain torch.Tensor; where PyTorch traces the caller (torch.export, make_fx), make "
@@ -259,7 +219,7 @@ def _check_device(
     if expected is None or device == expected:
         return device
     if device.type != expected.type or expected.index not in (None, device.index):
-        raise ArgumentDeviceError(
+        raise ArgumentError(
             f"argument {spec.name} is on {tensor.device}, expected {expected}",
             f"move it with {spec.name}.to('{expected}'), or compile with device='{tensor.device}'",
         )
@@ -274,7 +234,7 @@ def _check_shape(
     """
     shape = tensor.shape
     if len(shape) != len(spec.dims):
-        raise ArgumentShapeError(
+        raise ArgumentError(
             f"argument {spec.name} has shape {format_dims(shape)} of rank {len(shape)}, expected "
             f"rank {len(spec.dims)}",
             f"pass a tensor of shape {format_dims(spec.dims)}",
@@ -285,15 +245,15 @@ def _check_shape(
             if known != size:
                 raise _conflict(dim, known, giver, size, spec.name)
         elif dim is not None and dim != size:
-            raise ArgumentShapeError(
+            raise ArgumentError(
                 f"argument {spec.name} has shape {format_dims(shape)}: dimension {axis} is {size}, "
                 f"expected {dim}",
                 f"pass a tensor of shape {format_dims(spec.dims)}",
             )
 
 
-def _conflict(symbol: str, known: int, giver: str, size: int, name: str) -> SymbolConflictError:
-    return SymbolConflictError(
+def _conflict(symbol: str, known: int, giver: str, size: int, name: str) -> ArgumentError:
+    return ArgumentError(
         f"symbol {symbol} is bound to {known} by argument {giver} and to {size} by argument {name}",
         f"give every dimension {symbol} the same size",
     )

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from coda_ir.calls.arguments import Signature, TensorSpec, TransformedArgumentError, has_elements
+from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, has_elements
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark
@@ -271,7 +271,7 @@ class _Node(torch.autograd.Function):
         is_differentiated = torch.is_grad_enabled()
         upstream = [gradient for gradient in grad_outputs if gradient is not None]
         if not all(map(has_elements, upstream)):
-            raise TransformedArgumentError(
+            raise ArgumentError(
                 f"{pair.backward.name} is called with a batch of gradients",
                 "leave out is_grads_batched=True and vectorize=True",
             )

@@ -14,17 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import coda_ir
 from coda_ir.api import CompiledFunction
 from coda_ir.backends.triton.aot import complete_schedule
-from coda_ir.calls.arguments import (
-    ArgumentDeviceError,
-    ArgumentDtypeError,
-    ArgumentShapeError,
-    ArgumentTypeError,
-    GradientRequiredError,
-    MissingArgumentError,
-    RepeatedArgumentError,
-    SymbolConflictError,
-    UnknownArgumentError,
-)
+from coda_ir.calls.arguments import ArgumentError
 from coda_ir.diagnostics import CodaError
 
 ROPE = """
@@ -220,21 +210,21 @@ class TestWrongCall:
 
     def test_missing(self, rotate: CompiledFunction):
         with pytest.raises(
-            MissingArgumentError, match="is missing 1 argument: sin\n  help: pass sin: bfloat16"
+            ArgumentError, match="is missing 1 argument: sin\n  help: pass sin: bfloat16"
         ):
             rotate(*list(inputs().values())[:2])
 
     def test_unknown_name(self, rotate: CompiledFunction):
-        with pytest.raises(UnknownArgumentError, match=r"no argument 'z'\n  help: .* x, cos, sin"):
+        with pytest.raises(ArgumentError, match=r"no argument 'z'\n  help: .* x, cos, sin"):
             rotate(**inputs(), z=torch.zeros(1))
 
     def test_too_many(self, rotate: CompiledFunction):
-        with pytest.raises(UnknownArgumentError, match="takes 3 arguments, got 4"):
+        with pytest.raises(ArgumentError, match="takes 3 arguments, got 4"):
             rotate(*inputs().values(), torch.zeros(1))
 
     def test_by_position_and_by_name(self, rotate: CompiledFunction):
         given = inputs()
-        with pytest.raises(RepeatedArgumentError, match="argument x of rotate is given both"):
+        with pytest.raises(ArgumentError, match="argument x of rotate is given both"):
             rotate(given["x"], **given)
 
     @pytest.mark.parametrize(
@@ -252,14 +242,14 @@ class TestWrongCall:
     )
     def test_no_tensor_at_all(self, rotate: CompiledFunction, value: object, message: str):
         call = {**inputs(), "x": value}
-        with pytest.raises(ArgumentTypeError, match=message):
+        with pytest.raises(ArgumentError, match=message):
             rotate(**call)  # pyright: ignore[reportArgumentType]
 
     @pytest.mark.parametrize("value", [3.0, [[1.0]], numpy.zeros((2, 5, 8))])
     def test_not_a_tensor(self, rotate: CompiledFunction, value: object):
         call = {**inputs(), "x": value}
         with pytest.raises(
-            ArgumentTypeError,
+            ArgumentError,
             match=r"argument x is of type \w+, .*\n  help: convert it with torch.as_",
         ):
             rotate(**call)  # pyright: ignore[reportArgumentType]
@@ -267,14 +257,14 @@ class TestWrongCall:
     def test_sparse_tensor(self, rotate: CompiledFunction):
         given = inputs()
         given["cos"] = given["cos"].to_sparse()
-        with pytest.raises(ArgumentTypeError, match=r"cos has layout .*\n.*cos.to_dense\(\)"):
+        with pytest.raises(ArgumentError, match=r"cos has layout .*\n.*cos.to_dense\(\)"):
             rotate(**given)
 
     def test_element_type(self, rotate: CompiledFunction):
         given = inputs()
         given["cos"] = given["cos"].float()
         with pytest.raises(
-            ArgumentDtypeError,
+            ArgumentError,
             match=r"cos has element type float32, expected bfloat16\n.*cos.to\(torch.bfloat16\)",
         ):
             rotate(**given)
@@ -282,16 +272,14 @@ class TestWrongCall:
     def test_device(self, rotate: CompiledFunction):
         given = inputs()
         given["sin"] = given["sin"].to("meta")
-        with pytest.raises(
-            ArgumentDeviceError, match=r"sin is on meta, expected cpu\n.*sin.to\('cpu'\)"
-        ):
+        with pytest.raises(ArgumentError, match=r"sin is on meta, expected cpu\n.*sin.to\('cpu'\)"):
             rotate(**given)
 
     def test_rank(self, rotate: CompiledFunction):
         given = inputs()
         given["x"] = given["x"][0]
         with pytest.raises(
-            ArgumentShapeError, match=r"x has shape \[5, 8\] of rank 2, expected rank 3\n.*B, T, 8"
+            ArgumentError, match=r"x has shape \[5, 8\] of rank 2, expected rank 3\n.*B, T, 8"
         ):
             rotate(**given)
 
@@ -299,14 +287,14 @@ class TestWrongCall:
         given = inputs()
         given["x"] = given["x"][..., :6]
         with pytest.raises(
-            ArgumentShapeError, match=r"dimension 2 is 6, expected 8\n  help: .*\[B, T, 8\]"
+            ArgumentError, match=r"dimension 2 is 6, expected 8\n  help: .*\[B, T, 8\]"
         ):
             rotate(**given)
 
     def test_symbol_bound_to_two_sizes(self, rotate: CompiledFunction):
         given = {**inputs(t=5), "cos": inputs(t=7)["cos"]}
         with pytest.raises(
-            SymbolConflictError,
+            ArgumentError,
             match="symbol T is bound to 5 by argument x and to 7 by argument cos\n  help: give",
         ):
             rotate(**given)
@@ -314,7 +302,7 @@ class TestWrongCall:
     def test_gradient(self, rotate: CompiledFunction):
         given = inputs()
         given["x"].requires_grad_()
-        with pytest.raises(GradientRequiredError, match=r"torch.no_grad\(\), or pass x.detach\(\)"):
+        with pytest.raises(ArgumentError, match=r"torch.no_grad\(\), or pass x.detach\(\)"):
             rotate(**given)
         with torch.no_grad():
             assert isinstance(rotate(**given), torch.Tensor)

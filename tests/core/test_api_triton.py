@@ -9,7 +9,7 @@ import torch
 
 import coda_ir
 from coda_ir.api import CompiledFunction
-from coda_ir.calls.arguments import SymbolConflictError
+from coda_ir.calls.arguments import ArgumentError
 from coda_ir.diagnostics import CodaError
 from coda_ir.random_inputs import random_inputs
 
@@ -85,7 +85,7 @@ def test_no_rows_launch_nothing(mlp: CompiledFunction, monkeypatch: pytest.Monke
 def test_arguments_are_checked(mlp: CompiledFunction):
     given = {**inputs(mlp, B=2, T=5), "x": inputs(mlp, B=2, T=4)["x"]}
     with pytest.raises(
-        SymbolConflictError, match="symbol T is bound to 5 by argument y and to 4 by argument x"
+        ArgumentError, match="symbol T is bound to 5 by argument y and to 4 by argument x"
     ):
         mlp(**given)
 
