@@ -157,6 +157,12 @@ READS_STRIDES = ("aten.as_strided", "aten.as_strided_scatter")
 """Operators whose result depends on where elements lie; see `capture._as_strided`."""
 
 
+READS_DENSE = ("_backward.", "native_group_norm.")
+"""Parts of the names of operators that may refuse operands with gaps or in another order, or read
+their memory as if it were dense, such as `native_layer_norm_backward`.
+"""
+
+
 class GraphImporter:
     """Walks a graph in order; operators without a counterpart become `torch.call`."""
 
@@ -319,13 +325,11 @@ class GraphImporter:
         return [outputs.get(position) for position in range(len(node.meta["val"]))]
 
     def _operand(self, given: Any) -> SSAValue:
-        """Return an operand of a call; operators of derivatives get the copies that the graph has.
-
-        Some of them read memory as if it were dense, such as `native_layer_norm_backward`.
-        """
+        """Return an operand of a call; those of `READS_DENSE` get the copies that the graph has."""
         value = self.tensor(given)
         assert self._node is not None
-        if str(given.target) != COPY or "_backward." not in str(self._node.target):
+        called = str(self._node.target)
+        if str(given.target) != COPY or not any(part in called for part in READS_DENSE):
             return value
         text = f"{{0}}, memory_format={torch.contiguous_format}"
         return self.insert(CallOp(COPY, [value], text, [value.type])).outputs[0]

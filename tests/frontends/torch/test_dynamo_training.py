@@ -566,6 +566,25 @@ def test_an_operator_of_one_tensor_twice(name: str):
         torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+def test_a_checkpointed_group_norm_of_transposed_rows_left_to_autograd():
+    """Its operator takes contiguous tensors only."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.norm = nn.Linear(4, 6), nn.GroupNorm(2, 6)
+
+        def normed(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(self.layer(x).transpose(1, 2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.normed, x, use_reentrant=False)
+
+    model = Model()
+    fast = compiled(model, backward="autograd")
+    check(fast, model, torch.randn(2, 3, 4, requires_grad=True))
+
+
 def test_a_view_of_a_detached_value_needs_no_gradient():
     layer = nn.Linear(16, 16)
 
