@@ -12,7 +12,14 @@ from typing import NamedTuple
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from coda_ir.cost_model.copies import copy_us, is_copied, is_copied_by_others, is_read_in_place
+from coda_ir.cost_model.copies import (
+    ROW_COPY_EFFICIENCY,
+    copies_rows,
+    copy_us,
+    is_copied,
+    is_copied_by_others,
+    is_read_in_place,
+)
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY
 from coda_ir.cost_model.operator_times import (
@@ -172,6 +179,9 @@ class _Cost:
                 self.gpu += times.call_us(op)
             elif isinstance(op, coda.TransposeOp) and not is_copied_by_others(op, times.shapes):
                 self._add_copy(op, times, self.costs.compiled)
+                if copies_rows(op, times.shapes, times.sizes):
+                    self.gpu += times.kernel_us(2 * times.bytes([op.result]))
+                    self.host += self.costs.compiled
         for group in _kernels(func.body.block, levels):
             self.gpu += times.kernel_us(times.traffic(group))
             self.host += self.costs.compiled
@@ -209,6 +219,11 @@ class _Cost:
                     self.gpu += times.kernel_us(times.bytes(before))
             elif isinstance(op, coda.TransposeOp):
                 self._add_copy(op, times, self.costs.call)
+                if copies_rows(op, times.shapes, times.sizes):
+                    self.gpu += copy_us(
+                        times.bytes([op.result]), self.device.memory_gb_per_s, ROW_COPY_EFFICIENCY
+                    )
+                    self.host += self.costs.call
             self.host += _launching(op, self.costs)
 
     def _add_fixed_order(self, func: FuncOp) -> None:

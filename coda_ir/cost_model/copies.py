@@ -1,7 +1,6 @@
-"""Tensors that are copied because a transposition moves their last dimension: kernels and products
-of matrices read contiguous rows.
-
-Copies of whole rows take about as long in PyTorch as in the kernels of a compiler.
+"""Tensors that are copied because of a transposition: one that moves their last dimension, as
+kernels and products of matrices read contiguous rows, or one after which a reshape merges
+dimensions that are not beside each other in memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,10 @@ from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 COPY_EFFICIENCY = 0.2
 """Share of the peak rate of memory at which PyTorch makes such copies. Chosen so that the 44 of
 ConvNeXt with 32 images take 1.1 ms, as they did on an H100."""
+
+ROW_COPY_EFFICIENCY = 0.3
+"""The same of copies of whole rows. On an H100, those of the heads of HSTU (8 MB) took 17 us, and
+those of triangle attention (17 MB) 29; a compiler's kernels took 6 to 7 us for the former."""
 
 _KERNELS = (
     *(CallOp, gemm.FusedOp, gemm.MapOp, gemm.FinalizeOp),
@@ -49,6 +52,22 @@ def is_copied(
     )
 
 
+def copies_rows(
+    op: coda.TransposeOp, shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
+) -> bool:
+    """Return whether PyTorch copies the rows of a transposition that keeps the last dimension,
+    where a reshape merges dimensions.
+    """
+    known = Sizes(shapes.usual_tiles) if sizes is None else sizes
+    order = _order(op, shapes, known)
+    if is_turned(op.result) or order[-1:] != sorted(order)[-1:]:
+        return False
+    reshapes = [
+        use.operation for use in op.result.uses if isinstance(use.operation, coda.ReshapeOp)
+    ]
+    return any(_merges_apart(reshape, order, shapes, known) for reshape in reshapes)
+
+
 def is_copied_by_others(op: coda.TransposeOp, shapes: SymbolicShapes) -> bool:
     """Return whether a compiler stores the result in the kernel of an operator before it, or reads
     it in place in kernels of those after it.
@@ -76,9 +95,9 @@ def _is_copied_by_library(op: coda.TransposeOp, order: Sequence[int]) -> bool:
     return max(order, default=0) not in order[-2:] and any(map(is_product, _readers(op.result)))
 
 
-def copy_us(bytes: int, memory_gb_per_s: float) -> float:
+def copy_us(bytes: int, memory_gb_per_s: float, efficiency: float = COPY_EFFICIENCY) -> float:
     """Return the microseconds of such a copy of a tensor of this many bytes."""
-    return KERNEL_US + 2 * bytes / (1e3 * COPY_EFFICIENCY * memory_gb_per_s)
+    return KERNEL_US + 2 * bytes / (1e3 * efficiency * memory_gb_per_s)
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
@@ -112,6 +131,22 @@ def _merges(op: coda.ReshapeOp, shapes: SymbolicShapes, sizes: Mapping[str, int]
     before, after = (_extents(value, shapes, sizes) for value in (op.x, op.result))
     inner = {prod(after[axis:]) for axis in range(len(after) + 1)}
     return not all(prod(before[axis:]) in inner for axis in range(len(before)))
+
+
+def _merges_apart(
+    op: coda.ReshapeOp, order: Sequence[int], shapes: SymbolicShapes, sizes: Mapping[str, int]
+) -> bool:
+    """Return whether a dimension of the result has elements of dimensions that are not beside each
+    other in memory, where those of the operand have this order.
+    """
+    before, after = (_extents(value, shapes, sizes) for value in (op.x, op.result))
+    before = [extent for extent in before if extent > 1]
+    inner = {prod(after[axis:]) for axis in range(len(after) + 1)}
+    places = [sorted(order).index(axis) for axis in order]
+    return any(
+        prod(before[axis:]) not in inner and places[axis] != places[axis - 1] + 1
+        for axis in range(1, len(before))
+    )
 
 
 def _extents(value: SSAValue, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> list[int]:

@@ -12,7 +12,7 @@ from coda_ir.cost_model.comparison import (
     connected,
     spelled_attention_us,
 )
-from coda_ir.cost_model.copies import COPY_EFFICIENCY
+from coda_ir.cost_model.copies import COPY_EFFICIENCY, ROW_COPY_EFFICIENCY
 from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, LibraryGemm
 from coda_ir.cost_model.operator_times import (
     ATOMIC_US,
@@ -527,6 +527,28 @@ def test_a_kernel_waits_for_the_copy_of_what_it_reads_turned():
     assert found.apart == plain.apart
     moved_us = 2 * 2 * 64 * 256 * 3136 / (1e3 * COPY_EFFICIENCY * SM_90.memory_gb_per_s)
     assert found.fused - plain.fused == pytest.approx(KERNEL_US + moved_us)
+
+
+SPLIT_HEADS = """
+const D = 512
+fn f(x: bf16[16, 512, D], weight w: bf16[D, D]) -> bf16[128, 512, 512] {{
+    y = linear(x, w)
+    q = reshape({y}, [128, 512, 64])
+    return q @ transpose(q)
+}}
+"""
+
+
+def test_rows_of_heads_are_copied_where_they_become_a_batch():
+    """A compiler's kernel moves them at the rate of others."""
+    found, plain = (
+        comparison_of(SPLIT_HEADS.format(y=y))
+        for y in ("transpose(reshape(y, [16, 512, 8, 64]), [0, 2, 1, 3])", "y")
+    )
+    moved = 2 * 2 * 16 * 512 * 512
+    moved_us = moved / (1e3 * ROW_COPY_EFFICIENCY * SM_90.memory_gb_per_s)
+    assert found.fused_gpu - plain.fused_gpu == pytest.approx(KERNEL_US + moved_us)
+    assert found.apart_gpu - plain.apart_gpu == pytest.approx(kernel_us(moved, SM_90))
 
 
 def test_products_of_turned_rows_need_a_copy_everywhere():
