@@ -295,7 +295,10 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
         for name, weight in weights.items()
     }
     if not path.parent.is_dir():
-        raise CodaError(f"{path}: cannot write the file: there is no folder {path.parent}")
+        raise CodaError(
+            f"{path}: cannot write the file: there is no folder {path.parent}",
+            "create it, or choose another path",
+        )
     try:
         safetensors.save_file(dense, path)
     except (OSError, SafetensorError) as error:

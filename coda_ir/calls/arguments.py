@@ -200,8 +200,8 @@ def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> ArgumentError:
         return ArgumentError(
             f"argument {spec.name} is a tensor of a transform of torch.func, such as vmap or grad, "
             "which cannot see into a compiled program",
-            "call the program outside of it: a further dimension of the program takes the place of "
-            "vmap, training=True and backward() that of grad",
+            "call the program outside of it: instead of vmap, add a dimension to the program; "
+            "instead of grad, compile with training=True and call backward()",
         )
     return ArgumentError(
         f"argument {spec.name} is of type {type(tensor).__name__}, expected a tensor with elements "

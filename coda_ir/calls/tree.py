@@ -379,7 +379,7 @@ def _load_spec(data: Any) -> Any:
     if unknown is not None:
         module = unknown.rpartition(".")[0]
         raise CodaError(
-            f"the model takes or returns {unknown}, which is not known",
+            f"the model takes or returns {unknown}, which PyTorch does not know",
             f"import {module} before the model is loaded" if module else "register the class",
         )
     return pytree.treespec_loads(json.dumps(data))

@@ -199,7 +199,10 @@ def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
     for path in (program, tensors):
         # Before the model is made, which may take long.
         if not path.parent.is_dir():
-            raise CodaError(f"{path}: cannot write the file: there is no folder {path.parent}")
+            raise CodaError(
+                f"{path}: cannot write the file: there is no folder {path.parent}",
+                "create it, or choose another path",
+            )
     return program, tensors
 
 
@@ -294,7 +297,9 @@ def _arguments_from(path: Path) -> dict[str, Any]:
     try:
         return dict(read_tensors(path))
     except OSError as error:
-        raise CodaError(f"{path}: cannot read the file: {error.strerror}") from error
+        raise CodaError(
+            f"{path}: cannot read the file: {error.strerror}", "check the path"
+        ) from error
 
 
 def _dynamic_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, dict[int, Any] | None]:

@@ -137,7 +137,7 @@ class DynamoGraph:
         # PyTorch compiles the graph again for a number on the other side of this condition.
         if value < 0:
             raise CodaError(
-                f"the graph reads a number that changes and is negative now, {node.name}",
+                f"the graph reads {node.name}, a dynamic number, which is negative in this call",
                 "pass it as a tensor",
             )
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})

@@ -91,7 +91,9 @@ def quantize(
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     scheme = _scheme(recipe, group, zero_points)
     if training and isinstance(scheme, WeightScheme):
-        raise CodaError(f"training is given for '{recipe}'", f"use one of {', '.join(RECIPES)}")
+        raise CodaError(
+            f"the recipe '{recipe}' has no training", f"use one of {', '.join(RECIPES)}"
+        )
     if isinstance(scheme, Scheme) and scheme.is_all and not training:
         remedy = f"pass training=True, or use {recipe.removeprefix('all_')}"
         raise CodaError(f"'{recipe}' is a recipe for training", remedy)
@@ -132,7 +134,7 @@ def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme 
         for name, value in (("group", group), ("zero_points", zero_points)):
             if value is not None:
                 raise CodaError(
-                    f"{name} is given for the recipe '{recipe}'",
+                    f"the recipe '{recipe}' has no option {name}",
                     f"leave it out, or use one of {', '.join(WEIGHTS)}",
                 )
         return RECIPES[recipe]
@@ -140,7 +142,9 @@ def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme 
     if group is not None and (group < LEAST_DEPTH or not is_power_of_two(group)):
         raise CodaError(f"group is {group}", f"use a power of two of at least {LEAST_DEPTH}")
     if zero_points and recipe == "float8":
-        raise CodaError("zero_points is given for float8", "leave it out, or use int8")
+        raise CodaError(
+            "the recipe 'float8' has no option zero_points", "leave it out, or use int8"
+        )
     has_zeros = scheme.has_zeros if zero_points is None else zero_points
     return WeightScheme(scheme.type, group or scheme.group, has_zeros)
 

@@ -161,7 +161,8 @@ def _check_input(
     if not is_tilewise(tile):
         return Refusal(
             "the kernel that computes the input of a scaled product can apply the scale",
-            f"{_ONE_BY_ONE}: {name} has another scale, and {name_of(tile)} is no tile of a kernel",
+            f"{_ONE_BY_ONE}: {name} has another scale, and {name_of(tile)} is not the tile of a "
+            "kernel",
         )
     type = element_type_of(gemm.x)
     if isinstance(type, Float16Type) or is_float8(type):

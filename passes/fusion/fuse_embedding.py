@@ -39,8 +39,8 @@ def _why_not(op: coda.EmbeddingOp) -> Refusal | None:
     if may_be_looked_up(op) and is_scalar(element_type_of(op.table)):
         return None
     return Refusal(
-        "the table is no view, its size is known, kernels compute with its element type, and the "
-        "ids have a dimension",
+        "the table is not a view, its size is known, kernels compute with its element type, and "
+        "the ids have a dimension",
         f"runs as PyTorch's embedding of {name_of(op.table)}",
     )
 

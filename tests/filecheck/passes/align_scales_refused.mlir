@@ -81,7 +81,7 @@ func.func @argument(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8x
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has another scale, and %t is no tile of a kernel; failed condition: the kernel that computes the input of a scaled product can apply the scale; costs 64*d0 + 32*d2 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has another scale, and %t is not the tile of a kernel; failed condition: the kernel that computes the input of a scaled product can apply the scale; costs 64*d0 + 32*d2 bytes
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %u = coda.linear %t, %b : (tensor<?x2xbf16>, tensor<16x2xbf16>) -> tensor<?x16xbf16>

@@ -17,8 +17,8 @@ func.func @one(%i: tensor<i64>, %j: tensor<?xi64>, %w: tensor<8x50xbf16>, %e: te
 // CHECK-NEXT:   func.return %x, %y : tensor<8xbf16>, tensor<?x8xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %e; failed condition: the table is no view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 40 bytes
-// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %t; failed condition: the table is no view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 40*d0 bytes
+// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %e; failed condition: the table is not a view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 40 bytes
+// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %t; failed condition: the table is not a view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 40*d0 bytes
 
 // -----
 
@@ -36,5 +36,5 @@ func.func @unknown(%i: tensor<?xi64>, %e: tensor<?x8xbf16>, %d: tensor<50x8xf64>
 // CHECK-NEXT:   func.return %x, %y : tensor<?x8xbf16>, tensor<?x8xf64>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %e; failed condition: the table is no view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 40*d0 bytes
-// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %d; failed condition: the table is no view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 136*d0 bytes
+// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %e; failed condition: the table is not a view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 40*d0 bytes
+// REMARK: remark[missed] fuse-embedding: coda.embedding: runs as PyTorch's embedding of %d; failed condition: the table is not a view, its size is known, kernels compute with its element type, and the ids have a dimension; costs 136*d0 bytes
