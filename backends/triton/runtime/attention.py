@@ -85,9 +85,9 @@ def attention_mask(mask, queries, keys, causal, window, device):
     elif seen is None:
         return dense_columns(mask)
     elif mask.dtype == torch.bool:
-        return mask & seen
+        return dense_columns(mask & seen)
     else:
-        return torch.where(seen, mask, float("-inf"))
+        return dense_columns(torch.where(seen, mask, float("-inf")))
 
 
 def seen_keys(queries, keys, causal, window, device):
