@@ -107,7 +107,7 @@ def _check_text(text: str) -> None:
         return
     files = [name for name in (f"{text}.coda", f"{text}.mlir") if Path(name).is_file()]
     if files:
-        raise CodaError(f"there is no program '{text}'", f"did you mean '{files[0]}'?")
+        raise CodaError(f"no program is named '{text}'", f"did you mean '{files[0]}'?")
     if Path(text).is_file():
         remedy = f"rename it, or pass Path('{text}') and the syntax to coda_ir.parse"
         raise CodaError(f"{text}: a program is in a file .coda or .mlir", remedy)

@@ -47,7 +47,7 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
         )
     if entry not in functions:
         raise CodaError(
-            f"the program has no function '{entry}'",
+            f"no function '{entry}'",
             closest(entry, functions, f"use {' or '.join(functions)}"),
         )
     return functions[entry]

@@ -100,6 +100,8 @@ def test_each_message_has_a_code():
 def test_codes_of_exceptions():
     assert CodaError("something new").code == OTHER
     assert CodaError("unknown target 'x'").code == "E0703"
+    assert CodaError("no function 'g'").code == "E0703"
+    assert CodaError("no program is named 'good'").code == "E0801"
     assert CodaError("a.coda:1:2: schedule: warps is 3, expected 1, 2 or 4").code == "E0703"
     assert language_code("unknown name 'x'") == "E0201"
 

@@ -74,7 +74,7 @@ class TestWrongProgram:
         assert coda_ir.compile(coda_ir.parse(Path("good"), syntax="coda"), device="cpu")
         Path("good.coda").write_text(PROGRAM)
         message = refused(lambda: coda_ir.compile("good"))
-        assert message == "there is no program 'good'\n  help: did you mean 'good.coda'?"
+        assert message == "no program is named 'good'\n  help: did you mean 'good.coda'?"
         assert coda_ir.compile("good.coda", device="cpu")
 
     @pytest.mark.parametrize(
