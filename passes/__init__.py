@@ -24,7 +24,7 @@ FAMILIES: Mapping[str, str] = {
     """,
     "algebra": """
         absorb-modulation align-scales defer-layer-norm defer-rms-norm move-scales
-        place-column-scale read-narrow-weights
+        place-column-scale read-narrow-weights split-group-norm
     """,
     "fusion": """
         convert-attention-to-gemm convert-linear-to-gemm fuse-attention fuse-cross-entropy

@@ -15,6 +15,7 @@ from coda_ir.passes.algebra.defer_rms_norm import DeferRMSNormPass
 from coda_ir.passes.algebra.move_scales import MoveScalesPass
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.algebra.read_narrow_weights import ReadNarrowWeightsPass
+from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
 from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
@@ -52,6 +53,7 @@ from coda_ir.passes.support.function_pass import NamedPass
 FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
     ExpandQuantizedLinearPass(),
+    SplitGroupNormPass(),
     SplitBiasPass(),
     # Norms with all that they scale and shift are rounded once.
     AbsorbModulationPass(),

@@ -7,6 +7,7 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
@@ -27,13 +28,13 @@ class DifferentiatePass(NamedPass):
 
     The steps are `raise-rope{spelled=false}`, so that gradients go through whole heads,
     `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
-    `split-packed-linear`, so that parts are saved and fused one by one, `scale-rows-first`, so that
-    experts save less, `derive-gradient`, which the options `function` and `wrt` go to, algebra on
-    the joint function that it makes, `stream-logits` where a number of parts is given,
-    `expand-quantized-linear`, so that scales are saved, and `save-or-recompute`, which has the
-    other options. Both new functions are of the block level; `coda-to-gemm` fuses them as any
-    other. An argument of the backward has the name of an argument or a result of the forward, or
-    `d_` and the name of a result.
+    `split-group-norm`, so that sums of columns have derivatives, `split-packed-linear`, so that
+    parts are saved and fused one by one, `scale-rows-first`, so that experts save less,
+    `derive-gradient`, which the options `function` and `wrt` go to, algebra on the joint function
+    that it makes, `stream-logits` where a number of parts is given, `expand-quantized-linear`, so
+    that scales are saved, and `save-or-recompute`, which has the other options. Both new functions
+    are of the block level; `coda-to-gemm` fuses them as any other. An argument of the backward has
+    the name of an argument or a result of the forward, or `d_` and the name of a result.
     """
 
     function: str | None = None
@@ -51,6 +52,7 @@ class DifferentiatePass(NamedPass):
             RaiseRopePass(spelled=False),
             DeadCodeElimination(),
             ConvertFloat64ToTorchPass(),
+            SplitGroupNormPass(),
             SplitPackedLinearPass(),
             ScaleRowsFirstPass(),
             DeriveGradientPass(self.function, self.wrt),

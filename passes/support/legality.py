@@ -105,7 +105,9 @@ def check_products_may_meet(total: Operation) -> Refusal | None:
     )
 
 
-def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | None:
+def check_cancellation(
+    op: coda.LayerNormOp | coda.NormStatsOp | coda.GroupNormOp,
+) -> Refusal | None:
     """Check for cancellation: E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std
     units of float32.
 

@@ -60,6 +60,9 @@ stored, by a map."""
 IN_ONE_TILE = "fused attention fused fused fused"
 """The same where a tile of the GEMM before a norm has whole rows: it stores the norm."""
 
+NORM_OF_GROUPS = "map finalize map map"
+"""Sums of columns, the sums of all tiles, scale and shift, the norm."""
+
 BLOCK_STEPS: dict[str, str] = {
     "llama.llama_block": f"rms_norm {ATTENTION_BLOCK}",
     "llama.window_attention": "fused attention",
@@ -111,9 +114,10 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.grouped_experts": "fused topk map group_order map fused fused map",
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused attention",
-    "unet.group_norm_attention": "group_norm fused attention fused",
-    # The first map is the activation of the norm, and the second one that of the time, an argument.
-    "unet.pointwise_resnet_block": "group_norm map map fused fused group_norm map fused",
+    "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
+    # The first map behind the norm is the silu of the time, an argument; the others are the scale
+    # and shift, and the norm, of what the GEMM before stored: columns cross tiles.
+    "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "unet.film_block": "fused fused fused",
     # The convolution, whose rows cross tiles; shares of the length of each column of a sample, and
     # what they scale, of what the GEMM before stored.
