@@ -10,6 +10,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.passes.block.cancel_transposes import CancelTransposesPass
 from coda_ir.passes.block.compose_views import ComposeViewsPass
 from coda_ir.passes.block.drop_no_ops import DropNoOpsPass
+from coda_ir.passes.block.skip_zero_rows import SkipZeroRowsPass
 from coda_ir.passes.gradient.derivatives.activity import keep_differentiated
 from coda_ir.passes.raising.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
@@ -49,6 +50,7 @@ STEPS: tuple[ModulePass, ...] = (
     GroupHeadNormsPass(),
     RaiseAttentionPass(),
     RaiseLibraryCallsPass(),
+    SkipZeroRowsPass(),
     DeadCodeElimination(),
     CanonicalizePass(),
     DropNoOpsPass(),

@@ -71,6 +71,21 @@ def _quotient(bound: SymbolicSize, divisor: float) -> SymbolicSize | None:
     return SymbolicSize(tuple((name, int(count // divisor)) for name, count in bound.terms))
 
 
+def differ_in_rows(ids: SSAValue) -> bool:
+    """Return whether no two numbers in the last dimension are equal: one, or places of elements."""
+    if shape_of(ids)[-1] == 1:
+        return True
+    match ids.owner:
+        case coda.SortOp() | coda.TopkOp() as op:
+            return ids is op.results[1] and op.given["dim"] == len(shape_of(ids)) - 1
+        case coda.SliceOp() as op:
+            return differ_in_rows(op.x)
+        case coda.ReshapeOp() as op:
+            return shape_of(op.x)[-1:] == shape_of(ids)[-1:] and differ_in_rows(op.x)
+        case _:
+            return False
+
+
 def is_permutation(ids: SSAValue) -> bool:
     """Return whether a vector is a permutation of the numbers of its elements: the result of a
     sort, possibly in another function.

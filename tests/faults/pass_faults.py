@@ -58,6 +58,26 @@ PASS_FAULTS = (
         Text("editor.lanes_of(_repeated(part)", "editor.lanes_of(kernel.operands[0]"),
     ),
     Fault(
+        "zero rows: results in the order of groups",
+        f"{P}block.skip_zero_rows:_rewrite",
+        Text("coda.IndexOp(value, inverse, dim=0)", "coda.IndexOp(value, order, dim=0)"),
+    ),
+    Fault(
+        "zero rows: the rows of other tokens",
+        f"{P}block.skip_zero_rows:_Rows._repeated",
+        Text("coda.ConstantOp(k, i64)", "coda.ConstantOp(k + 1, i64)"),
+    ),
+    Fault(
+        "zero rows: any number is taken for 0",
+        f"{P}block.skip_zero_rows:_Rows._scattered",
+        Text("float(number.number)", "0.0"),
+    ),
+    Fault(
+        "zero rows: a group that is chosen twice counts twice",
+        f"{P}block.skip_zero_rows:_why_not",
+        Text("not differ_in_rows(ids)", "False"),
+    ),
+    Fault(
         "unrolled sum: the scale of narrow rows dropped",
         f"{P}block.unroll_sums:_narrow",
         Text("insert.cast(value, element_type_of(rows))", "rows"),

@@ -11,11 +11,13 @@ pytest.importorskip("transformers", reason="needs transformers: pip install -e .
 from support.daily import daily
 from transformers import (
     GptOssConfig,
+    Llama4TextConfig,
     MixtralConfig,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
 )
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssMLP
+from transformers.models.llama4.modeling_llama4 import Llama4TextMoe
 from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
 from xdsl.dialects.builtin import ModuleOp
@@ -223,6 +225,40 @@ def test_experts_with_biases_are_as_exact_as_eager():
         with torch.no_grad():
             eager = block(x)
         assert relative_error(result, exact) <= 1.25 * relative_error(eager, exact) + 1e-3
+
+
+class AllExperts(torch.nn.Module):
+    """Experts of Llama 4, which multiplies all tokens by all experts, and most of them by 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes: dict[str, Any] = {**SIZES, "num_experts_per_tok": 1}
+        config = Llama4TextConfig(**sizes, intermediate_size=48, num_local_experts=4)
+        self.block = Llama4TextMoe(config)
+        for parameter in self.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.block(x)[0].view_as(x)
+
+
+def test_rows_of_zeros_are_not_computed():
+    """The experts that a token did not choose compute nothing for it; PyTorch runs no operator."""
+    block, x = AllExperts().eval().bfloat16(), torch.randn(2, 9, 64).bfloat16()
+    found = export(block, (x,))
+    up, down = grouped_gemms(found)
+    assert [kind for kind, _ in up.segments()[0].ports] == [PortKind.GATHER_COL]
+    assert shape_of(up.outputs[0]) == (2 * 9, 48) and down.scatter is not None
+    module = found.module.clone()
+    CodaToGemmPass().apply(make_context(), module)
+    assert not any(isinstance(op, CallOp) for op in module.walk())
+    exact = run_function(find_entry(found.module), found.arguments(x), "float64")[0]
+    kernels = found.compile(device="cpu")
+    result = cast(torch.Tensor, kernels(x))
+    assert torch.equal(result, cast(torch.Tensor, kernels(x)))
+    with torch.no_grad():
+        eager = block(x)
+    assert relative_error(result, exact) <= 1.25 * relative_error(eager, exact) + 1e-3
 
 
 @daily(lambda name: name != "model")
