@@ -52,7 +52,7 @@ class Options:
     """The `options=` of `torch.compile` for this backend."""
 
     fallback: Fallback = "auto"
-    """The way to run a graph that is not compiled here, and the operators of a
+    """The way to run a graph, or a region, that is not compiled here, and the operators of a
     graph that no GEMM takes: `auto` is inductor on a GPU, and eager on the CPU. `auto` leaves the
     operators of a graph that is tuned to kernels.
     """

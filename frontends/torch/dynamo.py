@@ -40,6 +40,7 @@ from coda_ir.frontends.torch.graph_inputs import (
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
+from coda_ir.frontends.torch.regions import READS_DATA
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, forward_graph
 from coda_ir.frontends.torch.types import tensors_in
@@ -58,9 +59,6 @@ NOT_FOLDED = Remark(
     suggestion="call the model inside of torch.no_grad() when it is not trained",
 )
 
-
-READS_DATA = ("aten._local_scalar_dense.default", "aten.item.default")
-"""Operators that make a number of a tensor."""
 
 NUMBER_OF_TENSOR = (
     "an operator reads a number from a tensor, which has no value while the graph is traced\n"

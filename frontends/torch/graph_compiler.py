@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -42,6 +43,14 @@ from coda_ir.frontends.torch.graph_runner import (
 )
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph
 from coda_ir.frontends.torch.operators import HANDLERS
+from coda_ir.frontends.torch.regions import (
+    RegionCall,
+    gives_one_value,
+    has_products,
+    inputs_of,
+    regions_in,
+    split_graph,
+)
 from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, stop_updates
 from coda_ir.frontends.torch.types import Runner, has_effects, tensors_in
@@ -102,6 +111,8 @@ class GraphCompiler:
         self._is_trained = is_trained
         self._inputs = inputs
         self._is_backward = is_backward
+        self._refusals = logging.WARNING
+        self._splits = True
 
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """Return the compiled graph, or the result of the fallback."""
@@ -142,17 +153,22 @@ class GraphCompiler:
         return WithFallback(run, eager, describe, changes_inputs=changes_inputs)
 
     def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
-        """Compile the graph; None if that is impossible."""
+        """Compile the graph, or the regions that can be compiled; None if nothing can."""
         fallback = "inductor" if self._is_for_inductor(graph) else "eager"
         try:
             return self._compile(graph, updated)
         except LeftToInductor:
             raise
         except CodaError as error:
-            is_refused = not isinstance(error, NothingToDo) and _has_products(graph)
+            is_refused = not isinstance(error, NothingToDo) and has_products(graph)
+            split = split_graph(graph) if self._splits and is_refused else None
+            if split is not None:
+                through = "eager" if has_effects(graph) else fallback
+                logger.warning("a region of a graph runs in %s: %s", RUNNERS[through], error)
+                return storing_updates(self._compile_regions(split), updated)
             if fallback == "inductor" and not self._is_part:
                 raise LeftToInductor(str(error), is_refused=is_refused) from error
-            level = logging.WARNING if is_refused else logging.INFO
+            level = self._refusals if is_refused else logging.INFO
             logger.log(level, "a graph runs in %s: %s", RUNNERS[fallback], error)
         except Exception:
             # The model has to run, whatever is wrong with this compiler.
@@ -163,8 +179,20 @@ class GraphCompiler:
 
     @property
     def _is_part(self) -> bool:
-        """True for a forward or backward graph that AOTAutograd has cut."""
+        """True for a region, and for a forward or backward graph that AOTAutograd has cut."""
         return self._is_backward or (self._is_trained and self.updates_inputs)
+
+    def _compile_regions(self, split: GraphModule) -> Runner:
+        options = replace(self.options, cuda_graphs=False)
+        trained = self._is_trained
+        compiler = GraphCompiler(options, self._inputs, is_backward=True, is_trained=trained)
+        compiler._refusals = logging.INFO
+        # What cannot be imported of a region runs with the rest of it.
+        compiler._splits = False
+        for node, region in regions_in(split):
+            call = compiler._compile_or_fall_back(region, inputs_of(region))
+            setattr(split, str(node.target), RegionCall(call, is_single=gives_one_value(region)))
+        return lambda inputs: split.forward(*inputs)
 
     def _fall_back(self, graph: GraphModule) -> Runner:
         return _inductor(graph) if self._is_for_inductor(graph) else _eager(graph)
@@ -351,16 +379,6 @@ class TrainingCompiler(GraphCompiler):
             self._report(graph, captured, imported, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
-
-
-PRODUCTS = ("linear", "mm", "matmul", "conv", "einsum")
-"""Parts of the names of operators that may be linear maps."""
-
-
-def _has_products(graph: GraphModule) -> bool:
-    """Return whether a graph may have a linear map, without which there is nothing to fuse."""
-    calls = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
-    return any(part in name for name in calls for part in PRODUCTS)
 
 
 def _is_worth(found: Estimates) -> bool:

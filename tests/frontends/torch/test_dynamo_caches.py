@@ -71,13 +71,13 @@ class Counter(nn.Module):
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["same", "transposed"])
-@pytest.mark.parametrize("fallback", [False, True], ids=["compiled", "eager"])
+@pytest.mark.parametrize("fallback", [False, True], ids=["compiled", "regions"])
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_inputs_that_are_updated(target: str, training: bool, fallback: bool):
     class Model(Counter):
         def forward(self, x: torch.Tensor, state: torch.Tensor) -> Any:
             results = super().forward(x, state)
-            # No type of the IR has complex numbers.
+            # No type of the IR has complex numbers, so that regions around are compiled.
             return (*results, spectrum(x)) if fallback else results
 
     models = [Model().train(training) for _ in range(2)]

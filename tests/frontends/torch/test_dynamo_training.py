@@ -153,7 +153,7 @@ def test_extents_that_are_no_symbols(target: str):
 
 @pytest.mark.slow
 def test_complex_results():
-    """Graphs of complex numbers are left to PyTorch, and a gradient may be a conjugate."""
+    """A region of complex numbers is not cut again and again, and a gradient may be a conjugate."""
     layer = nn.Linear(8, 8)
 
     def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

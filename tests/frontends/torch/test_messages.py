@@ -49,7 +49,7 @@ def test_attention_with_a_function_of_the_scores(fallback: str, caplog: pytest.L
     torch.testing.assert_close(y, model(x), rtol=1e-4, atol=1e-5)
     ours = [record for record in caplog.records if record.name.startswith("coda_ir")]
     (warning,) = [record.getMessage() for record in ours]
-    assert f" runs in {RUNNERS[fallback]}: {__file__}:" in warning
+    assert f"a region of a graph runs in {RUNNERS[fallback]}: {__file__}:" in warning
     assert "the model uses flex_attention, which calls a function of the model" in warning
 
 

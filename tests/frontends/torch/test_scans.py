@@ -15,7 +15,7 @@ from coda_ir.float64 import relative_error
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
-LEFT = "a graph runs in"
+LEFT = "a region of a graph runs in"
 
 
 class Called(nn.Module):
