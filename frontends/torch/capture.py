@@ -19,6 +19,7 @@ from torch.fx import Node
 from coda_ir.devices import interpret_without_gpu
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.checkpoints import with_scaled_layers
+from coda_ir.frontends.torch.encoder_layers import encoder_layer, multi_head_attention
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.kept_scans import keep_scans_of
@@ -192,7 +193,7 @@ def capture(
     _check_call(model, args, kwargs or {})
     try:
         marks = _marks_removed((args, kwargs))
-        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows(), _spelled_layers():
+        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows():
             program = torch.export.export(
                 with_scaled_layers(model),
                 tuple(args),
@@ -250,20 +251,6 @@ def losses_of_rows() -> Generator[None]:
     finally:
         if rule is not None:
             rules[operator.default] = rule
-
-
-@contextmanager
-def _spelled_layers() -> Generator[None]:
-    """Within the context, PyTorch spells out its own Transformer layers, which it otherwise runs as
-    one operator in inference.
-    """
-    mha: Any = torch.backends.mha  # without types
-    is_enabled = mha.get_fastpath_enabled()
-    mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        mha.set_fastpath_enabled(is_enabled)
 
 
 @contextmanager
@@ -343,6 +330,8 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
         known.as_strided.default: _as_strided,
+        known._native_multi_head_attention.default: multi_head_attention,
+        known._transformer_encoder_layer_fwd.default: encoder_layer,
     }
     kept = {
         overload: rule
