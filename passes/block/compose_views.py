@@ -10,7 +10,8 @@ from coda_ir.passes.support.views import Factor, View, ViewOp, insert_steps, sou
 
 
 class ComposeViewsPass(FunctionPass):
-    """Replaces views of views by slices, a reshape, a transpose and a reshape, if those are fewer.
+    """Replaces views of views by slices, a reshape, a transpose and a reshape, if those are fewer,
+    or as many with fewer transposes.
 
     The heads of PyTorch's own attention, whose rows are (T x B):
 
@@ -48,9 +49,12 @@ class ComposeViewsPass(FunctionPass):
 
 def _compose(op: ViewOp, rewriter: FunctionRewriter) -> None:
     view = View.of(op.result, rewriter.shapes)
-    count = [*sources(op.result)].index(view.base)
+    found = [*sources(op.result)]
+    count = found.index(view.base)
     steps = view.steps(rewriter.shapes.dims(op.result))
-    if len(steps) >= count or not all(rewriter.shapes.are_declared(each.dims) for each in steps):
+    transposes = sum(isinstance(value.owner, coda.TransposeOp) for value in found[:count])
+    is_simpler = (len(steps), sum(bool(step.order) for step in steps)) < (count, transposes)
+    if not is_simpler or not all(rewriter.shapes.are_declared(step.dims) for step in steps):
         return
     rewriter.passed(op, f"composed with {count - 1} views before it")
     rewriter.replace(op, insert_steps(steps, view.base, rewriter.before(op)))

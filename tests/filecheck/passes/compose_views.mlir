@@ -56,8 +56,24 @@ func.func @rows(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: ten
 // CHECK-LABEL: func.func @rows(
 // CHECK-NEXT:    %l = coda.linear %x, %w, %b : (tensor<?x?x8xf32>, tensor<6x8xf32>, tensor<6xf32>) -> tensor<?x?x6xf32>
 // CHECK-NEXT:    %l_1 = coda.reshape %l {coda.dims = ["B", "T", 2 : i64, 3 : i64]} : (tensor<?x?x6xf32>) -> tensor<?x?x2x3xf32>
-// CHECK-NEXT:    %q = coda.transpose %l_1 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x3xf32>) -> tensor<?x2x?x3xf32>
-// CHECK-NEXT:    func.return %q : tensor<?x2x?x3xf32>
+// CHECK-NEXT:    %l_2 = coda.transpose %l_1 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x3xf32>) -> tensor<?x2x?x3xf32>
+// CHECK-NEXT:    func.return %l_2 : tensor<?x2x?x3xf32>
+
+// -----
+
+// The heads of queries, which a reshape between two transposes copies: as many views, with one transpose.
+
+func.func @queries(%x: tensor<4x6x10xf32>) -> tensor<8x6x5xf32> {
+  %t = coda.transpose %x {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<4x6x10xf32>) -> tensor<6x4x10xf32>
+  %h = coda.reshape %t : (tensor<6x4x10xf32>) -> tensor<6x8x5xf32>
+  %q = coda.transpose %h {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<6x8x5xf32>) -> tensor<8x6x5xf32>
+  func.return %q : tensor<8x6x5xf32>
+}
+
+// CHECK-LABEL: func.func @queries(
+// CHECK-NEXT:    %x_1 = coda.reshape %x : (tensor<4x6x10xf32>) -> tensor<4x6x2x5xf32>
+// CHECK-NEXT:    %x_2 = coda.transpose %x_1 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<4x6x2x5xf32>) -> tensor<4x2x6x5xf32>
+// CHECK-NEXT:    %q = coda.reshape %x_2 : (tensor<4x2x6x5xf32>) -> tensor<8x6x5xf32>
 
 // -----
 
