@@ -8,12 +8,11 @@ from typing import IO
 
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.target import Target
 
-from coda_ir.dialects.coda import SiluOp
 from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt import driver
 
@@ -388,39 +387,3 @@ class TestDefectsOutsideOfPasses:
             capsys.readouterr().err
             == "coda-opt: error[E1901]: internal error: KeyError: 'target'\n"
         )
-
-
-class TestRoundTrip:
-    def test_success(self, silu: str):
-        assert main([silu, "-p", "coda-to-gemm,schedule,plan-buffers", "--verify-roundtrip"]) == 0
-
-    def test_first_differing_line(
-        self, silu: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-    ):
-        from coda_ir.tools.opt import round_trip
-
-        real = round_trip.read_module
-
-        def read_wrongly(text: str, filename: str, context: Context) -> ModuleOp:
-            module = real(text, filename, context)
-            for op in module.ops:
-                op.attributes["note"] = StringAttr("new")
-            return module
-
-        monkeypatch.setattr(round_trip, "read_module", read_wrongly)
-        assert main([silu, "--verify-roundtrip"]) == 1
-        message = capsys.readouterr().err
-        assert (
-            "the custom form of the input differs after a round trip, first in line 2:" in message
-        )
-        assert re.search(r'^  \+ func.func @silu.* attributes \{note = "new"\} \{$', message, re.M)
-
-    def test_text_that_is_not_read(
-        self, silu: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-    ):
-        def print_wrongly(self: SiluOp, printer: object) -> None:
-            pass
-
-        monkeypatch.setattr(SiluOp, "print", print_wrongly)
-        assert main([silu, "--verify-roundtrip"]) == 1
-        assert "the custom form of the input is not read again: " in capsys.readouterr().err

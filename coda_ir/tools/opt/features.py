@@ -17,7 +17,6 @@ from coda_ir.tools.opt import (
     reduce,
     remarks_output,
     reproducer,
-    round_trip,
     source,
     target,
     verify_diagnostics,
@@ -34,7 +33,6 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         verify_diagnostics.register_arguments, around_chunk=verify_diagnostics.checked_diagnostics
     ),
-    Feature(round_trip.register_arguments, instrumentations=round_trip.instrumentations),
     Feature(
         check_equivalence.register_arguments, instrumentations=check_equivalence.instrumentations
     ),

@@ -2,7 +2,6 @@
 // RUN: coda-opt %s -p coda-to-gemm --print-ir-before=fuse-pointwise -o /dev/null 2>&1 | filecheck %s --check-prefix BEFORE
 // RUN: coda-opt %s -p coda-to-gemm --statistics -o /dev/null 2>&1 | filecheck %s --check-prefix STATISTICS
 // RUN: coda-opt %s -p coda-to-gemm --timing -o /dev/null 2>&1 | filecheck %s --check-prefix TIMING
-// RUN: coda-opt %s -p coda-to-gemm,schedule,plan-buffers --verify-roundtrip | filecheck %s --check-prefix ROUNDTRIP
 
 // CHANGE:      // -----// IR Dump After convert-linear-to-gemm //----- //
 // CHANGE-NEXT: builtin.module {
@@ -34,7 +33,6 @@
 // TIMING-NEXT: %)  Rest
 // TIMING-NEXT: (100.0%)  Total
 
-// ROUNDTRIP: gemm.fused %x
 func.func @f(%x: tensor<?x16xbf16> {coda.dims = ["M", 16]}, %w: tensor<8x16xbf16>)
     -> tensor<?x8xbf16> {
   %a = coda.linear %x, %w : (tensor<?x16xbf16>, tensor<8x16xbf16>) -> tensor<?x8xbf16>

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s --verify-roundtrip | filecheck %s
+// RUN: coda-opt %s --print-op-generic | coda-opt -f mlir | filecheck %s
 
 // What a measurement said stands beside the schedule.
 
