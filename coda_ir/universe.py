@@ -18,15 +18,21 @@ CODA_UNIVERSE = Universe(
 def get_multiverse() -> Universe:
     """Everything that installed packages add to the tools of xDSL.
 
-    Raises CodaError where two packages define the same name, or one cannot be imported.
+    Raises CodaError where two packages define the same name, or one cannot be loaded.
     """
     try:
         return _universe_in(tuple(sys.path))
-    except (ValueError, ImportError, AttributeError) as error:
+    except ValueError as error:
         found = str(error).rstrip(".")
         raise CodaError(
             f"the packages with an entry point xdsl.universe cannot be used together: {found}",
             "rename what two packages define, or take one of them off the Python path",
+        ) from error
+    except Exception as error:
+        raise CodaError(
+            "a package with an entry point xdsl.universe cannot be loaded: "
+            f"{type(error).__name__}: {error}",
+            "mend it, or take it off the Python path; coda-opt --debug shows where it fails",
         ) from error
 
 

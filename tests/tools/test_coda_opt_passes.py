@@ -197,6 +197,20 @@ class TestPrintIR:
         assert "Duplicate definition of twice in ['one', 'other']" in message
         assert "help: rename what two packages define, or take one" in message
 
+    def test_a_package_that_cannot_be_loaded(
+        self, silu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    ):
+        (tmp_path / "half_written.py").write_text("def (\n")
+        (tmp_path / "half_written-0.dist-info").mkdir()
+        (tmp_path / "half_written-0.dist-info" / "entry_points.txt").write_text(
+            "[xdsl.universe]\nhalf-written = half_written:UNIVERSE\n"
+        )
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+        assert main([silu, "-p", "cse"]) == 1
+        message = capsys.readouterr().err
+        assert "cannot be loaded: SyntaxError: invalid syntax (half_written.py, line 1)" in message
+        assert "help: mend it, or take it off the Python path" in message
+
 
 class TestReports:
     def test_timing(self, silu: str, capsys: Capture):
