@@ -11,7 +11,7 @@ from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue, constant
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.kernel_text import emitted
+from coda_ir.backends.triton.kernel_text import PITCH, emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ColumnIndex
@@ -197,10 +197,12 @@ class _Kernel:
         return "T" if self.is_of_queries else "S"
 
     def _extents(self) -> list[KernelArgument]:
+        keys, (*_, of_keys) = self._extent_of(self.op.k), self.op.mask_dims
         return [
             KernelArgument("BATCHES", "i32", self._batches()),
             KernelArgument("T", "i32", self._extent_of(self.op.q)),
-            KernelArgument("S", "i32", self._extent_of(self.op.k)),
+            KernelArgument("S", "i32", keys),
+            *([KernelArgument(PITCH, "i32", keys)] if of_keys else []),
         ]
 
     # The body
@@ -267,8 +269,9 @@ class _Kernel:
         of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
         pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
         first, shared = self._heads_of_queries()
-        hiding = ["mask", "sinks"] if isinstance(op, FusedAttentionOp) else ["mask"]
-        hidden = ", ".join(self._optional(name) for name in hiding)
+        hidden = self._mask()
+        if isinstance(op, FusedAttentionOp):
+            hidden += f", {self._sinks(op)}"
         sums = ", ".join(f"{name}_parts" for name in self._names())
         return [
             f"{sums} = {self._sums()}(",
@@ -301,10 +304,18 @@ class _Kernel:
         """Return the number of elements from one row to the next, or where rows start."""
         return self.pitches.get(value, shape_of(value)[-1])
 
-    def _optional(self, name: str) -> str:
-        """Return the parameter of an optional operand."""
-        value: SSAValue | None = getattr(self.op, name)
-        return "None" if value is None else self.arguments.operand(value, name)
+    def _mask(self) -> str:
+        """Return the parameters of the mask, if there is one: its pointer, and the number of
+        elements of a row.
+        """
+        mask = self.op.mask
+        if mask is None:
+            return "None"
+        pointer, (*_, of_keys) = self.arguments.operand(mask, "mask"), self.op.mask_dims
+        return f"({pointer}, {PITCH if of_keys else 1})"
+
+    def _sinks(self, op: FusedAttentionOp) -> str:
+        return "None" if op.sinks is None else self.arguments.operand(op.sinks, "sinks")
 
     def _argument(self, tensor: _Tensor) -> str:
         """Return the parameters of a tensor: for each part of a head a descriptor of its boxes, or

@@ -50,8 +50,12 @@ def pointer_argument(name: str, type: Attribute, value: HostValue) -> KernelArgu
     return KernelArgument(name, pointer_type(type), value)
 
 
-def is_specialized(argument: KernelArgument) -> bool:
-    """Return whether Triton compiles a kernel again for some values of a number: strides."""
+PITCH = "PITCH"
+"""The argument for the elements of a row of a mask, most often a multiple of 16."""
+
+
+def is_stride(argument: KernelArgument) -> bool:
+    """Return whether an argument is a stride, which may be 1."""
     return argument.type == "i32" and argument.name.startswith("stride")
 
 
@@ -94,13 +98,14 @@ def signature(
 ) -> list[str]:
     """Return the first lines of a kernel.
 
-    Extents are not specialized, so that one compiled kernel serves all of them; strides are, as
-    a stride of 1 makes loads wide. `asserts`: `tl.device_assert` has an effect.
+    Extents are not specialized, so that one compiled kernel serves all of them. Strides and a pitch
+    are: a stride of 1 makes loads wide, and so do rows that begin at multiples of 16. `asserts`:
+    `tl.device_assert` has an effect.
     """
     names, integers = list[str](), list[str]()
     for argument in arguments:
         names.append(argument.name)
-        if argument.type == "i32" and not is_specialized(argument):
+        if argument.type == "i32" and not (is_stride(argument) or argument.name == PITCH):
             integers.append(f'"{argument.name}"')
     options = ["debug=True"] if asserts else []
     if integers:

@@ -343,12 +343,15 @@ def test_bounded_masks(emitted: Any, dtype: torch.dtype, shape: tuple[int, ...],
     mask[torch.rand(shape) < 0.2] = lowest
     mask[torch.rand(shape) < 0.2] = hides
     mask[0], mask[-1].view(-1, shape[-1])[-1] = hides, lowest
-    bounded, top, shares = emitted.bounded_mask(mask, keys)
+    bounded, top, shares = emitted.bounded_mask(mask, keys, dtype)
     wanted = mask.clamp(min=max(lowest, emitted.LOWEST)).masked_fill(mask == hides, hides)
     rows = wanted.expand(*shape[:-1], keys)
     assert torch.equal(bounded, wanted)
     assert torch.equal(top, rows.amax(-1).float())
     assert torch.equal(shares, (rows == rows.amax(-1, keepdim=True)).sum(-1).reciprocal())
+    bounded, top, _ = emitted.bounded_mask(mask > 0, keys, dtype, lowest)
+    assert torch.equal(bounded, torch.where(mask > 0, 0.0, lowest).to(dtype))
+    assert torch.equal(top, bounded.amax(-1).float())
 
 
 @pytest.mark.parametrize(
@@ -375,8 +378,8 @@ def test_signatures_of_kernels_for_cuda(
     for hidden in (None, mask) if kernel == "efficient" else (None,):
         attention = emitted.Heads(q, k, v, hidden is None, mask=hidden)
         attention.kernel, attention.is_causal, attention.mask = kernel, hidden is None, hidden
-        attention.top = attention.shares = torch.empty(HEADS, 1, device="meta")
-        y, lse = attention.attend_fused()
+        attention.bounded = (hidden, *(torch.empty(HEADS, 1, device="meta") for _ in range(2)))
+        y, lse = attention.attend()
         assert y.shape == q.shape and lse.shape == q.shape[:3] and lse.dtype == torch.float32
         *found, d_mask = attention.gradients(y, y, lse, hidden is not None)
         assert [x.shape for x in found] == [x.shape for x in (q, k, v)]

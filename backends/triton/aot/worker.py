@@ -46,8 +46,8 @@ def compile_kernel(request: Request) -> dict[str, Any]:
     arguments = request["arguments"]
     aligned = {
         (index,): [["tt.divisibility", 16]]
-        for index, (_, type) in enumerate(arguments)
-        if type.startswith("*")
+        for index, (name, type) in enumerate(arguments)
+        if type.startswith("*") or name == "PITCH"
     }
     function = getattr(_load(request["module"]), request["name"])
     target = backends.GPUTarget(*request["target"])

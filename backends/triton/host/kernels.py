@@ -13,7 +13,7 @@ from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.host_values import ROWS, constant, given
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented, location_comment
-from coda_ir.backends.triton.kernel_text import is_specialized
+from coda_ir.backends.triton.kernel_text import is_stride
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.symbolic_shapes import Dim
@@ -143,12 +143,12 @@ class HostKernels:
 
 
 NUMBER = "16"
-"""The value passed for every extent; no kernel is specialized on extents."""
+"""The value passed for every extent, and for a pitch, on which a kernel is specialized."""
 
 
 def stand_in_launch(kernel: EmittedKernel) -> str | None:
     """Return the launch of a kernel with stand-ins for its tensors, so that the compiled kernel is
-    known before there are tensors; None for a kernel that is specialized on strides.
+    known before there are tensors; None for a kernel with strides.
 
         gemm_residual[(1,)](
             TensorDescriptor(tensor("bf16"), [16, 11008], [11008, 1], [128, 64]),
@@ -159,10 +159,11 @@ def stand_in_launch(kernel: EmittedKernel) -> str | None:
         )
 
     Triton compiles a kernel for the types of its arguments, for addresses that are multiples of 16,
-    as those of dense tensors are, and for numbers that it specializes on. Only strides are such
-    numbers. `coda_ir/launching/kernels_ahead.py` evaluates the text.
+    as those of dense tensors are, and for numbers that it specializes on: strides, and a pitch. A
+    kernel for another pitch is compiled at its first launch. `coda_ir/launching/kernels_ahead.py`
+    evaluates the text.
     """
-    if any(map(is_specialized, kernel.arguments)):
+    if any(map(is_stride, kernel.arguments)):
         return None
     arguments = [replace(each, value=constant(_stand_in(each))) for each in kernel.arguments]
     launched = replace(kernel, arguments=tuple(arguments), grid=constant(1))

@@ -7,6 +7,8 @@ kernels of a device give and take is brought to one form, so that they can be ex
 logsumexp in natural units, B x heads x queries, and inf for a query that sees no key.
 """
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
@@ -94,11 +96,11 @@ VANISHING = -1e8
 
 @triton.jit
 def bound_mask(
-    mask_ptr, bounded_ptr, top_ptr, share_ptr, COLUMNS, REPEATS, LOWEST, BLOCK: tl.constexpr
+    mask_ptr, bounded_ptr, top_ptr, share_ptr, COLUMNS, REPEATS, LOWEST, HIDDEN, BLOCK: tl.constexpr
 ):
-    """Raise the finite numbers of a mask's row that are below LOWEST to LOWEST. Store the largest
-    number of the row, and the reciprocal of the number of keys that have it. Each column of the
-    mask applies to REPEATS keys.
+    """Raise the finite numbers of a mask's row that are below LOWEST to LOWEST; for -inf, and where
+    a boolean mask is false, store HIDDEN. Store the largest number of the row, and the reciprocal
+    of the number of keys that have it. Each column of the mask applies to REPEATS keys.
     """
     row = tl.program_id(0).to(tl.int64)
     top = tl.full((), float("-inf"), tl.float32)
@@ -106,13 +108,18 @@ def bound_mask(
     start = 0
     while start < COLUMNS:
         columns = start + tl.arange(0, BLOCK)
-        places = row * COLUMNS + columns
-        x = tl.load(mask_ptr + places, columns < COLUMNS, float("-inf")).to(tl.float32)
-        # In this order, NaN stays NaN.
-        x = tl.where((x < LOWEST) & (x > float("-inf")), LOWEST, x)
-        tl.store(bounded_ptr + places, x.to(bounded_ptr.dtype.element_ty), columns < COLUMNS)
+        places, is_there = row * COLUMNS + columns, columns < COLUMNS
+        x = tl.load(mask_ptr + places, is_there, 0)
+        if mask_ptr.dtype.element_ty == tl.int1:
+            x = tl.where(x != 0, 0.0, HIDDEN)
+        else:
+            # In this order, NaN stays NaN.
+            x = x.to(tl.float32)
+            x = tl.where(x == float("-inf"), HIDDEN, tl.where(x < LOWEST, LOWEST, x))
+        tl.store(bounded_ptr + places, x.to(bounded_ptr.dtype.element_ty), is_there)
+        x = tl.where(is_there, x, float("-inf"))
         block_top = tl.max(x, 0)
-        block_count = tl.sum(((x == block_top) & (columns < COLUMNS)).to(tl.int32), 0)
+        block_count = tl.sum(((x == block_top) & is_there).to(tl.int32), 0)
         is_new, is_kept = block_top >= top, block_top <= top
         count = tl.where(is_kept, count, 0) + tl.where(is_new, block_count, 0)
         top = tl.maximum(top, block_top)
@@ -121,21 +128,47 @@ def bound_mask(
     tl.store(share_ptr + row, 1.0 / (count * REPEATS).to(tl.float32))
 
 
-def bounded_mask(mask, keys):
-    """Return the mask in a form that PyTorch's "efficient" kernel can read, the largest number of
-    each row, and the reciprocal of the number of keys that have it.
+def bounded_mask(mask, keys, dtype, hidden=float("-inf")):
+    """Return the mask as numbers that PyTorch's kernels can add, `hidden` for keys that do not
+    count, the largest number of each row, and the reciprocal of the number of keys that have it.
 
-    The kernel multiplies scores by log2(e), and gives 0 where that overflows.
+    The kernels multiply scores by log2(e), and give 0 or NaN where that overflows.
     """
     mask = mask.contiguous()
-    bounded, columns = torch.empty_like(mask), mask.shape[-1]
+    bounded, columns = torch.empty_like(mask, dtype=dtype), mask.shape[-1]
     top, shares = (mask.new_empty(mask.shape[:-1], dtype=torch.float32) for _ in range(2))
-    lowest = max(LOWEST, torch.finfo(mask.dtype).min)
+    lowest = max(LOWEST, torch.finfo(dtype).min)
     block = min(triton.next_power_of_2(columns), 4096)
     if mask.numel():
         sizes = columns, keys // columns
-        bound_mask[(top.numel(),)](mask, bounded, top, shares, *sizes, lowest, BLOCK=block)
+        grid = (top.numel(),)
+        bound_mask[grid](mask, bounded, top, shares, *sizes, lowest, hidden, BLOCK=block)
     return bounded, top, shares
+
+
+@triton.jit
+def clear_unseen(
+    y_ptr,
+    lse_ptr,
+    ROWS,
+    HEADS,
+    QUERIES,
+    batch_stride,
+    head_stride,
+    row_stride,
+    COLUMNS: tl.constexpr,
+    LANES: tl.constexpr,
+    BOUND: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Store results of 0 and a logsumexp of inf for the queries whose logsumexp is below BOUND."""
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    is_unseen = tl.load(lse_ptr + row, row < ROWS, 0.0) < BOUND
+    tl.store(lse_ptr + row, float("inf"), is_unseen)
+    of_head, query = (row // QUERIES).to(tl.int64), (row % QUERIES).to(tl.int64)
+    place = of_head // HEADS * batch_stride + of_head % HEADS * head_stride + query * row_stride
+    column = tl.arange(0, LANES)[None, :]
+    tl.store(y_ptr + place[:, None] + column, 0.0, is_unseen[:, None] & (column < COLUMNS))
 
 
 class Heads:
@@ -152,16 +185,19 @@ class Heads:
         self.scale, self.softcap, self.sinks = scale, softcap, sinks
         found = attention_kernel(q, k, v, causal, window, softcap, mask)
         self.kernel, self.is_causal, self.mask = found
-        if self.kernel == "efficient" and self.has_added_mask():
-            self.mask, self.top, self.shares = bounded_mask(self.mask, k.shape[2])
 
     def attend(self):
         """Return the result of attention, and the logsumexp of the scores."""
         if self.kernel is None:
             return self.attend_spelled()
-        y, lse = self.attend_fused()
-        if self.mask is not None:
-            lse = lse.masked_fill(self.unseen(), float("inf"))
+        if self.kernel != "cpu" and cudnn_attends(
+            self.q, self.k, self.v, self.mask, self.is_causal
+        ):
+            y, lse = self.attend_by_cudnn()
+        else:
+            y, lse = self.attend_fused()
+            if self.mask is not None:
+                lse = lse.masked_fill(self.unseen(), float("inf"))
         if self.sinks is not None:
             sinks = self.sinks.to(lse.dtype)[:, None]
             y = (y * torch.sigmoid(lse - sinks)[..., None]).to(y.dtype)
@@ -180,14 +216,11 @@ class Heads:
 
     def attend_fused(self):
         """Call a kernel of PyTorch."""
-        q = self.q
+        q, mask = self.q, self.added_mask()
         if self.kernel == "cpu":
-            mask = self.added_mask()
             return attention_operator("cpu")(
                 q, self.k, self.v, 0.0, self.is_causal, attn_mask=mask, scale=self.scale
             )
-        if cudnn_attends(q, self.k, self.v, self.mask, self.is_causal):
-            return self.attend_by_cudnn()
         if self.kernel == "flash":
             y, lse, *_ = attention_operator("flash")(
                 *padded_columns(q, self.k, self.v),
@@ -196,7 +229,6 @@ class Heads:
                 scale=self.factor(),
             )
             return y[..., : self.v.shape[-1]], lse
-        mask = self.added_mask()
         y, lse, *_ = attention_operator("efficient")(
             q, *self.repeated(), mask, True, 0.0, self.is_causal, scale=self.scale
         )
@@ -204,14 +236,21 @@ class Heads:
         return y, lse[..., : q.shape[2]]
 
     def attend_by_cudnn(self):
-        # A query that sees no key would get NaN from infinite numbers.
-        mask = self.added_mask(max(2 * LOWEST, torch.finfo(self.q.dtype).min))
+        """Call cuDNN's kernel. A query that sees no key would get NaN from infinite numbers; from
+        lower ones than any other of a mask, it gets a logsumexp as low.
+        """
+        mask = self.added_mask(2 * LOWEST)
         y, lse, *_ = attention_operator("cudnn")(
             self.q, self.k, self.v, mask, True, 0.0, self.is_causal, scale=self.factor()
         )
+        lse = lse.reshape(self.q.shape[:3])
         if mask is not None:
-            y = y.masked_fill_(self.unseen()[..., None], 0.0)
-        return y, lse.reshape(self.q.shape[:3])
+            columns, block = y.shape[-1], 128
+            sizes = (lse.numel(), *lse.shape[1:], *y.stride()[:3], columns)
+            lanes = triton.next_power_of_2(columns)
+            grid = (triton.cdiv(lse.numel(), block),)
+            clear_unseen[grid](y, lse, *sizes, LANES=lanes, BOUND=1.5 * LOWEST, BLOCK=block)
+        return y, lse
 
     def gradients(self, d_y, y, lse, wants_mask=False):
         """The gradients of q, k, v and the mask."""
@@ -233,12 +272,19 @@ class Heads:
         """Return whether the mask is added to the scores, instead of saying which keys count."""
         return self.mask is not None and self.mask.dtype != torch.bool
 
+    @functools.cached_property
+    def bounded(self):
+        """What `bounded_mask` returns."""
+        return bounded_mask(self.mask, self.k.shape[2], self.q.dtype)
+
     def unseen(self):
         """The queries whose keys the mask hides."""
+        if self.kernel == "efficient":
+            _, top, _ = self.bounded
+            return top == float("-inf")
         if self.mask.dtype == torch.bool:
             return ~self.mask.any(-1)
-        top = self.top if self.kernel == "efficient" else self.mask.amax(-1)
-        return top == float("-inf")
+        return self.mask.amax(-1) == float("-inf")
 
     def is_far(self):
         """Return whether all scores of a query are numbers so large that their lse has no digits
@@ -286,9 +332,10 @@ class Heads:
         if self.has_added_mask():
             # Where scores are so low that float32 has no digits for products beside them, the
             # kernel gives each key that the query sees a weight of 1, and they share the gradient.
+            _, top, shares = self.bounded
             far = (lse < VANISHING) & (lse > float("-inf"))
-            lse = torch.where(far, self.top, lse)
-            d_y = d_y * torch.where(far, self.shares, 1.0)[..., None].to(d_y.dtype)
+            lse = torch.where(far, top, lse)
+            d_y = d_y * torch.where(far, shares, 1.0)[..., None].to(d_y.dtype)
         if torch.version.hip is None:
             lse = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
         # The kernel assumes that `y` lies in memory as the forward stores it, batch x rows x heads,
@@ -315,16 +362,17 @@ class Heads:
         return torch.empty((), dtype=torch.int64, device=self.q.device)
 
     def added_mask(self, hidden=float("-inf")):
-        """`mask` as numbers that are added to the scores, `hidden` for keys that do not count, in
-        rows that the kernel can read.
+        """`mask` as numbers that are added to the scores, in rows that the kernel can read; for
+        kernels of GPUs `hidden` for keys that do not count.
         """
         mask, keys = self.mask, self.k.shape[2]
         if mask is None:
             return None
-        if mask.dtype == torch.bool:
+        if self.kernel == "efficient":
+            is_known = hidden == float("-inf")
+            mask, *_ = self.bounded if is_known else bounded_mask(mask, keys, self.q.dtype, hidden)
+        elif mask.dtype == torch.bool:
             mask = self.q.new_zeros(()).masked_fill(~mask, hidden)
-        elif hidden > float("-inf"):
-            mask = mask.clamp(min=hidden)
         mask = mask.expand(*mask.shape[:-1], keys).contiguous()
         if self.kernel == "efficient" and keys % 16:
             mask = torch.nn.functional.pad(mask, (0, -keys % 16))[..., :keys]
@@ -439,8 +487,8 @@ def cudnn_attends(q, k, v, mask, is_causal):
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
         return False
     if mask is not None:
-        if mask.dtype == torch.float16:
-            return False  # a mask may have the least number, and none below it can replace -inf
+        if q.dtype == torch.float16:
+            return False  # scores may be below the least number, which would not hide a key
         mask = mask.expand(*q.shape[:3], k.shape[2])
     params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
     return cuda.can_use_cudnn_attention(params) and has_attention("cudnn")

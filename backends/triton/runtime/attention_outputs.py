@@ -86,7 +86,7 @@ def o_of_tile(
             if mask is not None:
                 # Before the products, during which it is loaded.
                 bias = mask_bias(
-                    *(mask, batch, head, start, at, queries, keys, HEADS, MASK_DIMS, ADDED),
+                    *(mask, batch, head, start, at, queries, HEADS, MASK_DIMS, ADDED),
                     *(BLOCK_M, BLOCK_N, part == 1),
                 )
             scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)

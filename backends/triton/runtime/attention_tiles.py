@@ -124,7 +124,6 @@ def mask_bias(
     first_query,
     first_key,
     queries,
-    keys,
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
     ADDED: tl.constexpr,
@@ -139,16 +138,16 @@ def mask_bias(
     Queries past the last one get the numbers of the last one. Keys past the last one get numbers
     that the caller must not use; the caller states WHOLE if there are none.
 
-    DIMS has 1 for each dimension of the mask (batches, heads, queries, keys), and 0 where the mask
-    has one element for the whole dimension.
+    `mask` has a pointer, and the number of elements of a row. DIMS has 1 for each dimension of the
+    mask (batches, heads, queries, keys), and 0 where it has one element for the whole dimension.
     """
+    pointer, pitch = mask[0], mask[1]
     query = tl.arange(0, QUERIES if DIMS[2] else 1)
     key = tl.arange(0, KEYS if DIMS[3] else 1)
     if ROWS_OF_KEYS:
         query, key = query[None, :], key[:, None]
     else:
         query, key = query[:, None], key[None, :]
-    pitch = DIMS[3] * keys + 1 - DIMS[3]
     place = batch.to(tl.int64) * DIMS[0]
     place = place * (DIMS[1] * HEADS + 1 - DIMS[1]) + head * DIMS[1]
     place = place * (DIMS[2] * queries + 1 - DIMS[2]) + first_query * DIMS[2]
@@ -156,9 +155,9 @@ def mask_bias(
     query = tl.minimum(query, queries - 1 - first_query)
     within = query * (DIMS[2] * pitch) + key * DIMS[3]
     if WHOLE or DIMS[3] == 0:
-        found = tl.load(mask + place + within)
+        found = tl.load(pointer + place + within)
     else:
-        found = tl.load(mask + place + within, mask=first_key + key < keys, other=0)
+        found = tl.load(pointer + place + within, mask=first_key + key < pitch, other=0)
     return found.to(tl.float32) if ADDED else tl.where(found != 0, 0.0, float("-inf"))
 
 
@@ -301,7 +300,7 @@ def dq_of_tile(
             bias = None
             if mask is not None:
                 bias = mask_bias(
-                    *(mask, batch, head, start, at, queries, keys, HEADS, MASK_DIMS, ADDED),
+                    *(mask, batch, head, start, at, queries, HEADS, MASK_DIMS, ADDED),
                     *(BLOCK_M, BLOCK_N, part == 1),
                 )
             scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
@@ -425,7 +424,7 @@ def dkv_of_tile(
             bias = None
             if mask is not None and not ROWS_HIDDEN:
                 bias = mask_bias(
-                    *(mask, batch, of_queries, at, start, queries, keys, HEADS, MASK_DIMS, ADDED),
+                    *(mask, batch, of_queries, at, start, queries, HEADS, MASK_DIMS, ADDED),
                     *(BLOCK_N, BLOCK_M, False, True),
                 )
             scores = scores_of(dot_parts(k, q, zeros, HEAD), SCALE, SOFTCAP, FAST)
@@ -444,7 +443,7 @@ def dkv_of_tile(
             at, of_queries = next_block(at, of_queries, begin, end, BLOCK_N, SHARED)
     if ROWS_HIDDEN:
         bias = mask_bias(
-            *(mask, batch, of_first, 0, start, queries, keys, HEADS, MASK_DIMS, ADDED),
+            *(mask, batch, of_first, 0, start, queries, HEADS, MASK_DIMS, ADDED),
             *(1, BLOCK_M, False, True),
         )
         dk, dv = seen_parts(dk, bias, HEAD), seen_parts(dv, bias, VALUE)
