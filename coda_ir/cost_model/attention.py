@@ -93,14 +93,14 @@ instead of 193 for 2 x 2048 tokens, 16 heads of 128, on an H100."""
 _HOPPER_MASKED = {
     **_HOPPER_SHARED,
     ("o", 128): _Tile(128, 64, 8, 3),
-    ("dkv", 64): _Tile(64, 64, 4, 3),
+    ("dkv", 64): _Tile(128, 32, 4, 3),
 }
 """Tiles for a mask with an element for each score. Truth values, 2 x 2048 tokens, 16 heads of 128
 on an H100, in us: 324 (128 x 128 with 8 warps 425, 64 x 64 432), dQ 334 (64 x 64 448), dK and dV
-453 (128 x 64 545). 32 x 512 tokens, 12 heads of 64: 193 (128 x 64 286), dK and dV 287 (64 x 128
-340). With one for each key, the tiles of attention without a mask: 184 (128 x 64 187, 128 x 128
-252), causal 92 (113); 32 heads, causal, with a number for each key and head, 201 (229 in both
-others)."""
+453 (128 x 64 545). 32 x 512 tokens, 12 heads of 64: 193 (128 x 64 286). 8 x 1024 tokens, 16 heads
+of 64: dK and dV 247 (64 x 64 283, 64 x 128 343). With one for each key, the tiles of attention
+without a mask: 184 (128 x 64 187, 128 x 128 252), causal 92 (113); 32 heads, causal, with a number
+for each key and head, 201 (229 in both others)."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""

@@ -307,11 +307,11 @@ def _masked_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _read_us(op: Operation, times: OperatorTimes) -> float:
-    """Return the same for an own kernel that reads a mask of truth values; one of two kernels of
-    the gradients counts for both.
+    """Return the same for an own kernel that reads a mask; one of two kernels of the gradients
+    counts for both.
     """
     forward, backward = gemm.FusedAttentionOp, gemm.AttentionDkvOp
-    if not isinstance(op, (forward, backward)) or op.mask is None or op.adds_mask:
+    if not isinstance(op, (forward, backward)) or op.mask is None:
         return 0.0
     us = spelled_attention_us(times.scores(op), op.head_dim.value.data, times.device)
     return us if isinstance(op, forward) else GRADIENT_PRODUCTS * us

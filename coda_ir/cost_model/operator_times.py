@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -68,14 +68,16 @@ NARROW, OWN_NARROW = 0.85, 0.5
 operation takes with it: exponentials take as long. On an H100, 16 x 1025 tokens with 16 heads of 64
 took 225 us; their gradients 613, and 690 by own kernels."""
 
-PYTORCH_MASK = 2.0
-"""The factor by which PyTorch's kernels take longer with a mask: there 210 us, and 582 for the
-gradients without small kernels of 50."""
+PYTORCH_MASK, PYTORCH_MASK_GRADIENT = 2.0, 1.6
+"""The factors by which cuDNN's kernels take longer with a mask: there 210 us, and 582 for the
+gradients without small kernels of 50. 8 x 1024 tokens with 16 heads of 64 took 84 us, 145 with a
+mask; their gradients 244, with a mask 363 to 397."""
 
-MASK_OF_KEYS, MASK_OF_SCORES = 1.0, 1.55
-"""The factors by which own kernels of attention take longer with a mask of truth values. There,
-those of a step took 714 us with a mask of keys, 402 if they are also causal, and 1102 with one of
-scores."""
+MASK_OF_KEYS, MASK_OF_SCORES, NUMBERS_OF_SCORES = 1.0, 1.55, 1.8
+"""The factors by which own kernels of attention take longer with a mask: of keys, or with a truth
+value or a number for each score. There, those of a step took 714 us with a mask of keys, 402 if
+they are also causal, and 1102 with truth values of scores. 8 x 1024 tokens with 16 heads of 64 took
+308 us for the gradients, 400 with truth values of scores and 560 with numbers."""
 
 EFFICIENT_BYTES = 8
 """Bytes for each score by which PyTorch's attention is slower if it has a mask and also returns the
@@ -258,10 +260,11 @@ class OperatorTimes:
             products *= max(1.0, 128 / op.head_dim.value.data) ** narrow
         if isinstance(op, AttentionLike) and op.causal.value.data:
             products *= 2 * (OWN_CAUSAL_SHARE if is_own else CAUSAL_SHARE)
-        if not isinstance(op, gemm.AttentionSumOp) or op.mask is None or op.adds_mask:
+        if not isinstance(op, gemm.AttentionSumOp) or op.mask is None:
             return products
         _, _, of_queries, _ = op.mask_dims
-        return products * (MASK_OF_SCORES if of_queries else MASK_OF_KEYS)
+        of_scores = NUMBERS_OF_SCORES if op.adds_mask else MASK_OF_SCORES
+        return products * (of_scores if of_queries else MASK_OF_KEYS)
 
     def _attention_products(self, op: Operation) -> float:
         # One of two kernels of the gradients counts for both.
@@ -283,8 +286,8 @@ class OperatorTimes:
         """Return what PyTorch's attention takes longer because of a mask, or stores and loads of
         scores where its fast kernels lack sinks, a cap or a window.
 
-        A compiler computes gradients by kernels that read masks of truth values, and a program by
-        others, which give the same bits in every run.
+        cuDNN reads a mask of 16-bit attention whose gradient is not wanted. A program calls its
+        forward, and for gradients other kernels, which give the same bits in every run.
         """
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
             return 0.0
@@ -292,12 +295,14 @@ class OperatorTimes:
             return self.moving_us(SCORE_BYTES * self.scores(op))
         if op.mask is None:
             return 0.0
-        is_gradient = isinstance(op, coda.AttentionGradOp)
-        is_fast = is_compiled and element_type_of(op.mask) == i1
-        if is_fast or not (is_gradient or op.lse is not None):
-            return (PYTORCH_MASK - 1) * self.attention_us(op)
         us = self.moving_us(EFFICIENT_BYTES * self.scores(op))
-        return GRADIENT_PRODUCTS * us if is_gradient else us
+        is_narrow = element_bytes(op.q.type) == 2
+        if not isinstance(op, coda.AttentionGradOp):
+            is_fast = op.lse is None or is_narrow
+            return (PYTORCH_MASK - 1) * self.attention_us(op) if is_fast else us
+        if is_compiled and is_narrow and op.d_mask is None:
+            return (PYTORCH_MASK_GRADIENT - 1) * self.attention_us(op)
+        return GRADIENT_PRODUCTS * us
 
     def call_us(self, op: Operation) -> float:
         """Return the time of an operator that is no GEMM, as a kernel of a program or its call of

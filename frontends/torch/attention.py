@@ -67,12 +67,8 @@ def masked_attention_us(graph: GraphModule, *, is_trained: bool = False) -> floa
 
 
 def cudnn_attention_us(graph: GraphModule, *, is_trained: bool = False) -> float:
-    """Return the share of `masked_attention_us` for which PyTorch chooses cuDNN, which stores no
-    scores.
-
-    It also is what a trained program takes longer that leaves these to kernels of PyTorch that give
-    the same bits each time. On an H100, cuDNN took 1.8 ms a layer of MiniCPM 3 with 2 x 2048
-    tokens, the other kernels 6.1.
+    """Return the share of `masked_attention_us` for which cuDNN has kernels, which store no scores.
+    Nor do those that PyTorch chooses instead where a mask is trained.
     """
     nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
     us = sum(_masked_us(node) for node in nodes if _is_by_cudnn(node))
@@ -80,11 +76,11 @@ def cudnn_attention_us(graph: GraphModule, *, is_trained: bool = False) -> float
 
 
 def _is_by_cudnn(node: Node) -> bool:
-    """Return whether cuDNN computes attention whose mask says which keys count."""
+    """Return whether cuDNN computes attention with a mask."""
     given = _arguments_by_name(node)
     names = ("query", "key", "value", "attn_mask")
     q, k, v, mask = (None if given.get(name) is None else given[name].meta["val"] for name in names)
-    if mask is None or mask.dtype != torch.bool:
+    if mask is None:
         return False
     cuda: Any = torch.backends.cuda
     is_grouped = q.shape[1] != k.shape[1]

@@ -283,8 +283,7 @@ class GraphCompiler:
             stored = max(0.0, masked - max(by_cudnn, both))
             unread = MASK_SHARE * max(0.0, by_cudnn - both)
             apart = estimates.apart_gpu + stored + unread + copied
-            slower = min(estimates.masked, by_cudnn) if is_trained else 0.0
-            found = estimates._replace(fused_gpu=estimates.fused_gpu + slower, apart_gpu=apart)
+            found = estimates._replace(apart_gpu=apart)
             if not _is_worth(found):
                 raise LeftToInductor(
                     f"{found.fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "

@@ -451,9 +451,10 @@ def test_gradients_of_masks_in_a_fixed_order_leave_processors_idle():
     assert longer(2, "", "") == 0
 
 
-def test_masks_of_truth_values_are_read_by_own_kernels():
+@pytest.mark.parametrize("type", ["i1", "bf16"])
+def test_masks_are_read_by_own_kernels(type: str):
     text = GRADIENT.replace("Bx", "2x").replace("DM", "").replace("OF", "")
-    text = text.replace("512x512xbf16", "512x512xi1").replace("return %dq", "return %dk")
+    text = text.replace("512x512xbf16", f"512x512x{type}").replace("return %dq", "return %dk")
     found = comparison_of(text)
     scores_us = spelled_attention_us(2 * 16 * 512 * 512, 64)
     assert (found.masked, found.read) == (0, GRADIENT_PRODUCTS * scores_us)
