@@ -17,6 +17,7 @@ MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]
 _HELPERS = read_definitions(
     "tile_order",
     "device",
+    "reductions",
     "powers",
     "main_loops",
     "quantized",

@@ -2,10 +2,10 @@
 # pyright: reportArgumentType=false, reportOperatorIssue=false
 """Device functions that emitted kernels call.
 
-Portable `tl` only: no libdevice, no inline assembly. In Triton's CPU interpreter bf16 arithmetic
-is wrong and float32 -> bfloat16 truncates, so that `dot` and `to_bf16` take other ways there. A sum
-over K is rounded once there, where no order is stated: it has the accuracy of the program, whatever
-the processor and its BLAS are.
+They are portable: no libdevice, no inline assembly. Triton's CPU interpreter computes bfloat16
+arithmetic wrongly and truncates float32 to bfloat16, so `dot` and `to_bf16` have a second
+implementation for it. Where no order of summation is specified, the interpreter's sums over K are
+computed in float64 and rounded once: their accuracy does not depend on the processor or its BLAS.
 """
 
 import triton
@@ -13,18 +13,18 @@ import triton.language as tl
 
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
-# The type of the sums of a tile. The interpreter rounds them to float32 at the end.
+# The accumulator type of a tile: float32, or float64 in the interpreter, rounded at the end.
 SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
 
 
 @triton.jit
 def dot(a, b, acc, HAS_FLOAT8: tl.constexpr = False, IS_FAST: tl.constexpr = False):
-    """acc + a @ b in the type of acc, with b converted to the type of a.
+    """Return acc + a @ b in the type of acc; b is converted to the type of a.
 
-    HAS_FLOAT8: one of them is float8. Hopper adds products of float8 with 14 bits of precision,
-    and at most 128 of them before they are added to acc.
+    HAS_FLOAT8: whether an operand is float8. Hopper's tensor cores accumulate float8 products with
+    14 bits of precision, so at most 128 products are summed before they are added to acc.
 
-    IS_FAST: it may add any number of them so.
+    IS_FAST: whether any number of float8 products may be accumulated with that precision.
     """
     if INTERPRET:
         if HAS_FLOAT8:
@@ -42,8 +42,9 @@ def dot(a, b, acc, HAS_FLOAT8: tl.constexpr = False, IS_FAST: tl.constexpr = Fal
 
 @triton.jit
 def scaled_dot(a, b, acc, a_scales, b_scales, block):
-    """acc + a @ b for a block of K in float8, which has a scale for each row of a and for each
-    column of b. The pointers are to the scales of the first block.
+    """Return acc + a @ b for one block of K of float8 operands with block scales: one scale for
+    each row of a and one for each column of b. `a_scales` and `b_scales` are pointers to the scales
+    of block 0.
     """
     product = dot(a, b, tl.zeros(acc.shape, acc.dtype), True, True)
     return acc + product * tl.load(a_scales + block) * tl.load(b_scales + block)
@@ -51,7 +52,9 @@ def scaled_dot(a, b, acc, a_scales, b_scales, block):
 
 @triton.jit
 def as_float64(x):
-    """x in the interpreter, which does not know every float8."""
+    """Convert x to float64, in the interpreter only. The interpreter converts some float8 values
+    wrongly, so float8 types are converted separately.
+    """
     if x.dtype == tl.float8e4nv:
         return from_f8e4m3(x).to(tl.float64)
     elif x.dtype == tl.float8e5:
@@ -62,7 +65,9 @@ def as_float64(x):
 
 @triton.jit
 def bound(n):
-    """An extent that is known at run time, as a bound of a range: the interpreter's is an array."""
+    """Return n, a size known at run time, as a loop bound. The interpreter represents n as an
+    array, which `range` does not accept.
+    """
     if INTERPRET:
         return n.handle.data.item()
     else:
@@ -71,7 +76,7 @@ def bound(n):
 
 @triton.jit
 def to_bf16(x):
-    """x rounded to the nearest bfloat16, ties to even."""
+    """Round x to the nearest bfloat16, ties to even."""
     if INTERPRET:
         bits = x.to(tl.uint32, bitcast=True)
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
@@ -83,7 +88,11 @@ def to_bf16(x):
 
 @triton.jit
 def f8_bits(x, MANTISSA: tl.constexpr, BIAS: tl.constexpr, LARGEST: tl.constexpr):
-    """x rounded to the nearest float8, ties to even, as its bits: at most LARGEST, or NaN."""
+    """Return the bits of x rounded to the nearest float8, ties to even.
+
+    The format has MANTISSA mantissa bits and exponent bias BIAS. Magnitudes above LARGEST, given as
+    bits, become LARGEST. NaN becomes 0x7F.
+    """
     bits = x.to(tl.uint32, bitcast=True)
     magnitude = bits & 0x7FFFFFFF
     is_normal = magnitude >= (128 - BIAS) << 23
@@ -98,7 +107,7 @@ def f8_bits(x, MANTISSA: tl.constexpr, BIAS: tl.constexpr, LARGEST: tl.constexpr
 
 @triton.jit
 def to_f8e4m3(x):
-    """x rounded to the nearest float8_e4m3fn, which has no infinity: at most 448."""
+    """Round x to the nearest float8_e4m3fn. The type has no infinity: larger values become 448."""
     if INTERPRET:
         return f8_bits(x, 3, 7, 0x7E).to(tl.float8e4nv, bitcast=True)
     else:
@@ -107,7 +116,7 @@ def to_f8e4m3(x):
 
 @triton.jit
 def from_f8e4m3(x):
-    """x as a float32; the interpreter takes NaN for 480."""
+    """Convert x from float8_e4m3fn to float32. The interpreter would convert NaN to 480."""
     if INTERPRET:
         is_nan = (x.to(tl.uint8, bitcast=True) & 0x7F) == 0x7F
         return tl.where(is_nan, float("nan"), x.to(tl.float32))
@@ -117,7 +126,9 @@ def from_f8e4m3(x):
 
 @triton.jit
 def from_f8e5m2(x):
-    """x as a float32: the upper half of a float16; the interpreter knows no infinity and NaN."""
+    """Convert x from float8_e5m2, the upper half of a float16, to float32. The interpreter would
+    convert infinity and NaN to finite numbers.
+    """
     if INTERPRET:
         bits = x.to(tl.uint8, bitcast=True).to(tl.uint16) << 8
         return bits.to(tl.float16, bitcast=True).to(tl.float32)
@@ -127,7 +138,9 @@ def from_f8e5m2(x):
 
 @triton.jit
 def to_f8e5m2(x):
-    """x rounded to the nearest float8_e5m2; the conversion of a GPU has 57344 for infinity."""
+    """Round x to the nearest float8_e5m2. The GPU's conversion saturates to 57344, so infinity is
+    stored separately.
+    """
     if INTERPRET:
         return f8_bits(x, 2, 15, 0x7C).to(tl.float8e5, bitcast=True)
     else:
@@ -138,7 +151,9 @@ def to_f8e5m2(x):
 
 @triton.jit
 def tanh(x):
-    """Hyperbolic tangent to about 2 ulp: odd polynomial near 0 (Cephes), exponential elsewhere."""
+    """Return the hyperbolic tangent of x, to about 2 ulp: an odd polynomial near 0 (Cephes), the
+    exponential elsewhere.
+    """
     square = x * x
     series = -5.70498872745e-3 * square + 2.06390887954e-2
     series = series * square - 5.37397155531e-2
@@ -152,17 +167,19 @@ def tanh(x):
 
 @triton.jit
 def floor_quotient(a, b):
-    """The largest integer that is not above the quotient of two integers."""
+    """Return floor(a / b) of integers. Triton's `//` rounds toward 0."""
     quotient = a // b
     return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
 
 
 @triton.jit
 def floor_division(a, b):
-    """floor(a / b) and the rest of a, exactly where the quotient is below 2^20."""
+    """Return floor(a / b) and the remainder a - floor(a / b) * b of float32 values; exact where the
+    quotient is below 2^20.
+    """
     quotient = tl.floor(a / b)
     sign = tl.where(b > 0.0, 1.0, tl.where(b < 0.0, -1.0, 0.0))
-    # The rounded quotient may be off by one to either side.
+    # The rounded quotient may be too large or too small by 1.
     rest = multiply_add(-quotient, b, a)
     below = multiply_add(1.0 - quotient, b, a)
     above = multiply_add(-1.0 - quotient, b, a)
@@ -172,28 +189,29 @@ def floor_division(a, b):
     is_infinite, is_below = tl.abs(b) == float("inf"), a * sign < 0.0
     rest = tl.where(is_infinite, tl.where(is_below, b, a), rest)
     quotient = tl.where(is_infinite, tl.where(is_below, -1.0, 0.0), quotient)
-    # NaN where a is infinite.
+    # a - a is 0, or NaN where a is infinite or NaN.
     return tl.where(b == 0.0, a / b, quotient + (a - a)), rest + (a - a)
 
 
 @triton.jit
 def floor_divide(a, b):
-    """The largest whole number that is not above a / b."""
+    """Return floor(a / b) of float32 values."""
     quotient, _ = floor_division(a, b)
     return quotient
 
 
 @triton.jit
 def remainder(a, b):
-    """a - floor(a / b) * b, which has the sign of b."""
+    """Return a - floor(a / b) * b, which has the sign of b."""
     _, rest = floor_division(a, b)
     return rest
 
 
 @triton.jit
 def multiply_add(a, b, c):
-    """a * b + c, rounded once; the interpreter rounds the product as well, so it goes through
-    float64."""
+    """Return a * b + c, rounded once. The interpreter would also round the product, so it computes
+    in float64.
+    """
     if INTERPRET:
         product = tl.cast(a, tl.float64) * tl.cast(b, tl.float64)
         return (product + tl.cast(c, tl.float64)).to(tl.float32)
@@ -203,7 +221,7 @@ def multiply_add(a, b, c):
 
 @triton.jit
 def round_even(x):
-    """The nearest whole number, the even one at a tie."""
+    """Round x to the nearest integer, ties to even."""
     below = tl.floor(x)
     rest = x - below
     is_odd = below - 2.0 * tl.floor(below * 0.5) != 0.0
@@ -212,13 +230,15 @@ def round_even(x):
 
 @triton.jit
 def trunc(x):
-    """The whole number toward 0."""
+    """Round x toward 0 to an integer."""
     return tl.where(x < 0.0, tl.ceil(x), tl.floor(x))
 
 
 @triton.jit
 def power(x, EXPONENT: tl.constexpr):
-    """x to a constant power, through a float64: in it an error of the logarithm is small enough."""
+    """Return x to a constant power. The logarithm is computed in float64, so that its error, which
+    the exponent multiplies, stays below the rounding error of float32.
+    """
     size = tl.exp2(tl.log2(tl.abs(x).to(tl.float64)) * EXPONENT).to(tl.float32)
     if EXPONENT % 1 != 0:
         return tl.where((x < 0.0) & (x > float("-inf")), float("nan"), size)
@@ -230,7 +250,9 @@ def power(x, EXPONENT: tl.constexpr):
 
 @triton.jit
 def atan2(a, b):
-    """The angle of the point (b, a), to about 2 ulp: odd polynomial for angles up to 45 degrees."""
+    """Return the angle of the point (b, a), to about 2 ulp: an odd polynomial for angles up to 45
+    degrees, the others by symmetry.
+    """
     rise, run = tl.abs(a), tl.abs(b)
     smaller, larger = minimum(rise, run), maximum(rise, run)
     slope = tl.where(smaller == larger, 1.0, smaller / larger)
@@ -251,7 +273,9 @@ def atan2(a, b):
 
 @triton.jit
 def log1p(x):
-    """log(1 + x) to a few ulp: the logarithm of the rounded sum, and what the rounding lost."""
+    """Return log(1 + x), to a few ulp: the logarithm of the rounded sum, plus the rounding error of
+    the sum.
+    """
     total = 1.0 + x
     lost = tl.where(tl.abs(x) < 1.0, x - (total - 1.0), 0.0)
     return tl.log(total) + lost
@@ -259,7 +283,7 @@ def log1p(x):
 
 @triton.jit
 def expm1(x):
-    """exp(x) - 1 to a few ulp: its power series near 0, the difference elsewhere."""
+    """Return exp(x) - 1, to a few ulp: its Taylor series for |x| < 1, the difference elsewhere."""
     series = x * 2.755731922e-7 + 2.755731922e-6
     series = series * x + 2.480158730e-5
     series = series * x + 1.984126984e-4
@@ -273,21 +297,22 @@ def expm1(x):
 
 @triton.jit
 def maximum(a, b):
-    """The larger of two elements; NaN wins."""
+    """Return the larger of two elements, or NaN if one is NaN."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def minimum(a, b):
-    """The smaller of two elements; NaN wins."""
+    """Return the smaller of two elements, or NaN if one is NaN."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def checked_index(index, EXTENT, IGNORED: tl.constexpr):
-    """index, which is a column or IGNORED; on a GPU another one ends the program with an error.
+    """Return index, after asserting that it is in [0, EXTENT) or equal to IGNORED.
 
-    It has an effect in kernels with `debug=True` only. On a CPU the host has checked it.
+    The assertion exists in kernels compiled with `debug=True` only. On a CPU the host has checked
+    the index.
     """
     is_column = (index >= 0) & (index < EXTENT)
     tl.device_assert(is_column | (index == IGNORED), "an index is out of range")
@@ -296,205 +321,17 @@ def checked_index(index, EXTENT, IGNORED: tl.constexpr):
 
 @triton.jit
 def run_number(index, COUNT: tl.constexpr):
-    """index, one of COUNT runs, which count from the last one where it is negative."""
+    """Return index as a number in [0, COUNT), after asserting that it is in range. A negative index
+    counts from the end.
+    """
     return checked_index(tl.where(index < 0, index + COUNT, index), COUNT, 0)
 
 
 @triton.jit
-def sum_rows(x):
-    """The sum of each column; the interpreter would add row after row in float32."""
-    if INTERPRET:
-        return tl.sum(x.to(tl.float64), 0).to(tl.float32)
-    else:
-        return tl.sum(x, 0)
-
-
-@triton.jit
-def store_sample_sums(pointers, mask, x, rows, tile, M, LENGTH, TILES, N: tl.constexpr):
-    """Store the sum of each column over the rows of each sample, of LENGTH rows, in a tile.
-
-    A sample has TILES sums of a column, one for each tile that has rows of it. It may have one tile
-    less: the last one stores 0 for that.
-    """
-    BLOCK_M: tl.constexpr = rows.shape[0]
-    first = tile * BLOCK_M
-    last = tl.minimum(first + BLOCK_M, M) - 1
-    sample = first // LENGTH
-    while sample * LENGTH <= last:
-        start = sample * LENGTH
-        number = tile - start // BLOCK_M
-        place = (number + sample * TILES).to(tl.int64) * N
-        is_of_sample = (rows >= start) & (rows < start + LENGTH)
-        total = sum_rows(tl.where(is_of_sample[:, None], x, 0.0))
-        tl.store(pointers + place, total, mask=mask)
-        if (last + 1 >= start + LENGTH) & (number + 1 < TILES):
-            tl.store(pointers + place + N, tl.zeros_like(total), mask=mask)
-        sample += 1
-
-
-@triton.jit
-def reduce_max(x, axis: tl.constexpr):
-    """Maximum over an axis; NaN wins."""
-    if INTERPRET:
-        numbers = tl.max(tl.where(x == x, x, float("-inf")), axis)
-        return tl.where(tl.sum((x != x).to(tl.int32), axis) > 0, float("nan"), numbers)
-    else:
-        return tl.reduce(x, axis, maximum)
-
-
-@triton.jit
-def reduce_lse(x, axis: tl.constexpr):
-    """log(sum(exp(x))) over an axis: -inf where all are -inf, NaN where one is NaN or +inf."""
-    largest = tl.max(x, axis)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
-
-
-@triton.jit
-def with_exponentials(largest, total, x):
-    """The largest element of a row, and the sum of exp(element - largest), with those of x."""
-    most = tl.maximum(largest, tl.max(x, 1))
-    shift = tl.where(most == float("-inf"), 0.0, most)
-    more = tl.sum(tl.exp(x - tl.expand_dims(shift, 1)), 1)
-    return most, total * tl.exp(largest - shift) + more
-
-
-@triton.jit
-def wide_logarithm(largest, total):
-    """log(total · exp(largest)) in float64."""
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    return shift.to(tl.float64) + tl.log(total).to(tl.float64)
-
-
-@triton.jit
-def wide_lse(x, axis: tl.constexpr):
-    """reduce_lse in float64: the largest element, and the logarithm in float32."""
-    largest = tl.max(x, axis)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    rest = tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
-    return shift.to(tl.float64) + rest.to(tl.float64)
-
-
-@triton.jit
-def wide_tree_lse(x, axis: tl.constexpr):
-    """wide_lse, summed as `tree_sum` does."""
-    largest = tl.max(x, axis)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    rest = tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
-    return shift.to(tl.float64) + rest.to(tl.float64)
-
-
-@triton.jit
-def lse_of_two(a, b):
-    """log(exp(a) + exp(b)): -inf where both are -inf, NaN where one is NaN or +inf."""
-    largest = tl.maximum(a, b)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    return shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift))
-
-
-@triton.jit
-def rest_of(wide, rounded):
-    """The rest of a float64 that a float32 is rounded from; 0 of an infinite one."""
-    is_finite = tl.abs(rounded) < float("inf")
-    wide, rounded = tl.where(is_finite, wide, 0.0), tl.where(is_finite, rounded, 0.0)
-    return (wide - rounded.to(tl.float64)).to(tl.float32)
-
-
-@triton.jit
-def column_subtile(x, subtile: tl.constexpr, SUBTILES: tl.constexpr):
-    """One of SUBTILES equal ranges of the columns of x: a choice of registers only."""
-    if SUBTILES == 1:
-        return x
-    else:
-        left, right = column_halves(x)
-        if subtile < SUBTILES // 2:
-            return column_subtile(left, subtile, SUBTILES // 2)
-        else:
-            return column_subtile(right, subtile - SUBTILES // 2, SUBTILES // 2)
-
-
-@triton.jit
-def column_halves(x):
-    """The first and the second half of the columns: a choice of registers only."""
-    return tl.split(tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1)))
-
-
-@triton.jit
-def column_neighbours(x):
-    """The even and the odd columns."""
-    return tl.split(tl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
-
-
-@triton.jit
-def tree_sum(x, axis: tl.constexpr):
-    """Sum over an axis of a tile in a stated order: its halves are added until one is left."""
-    if axis == 0:
-        return tree_sum(tl.trans(x), 1)
-    elif x.shape[1] == 1:
-        return tl.reshape(x, (x.shape[0],))
-    else:
-        left, right = column_halves(x)
-        return tree_sum(left + right, 1)
-
-
-@triton.jit
-def tree_lse(x, axis: tl.constexpr):
-    """log(sum(exp(x))) over an axis of a tile, summed as `tree_sum` does."""
-    largest = tl.max(x, axis)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    return shift + tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
-
-
-@triton.jit
-def group_tree_add(x, GROUP: tl.constexpr):
-    """Sum over each group of GROUP columns in a stated order, for every column of the group."""
-    groups = tl.reshape(x, (x.shape[0] * (x.shape[1] // GROUP), GROUP))
-    combined = tl.expand_dims(tree_sum(groups, 1), 1)
-    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
-
-
-@triton.jit
-def group_tree_lse(x, GROUP: tl.constexpr):
-    """Logsumexp over each group of GROUP columns in a stated order, for every column of it."""
-    groups = tl.reshape(x, (x.shape[0] * (x.shape[1] // GROUP), GROUP))
-    combined = tl.expand_dims(tree_lse(groups, 1), 1)
-    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
-
-
-@triton.jit
-def group_add(x, GROUP: tl.constexpr):
-    """Sum over each group of GROUP neighbouring columns, for every column of the group."""
-    groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
-    combined = tl.expand_dims(tl.sum(groups, 2), 2)
-    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
-
-
-@triton.jit
-def group_max(x, GROUP: tl.constexpr):
-    """Maximum over each group of GROUP neighbouring columns, for every column of the group."""
-    groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
-    combined = tl.expand_dims(reduce_max(groups, 2), 2)
-    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
-
-
-@triton.jit
-def group_element(x, GROUP: tl.constexpr):
-    """The element of each group of GROUP neighbouring columns, which is the same on all of them."""
-    return reduce_max(tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP)), 2)
-
-
-@triton.jit
-def group_lse(x, GROUP: tl.constexpr):
-    """Logsumexp over each group of GROUP neighbouring columns, for every column of the group."""
-    groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
-    combined = tl.expand_dims(reduce_lse(groups, 2), 2)
-    return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
-
-
-@triton.jit
 def float_order(x):
-    """int32 in the order of float32: that of its bits, which fall for negative numbers. NaN has the
-    largest."""
+    """Return int32 keys that are ordered as the float32 values x. The bits of negative numbers are
+    inverted, except the sign; NaN has the largest key.
+    """
     bits = x.to(tl.int32, bitcast=True)
     order = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
     return tl.where(x != x, 0x7FFFFFFF, order)
@@ -502,6 +339,6 @@ def float_order(x):
 
 @triton.jit
 def float_at(order):
-    """The float32 with a `float_order`."""
+    """Return the float32 value with a key of `float_order`."""
     bits = tl.where(order < 0, order ^ 0x7FFFFFFF, order)
     return bits.to(tl.float32, bitcast=True)

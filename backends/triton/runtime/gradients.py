@@ -1,5 +1,5 @@
 # pyright: basic, reportAttributeAccessIssue=false
-"""Derivatives that PyTorch computes."""
+"""Gradients that PyTorch's autograd and operators compute."""
 
 import contextlib
 import sys
@@ -12,10 +12,10 @@ ERROR = 2
 
 
 class DeterministicCalls:
-    """The calls that run under PyTorch's deterministic algorithms now.
+    """The calls that currently run under PyTorch's deterministic algorithms.
 
-    The setting is one of the process, and the backward of each device runs in a thread of its own:
-    the first of several calls saves it, and the last restores it.
+    The setting is global to the process, and autograd runs the backward of each device in its own
+    thread. The first of several concurrent calls saves the setting, and the last one restores it.
     """
 
     def __init__(self):
@@ -37,26 +37,28 @@ class DeterministicCalls:
             self.switch()
 
     def switch(self):
+        """Apply the setting for the calls that run now."""
         mode, fills = self.before
         if self.running:
-            # Errors that the user asked for stay errors.
+            # Keep the error mode if the user has set it.
             mode, fills = (WARN if any(self.running) and mode != ERROR else ERROR), False
         # torch.use_deterministic_algorithms would import Inductor, which takes seconds.
         torch.set_deterministic_debug_mode(mode)
-        # A setting that PyTorch documents as one to assign.
+        # PyTorch documents assignment for this setting.
         torch.utils.deterministic.fill_uninitialized_memory = fills
 
 
-# The setting is one of the process: all emitted modules share one object.
+# The setting is global to the process: all emitted modules share one object.
 DETERMINISTIC_CALLS = sys.modules.setdefault("coda_ir_deterministic_calls", DeterministicCalls())
 
 
 @contextlib.contextmanager
 def deterministic(warn_only=False):
-    """PyTorch's deterministic algorithms, so that two runs give the same bits.
+    """Run the body of a `with` under PyTorch's deterministic algorithms, so that two runs give the
+    same bits.
 
-    With `warn_only`, PyTorch warns of what has none; the kernels of attention take that for a
-    permission.
+    `warn_only`: warn instead of raising an error for operators that have no deterministic
+    algorithm. In this mode PyTorch's attention kernels may be nondeterministic.
     """
     DETERMINISTIC_CALLS.begin(warn_only)
     try:
@@ -66,10 +68,11 @@ def deterministic(warn_only=False):
 
 
 def vjp(function, inputs, wrt, of, d_outputs):
-    """Gradients of function(*inputs) for the inputs with the numbers `wrt`.
+    """Return the vector-Jacobian product of a function, computed by autograd: the gradients for the
+    inputs with the indices `wrt`.
 
-    `d_outputs` are those of the results with the numbers `of`. No gradient shares memory with
-    another tensor.
+    `d_outputs` are the gradients of the results with the indices `of`. No returned gradient shares
+    memory with another tensor.
     """
     inputs = [x.detach() for x in inputs]
     leaves = [inputs[number].requires_grad_() for number in wrt]
@@ -85,7 +88,7 @@ def vjp(function, inputs, wrt, of, d_outputs):
 
 
 def weight_gradient(dy, x, dtype):
-    """The transpose of dy times x, over all rows, accumulated in float32."""
+    """Return dyᵀ @ x over all rows, accumulated in float32."""
     dy, x = (z.reshape(-1, z.shape[-1]) for z in (dy, x))
     if dtype != x.dtype:
         wide = torch.promote_types(dtype, torch.float32)
@@ -94,15 +97,17 @@ def weight_gradient(dy, x, dtype):
 
 
 def sum_to(x, dims, shape, dtype):
-    """x summed over `dims` in float32, with `shape`."""
-    if x.is_cuda and x.dtype == dtype:  # PyTorch's kernels add in float32, and round once
+    """Return x summed over `dims` in float32, rounded to dtype and reshaped to `shape`."""
+    if x.is_cuda and x.dtype == dtype:  # PyTorch's kernels sum in float32 and round once
         return x.sum(dims).reshape(shape)
     wide = torch.promote_types(x.dtype, torch.float32)
     return x.sum(dims, dtype=wide).to(dtype).reshape(shape)
 
 
 def pad(x, dim, start, extent):
-    """x from `start` on in a dimension of `extent` elements, and zeros."""
+    """Return x padded with zeros to `extent` elements in dimension `dim`; x begins at index
+    `start`.
+    """
     result = x.new_empty(*x.shape[:dim], extent, *x.shape[dim + 1 :])
     end = start + x.shape[dim]
     for place, count in ((0, start), (end, extent - end)):
@@ -113,7 +118,9 @@ def pad(x, dim, start, extent):
 
 
 def shifted(x, by):
-    """Rows later by so many positions, which are the last dimension but one, and zeros."""
+    """Return x with its rows, the last dimension but one, moved down by `by` positions, or up if
+    `by` is negative. Vacated rows are zeros.
+    """
     result = torch.zeros_like(x, memory_format=torch.contiguous_format)
     kept = max(0, x.shape[-2] - abs(by))
     first, source = max(0, by), max(0, -by)
@@ -123,10 +130,12 @@ def shifted(x, by):
 
 
 def mean_share(dloss, target, ignore_index):
-    """The gradient of a mean over the targets that count, for each of them."""
+    """Return the gradient of each target's loss, for a mean over the targets that are not
+    `ignore_index`.
+    """
     return dloss / (target != ignore_index).sum()
 
 
 def sorted_ids(ids):
-    """The ids in order, and the places that they come from."""
+    """Return the flattened ids in ascending order, and the index where each came from."""
     return torch.sort(ids.reshape(-1).int(), stable=True)

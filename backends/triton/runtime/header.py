@@ -7,5 +7,6 @@ import torch
 import triton
 import triton.language as tl
 
-# Triton's CPU interpreter computes wrongly in bfloat16: some helpers go through float32 there.
+# Whether Triton's CPU interpreter runs the kernels. It computes bfloat16 arithmetic wrongly, so
+# some functions have a second implementation for it.
 INTERPRET: tl.constexpr = tl.constexpr(os.environ.get("TRITON_INTERPRET", "0") == "1")

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Helpers for launching kernels: numbers of programs, counters of tiles, options."""
+"""Host functions for launching kernels: numbers of programs, counters of tiles, launch options."""
 
 import functools
 
@@ -14,7 +14,9 @@ def multiprocessors(device):
 
 
 def programs(tiles, device):
-    """Return the number of programs that share `tiles` tiles: one on each multiprocessor."""
+    """Return the number of persistent programs for `tiles` tiles: one for each multiprocessor, or
+    one for each tile if there are fewer tiles.
+    """
     return min(tiles, multiprocessors(device))
 
 
@@ -22,11 +24,15 @@ COUNTERS = {}
 
 
 def tile_counters(tiles, device, known=None):
-    """Zeros by tile for kernels whose programs share tiles, which leave zeros behind.
+    """Return at least `tiles` int32 counters, all 0, for kernels in which several programs work on
+    one tile. Each kernel leaves them at 0.
 
-    The calls on a stream follow one another and have the same, which are never freed: launches that
-    are repeated have their address. A CUDA graph that is captured gets its own, as it may run
-    beside calls: `known` are those of an earlier kernel in it.
+    Calls on one stream run one after another and share their counters. These are never freed, so a
+    repeated launch finds them at the same address. A CUDA graph under capture gets its own
+    counters, since it may run beside other calls.
+
+    `known`: the counters of an earlier kernel of the same call, which are returned if there are
+    enough.
     """
     if known is not None and len(known) >= tiles:
         return known
@@ -41,7 +47,9 @@ def tile_counters(tiles, device, known=None):
 
 
 def overlapping():
-    """Options of a launch that may overlap with the kernel before, where Triton knows them."""
+    """Return the launch options for programmatic dependent launch, or none if this version of
+    Triton does not support it.
+    """
     if INTERPRET.value:
         return {}
     from triton.backends.nvidia.compiler import CUDAOptions
@@ -54,8 +62,9 @@ OVERLAPPING = overlapping()
 
 @functools.cache
 def planned(registers):
-    """Options of a launch for which ptxas plans with so many registers in a thread: it loads ahead
-    where it would save them, for more programs at a time. Nothing on other GPUs.
+    """Return the launch options that limit a thread to `registers` registers; none on GPUs other
+    than NVIDIA's. Given this limit, ptxas uses the registers to load ahead instead of saving them
+    for higher occupancy.
     """
     if INTERPRET.value or torch.version.hip is not None:
         return {}

@@ -1,5 +1,7 @@
 # pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false
-"""Device functions of the main loops of GEMMs: pointers and TMA, and sums over parts of K."""
+"""Device functions for the main loops of GEMMs: operands loaded by pointers or by TMA, one row of
+a, and split K.
+"""
 
 import triton
 import triton.language as tl
@@ -21,13 +23,17 @@ def load_depth(
     ids=None,
     inside=None,
 ):
-    """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K.
+    """Load elements k to k + BLOCK_K of rows (AXIS 1) or columns (AXIS 0), with zeros past K.
 
-    IS_KNOWN: K is a constant of the kernel; otherwise it is a number of rows.
+    `pointers` point to element 0 of each row or column. STEP is the distance between neighbouring
+    elements along K.
 
-    `ids`: the rows that K counts, where they are not the first ones.
+    IS_KNOWN: whether K is a constant of the kernel. Otherwise it is a number of rows known at run
+    time.
 
-    `inside`: which rows to load; the others are zeros.
+    `ids`: the row that each index of K selects; by default row k.
+
+    `inside`: a mask of the rows to load; the others are zeros.
     """
     depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
     if not IS_KNOWN:
@@ -65,23 +71,25 @@ def multiply(
     SCALED: tl.constexpr = 0,
     a_inside=None,
 ):
-    """Each of accs + a @ b for K from `first` to `last`.
+    """Return each of accs plus a @ b over K from `first` to `last`.
 
-    `a_rows` are pointers to the first elements of rows of a, `b_columns` to those of columns of
-    each b: there is one b for each acc. A_STEP is the distance of two elements of a row, B_STEP
-    that of two elements of a column. Each step of BLOCK_K is rounded to the type of acc.
+    `accs` and `b_columns` are tuples of equal length: one acc for each b. `a_rows` points to the
+    first element of each row of a, `b_columns` to that of each column of b. A_STEP and B_STEP are
+    the distances between neighbouring elements along K. The sum is rounded to the type of acc after
+    each step of BLOCK_K.
 
-    IS_KNOWN: K is a constant of the kernel; otherwise it is a number of rows.
+    IS_KNOWN: whether K is a constant of the kernel. Otherwise it is a number of rows known at run
+    time.
 
-    `a_ids`, `b_ids`: the rows that K counts, where they are not the first ones.
+    `a_ids`, `b_ids`: the rows that indices of K select in a and b; by default row k.
 
-    HAS_FLOAT8, IS_FAST: as of `dot`.
+    HAS_FLOAT8, IS_FAST: see `dot`.
 
-    SCALED: the number of elements of K that share a scale in a row and in a column.
+    SCALED: the number of elements of K that share a scale, for block-scaled operands.
 
-    `a_scales`, `b_scales`: pointers to the first scales of rows and columns.
+    `a_scales`, `b_scales`: pointers to the scales of block 0 of each row of a and each column of b.
 
-    `a_inside`: which rows of a to load; the others are zeros.
+    `a_inside`: a mask of the rows of a to load; the others are zeros.
     """
     for k in range(first, last, BLOCK_K):
         a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids, a_inside)
@@ -99,7 +107,7 @@ def multiply(
 
 @triton.jit
 def wide(x):
-    """x in the type of sums."""
+    """Convert x to the accumulator type, SUM_TYPE."""
     if INTERPRET:
         return as_float64(x)
     else:
@@ -108,10 +116,12 @@ def wide(x):
 
 @triton.jit
 def add_row_products(totals, a_row, bs, k, K, A_STEP: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Each of totals + the elements k to k + BLOCK_K of a row times those of columns."""
+    """Return each of totals plus the elementwise products of elements k to k + BLOCK_K of a row of
+    a with those of the columns of b: tiles of BLOCK_K x columns. The caller sums over K.
+    """
     sums = ()
     for i in tl.static_range(len(totals)):
-        # a is loaded for each column, as b is, so that both are in the same threads.
+        # Load a copy of a for each column, so that a and b have the same layout.
         a_rows = tl.broadcast_to(a_row, (1, totals[0].shape[1]))
         a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0)
         sums = sums + (totals[i] + wide(a) * wide(bs[i]),)
@@ -120,7 +130,9 @@ def add_row_products(totals, a_row, bs, k, K, A_STEP: tl.constexpr, BLOCK_K: tl.
 
 @triton.jit
 def load_columns(columns, place, k, K, STEP: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Elements k to k + BLOCK_K of the columns `place` elements behind each of these."""
+    """Load elements k to k + BLOCK_K of the columns that begin `place` elements after each of
+    `columns`.
+    """
     found = ()
     for i in tl.static_range(len(columns)):
         found = found + (load_depth(columns[i] + place, k, K, STEP, BLOCK_K, 0),)
@@ -144,12 +156,20 @@ def multiply_row(
     B_ROW: tl.constexpr = 0,
     AHEAD: tl.constexpr = 0,
 ):
-    """`multiply` for one row of a, without tensor cores: each thread keeps sums of its own.
+    """Return each of accs plus the product of one row of a with b over K, computed without tensor
+    cores: each thread keeps its own partial sums. The other arguments are those of `multiply`.
 
-    The weights of so many STEPS are loaded at a time. Of ROWS rows of a side by side, each is
-    multiplied by the b with one of `numbers`; these are B_ROW elements apart. The weights of AHEAD
-    steps, of at most all, are on their way before the kernel waits for earlier ones, which write
-    none; the next kernel may begin at once.
+    STEPS: the number of steps of BLOCK_K whose weights are loaded at a time.
+
+    `numbers`: pointer to the index, in a batch of matrices b, of the matrix for each row of a.
+
+    ROWS: the number of rows of a, stored one after another. Their products are added.
+
+    B_ROW: the distance between neighbouring matrices of b.
+
+    AHEAD: the number of steps whose weights are loaded before the program waits for earlier kernels
+    (programmatic dependent launch); those kernels must not write weights. After the wait the next
+    kernel may start.
     """
     totals = ()
     for _ in tl.static_range(len(accs)):
@@ -157,7 +177,7 @@ def multiply_row(
     for row in tl.static_range(ROWS):
         b_place = 0
         if numbers is not None:
-            # Before the wait, the L1 cache may have them as they were before.
+            # Bypass the L1 cache, which may hold old numbers before the wait.
             number = tl.load(numbers + row, cache_modifier=".cg" if AHEAD > 0 else "")
             b_place = number.to(tl.int64) * B_ROW
         if AHEAD > 0 and row == 0:
@@ -195,7 +215,11 @@ def load_box(
     BLOCK_K: tl.constexpr,
     K_IS_LAST: tl.constexpr,
 ):
-    """ROWS x BLOCK_K elements: k of the last or the first dimension, `corner` of all others."""
+    """Load a tile of ROWS x BLOCK_K elements through a TMA descriptor, from k on.
+
+    `corner` has the coordinates in the other dimensions. K_IS_LAST tells whether K is the last
+    dimension of the tensor or the first.
+    """
     if K_IS_LAST:
         return tl.reshape(descriptor.load(corner + (k,)), (ROWS, BLOCK_K))
     else:
@@ -223,13 +247,15 @@ def tma_multiply(
     b_scales=None,
     SCALED: tl.constexpr = 0,
 ):
-    """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
+    """Return each of accs plus a @ b over K from `first` to `last`, with tiles loaded by TMA.
 
-    K is the last dimension of a stored as M x K and of b stored as N x K.
+    `a` is a descriptor and `bs` a tuple of descriptors, one for each acc. `a_row` and `b_corners`
+    are the coordinates of the tiles in the dimensions other than K. A_K_IS_LAST and B_K_IS_LAST
+    tell whether K is the last dimension, as in a stored as M x K and b stored as N x K.
 
-    `b_first` is where K begins in b.
+    `b_first`: the index in b where K begins.
 
-    HAS_FLOAT8, IS_FAST, SCALED, `a_scales` and `b_scales` are those of `multiply`.
+    HAS_FLOAT8, IS_FAST, SCALED, `a_scales`, `b_scales`: see `multiply`.
     """
     for k in range(first, last, BLOCK_K):
         a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
@@ -263,7 +289,12 @@ def tma_multiply_last(
     HAS_FLOAT8: tl.constexpr = False,
     IS_FAST: tl.constexpr = False,
 ):
-    """`tma_multiply` in one step, whose boxes have elements behind the last k as well, or none."""
+    """Return the result of `tma_multiply` for the last step of K, at most BLOCK_K elements. The
+    loaded boxes may extend past `last`: elements there are masked to 0. Where K has no such step,
+    return accs.
+
+    HAS_FLOAT8, IS_FAST: see `dot`.
+    """
     if first < last:
         is_inside = tl.expand_dims(first + tl.arange(0, BLOCK_K) < last, 0)
         a_tile = load_box(a, (a_row,), first, BLOCK_M, BLOCK_K, A_K_IS_LAST)
@@ -279,29 +310,34 @@ def tma_multiply_last(
 
 @triton.jit
 def wait_for_earlier_kernels():
-    """Until the kernels before have finished, and what they wrote can be read."""
+    """Wait until earlier kernels on the stream have finished and their stores are visible
+    (programmatic dependent launch).
+    """
     if not INTERPRET:
         gdc_wait()
 
 
 @triton.jit
 def start_next_kernel():
-    """The next kernel may take the place of programs that are done; it waits by itself."""
+    """Allow the next kernel on the stream to start as programs of this one finish (programmatic
+    dependent launch). It waits for the results of this one itself.
+    """
     if not INTERPRET:
         gdc_launch_dependents()
 
 
 @triton.jit
 def row_partials(pointer, row, TILES: tl.constexpr, WIDTH: tl.constexpr, IDENTITY: tl.constexpr):
-    """The TILES partials of each row side by side, and IDENTITY in their place up to WIDTH."""
+    """Load the TILES partial results of each row, padded with IDENTITY to WIDTH columns."""
     tile = tl.arange(0, WIDTH)[None, :]
     return tl.load(pointer + row[:, None] * TILES + tile, mask=tile < TILES, other=IDENTITY)
 
 
 @triton.jit
 def depths_of_split(K, split, SPLIT_K: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Return the start and the end of the part of K of a split: whole steps, equally many but at
-    the end."""
+    """Return the start and the end of K for a program of split K. Each of the SPLIT_K parts has the
+    same whole number of steps of BLOCK_K; the last ones may have fewer, or none.
+    """
     extent = tl.cdiv(tl.cdiv(K, BLOCK_K), SPLIT_K) * BLOCK_K
     first = split * extent
     return bound(first), bound(tl.minimum(first + extent, K))
@@ -309,7 +345,7 @@ def depths_of_split(K, split, SPLIT_K: tl.constexpr, BLOCK_K: tl.constexpr):
 
 @triton.jit
 def store_partial(pointer, acc, row_mask):
-    """Leaves the sum over a part of K for the last program of the tile."""
+    """Store a tile of partial sums over one part of K, for the last program of the tile to add."""
     column = tl.arange(0, acc.shape[1])[None, :]
     place = tl.arange(0, acc.shape[0])[:, None] * acc.shape[1] + column
     tl.store(pointer + place, acc, mask=row_mask[:, None])
@@ -317,9 +353,11 @@ def store_partial(pointer, acc, row_mask):
 
 @triton.jit
 def is_last_of_tile(counter, SPLIT_K: tl.constexpr):
-    """True if all other programs of the tile have stored their sums, which are then visible.
+    """Return whether this is the last of the SPLIT_K programs of a tile to arrive. The partial sums
+    of all others are then visible to it.
 
-    The counter is 0 before the first of them and after the last one.
+    `counter` points to the number of programs of the tile that have arrived. The last program
+    resets it to 0 for the next launch.
     """
     tl.debug_barrier()
     is_last = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
@@ -332,13 +370,15 @@ def is_last_of_tile(counter, SPLIT_K: tl.constexpr):
 def sum_of_partials(
     pointer, row_mask, COLUMNS: tl.constexpr, STRIDE: tl.constexpr, SPLIT_K: tl.constexpr
 ):
-    """The sums over all parts of K, added in the order of K whichever program comes last."""
+    """Return the sum of the partial sums over all SPLIT_K parts of K, STRIDE elements apart. They
+    are added in the order of K, so the result does not depend on which program is last.
+    """
     column = tl.arange(0, COLUMNS)[None, :]
     place = pointer + tl.arange(0, row_mask.shape[0])[:, None] * COLUMNS + column
     mask = row_mask[:, None]
     acc = tl.load(place, mask=mask, other=0.0, cache_modifier=".cg").to(SUM_TYPE)
     if SPLIT_K * STRIDE <= 16384:
-        # The loads do not wait for one another, as far as there are registers.
+        # Unrolled, the loads overlap as far as there are registers.
         for split in tl.static_range(1, SPLIT_K):
             acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
     else:

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Tensors computed from weights alone, which are kept between calls."""
+"""A cache of tensors that are computed from weights alone."""
 
 import collections
 import threading
@@ -9,16 +9,17 @@ import torch
 
 
 class PackedWeights:
-    """Tensors computed from weights alone, kept between calls of `run`.
+    """A cache of tensors that `run` computes from weights alone.
 
-    An entry holds as long as its tensors are the same objects with the same storage and version,
-    so that a weight that was updated in place is packed again. Only what bypasses the version
-    counter (writing through `.data`) is not seen: call PACKED.clear() after it. Inference tensors
-    have no version and are packed in each call, as are all while a CUDA graph is captured, which
-    then packs in each replay. At most 1024 entries are kept; one goes when its weight does.
+    An entry is valid while its weights are the same tensor objects with the same storage and
+    version, so a weight that was updated in place is packed again. Writes that bypass the version
+    counter (as through `.data`) are not detected: call PACKED.clear() after them. Inference tensors
+    have no version, so they are packed in every call. While a CUDA graph is captured, all weights
+    are packed, and the graph packs them in every replay. The cache has at most 1024 entries. An
+    entry is dropped when one of its weights is freed.
 
-    PyTorch documents the version counter, and `_version` is the only way to read it. Without that
-    name all are packed in each call.
+    PyTorch documents the version counter, but `_version` is the only way to read it. If that
+    attribute does not exist, weights are packed in every call.
     """
 
     def __init__(self):
@@ -31,6 +32,9 @@ class PackedWeights:
 
     @staticmethod
     def state(tensors):
+        """Return what must not change while an entry of these tensors is valid, or None if they
+        cannot be cached.
+        """
         if any(x.is_inference() or not hasattr(x, "_version") for x in tensors):
             return None
         if tensors[0].is_cuda and torch.cuda.is_current_stream_capturing():
@@ -38,7 +42,7 @@ class PackedWeights:
         return [(x.data_ptr(), x._version, x.stride(), storage_of(x)) for x in tensors]
 
     def find(self, place, *tensors):
-        """The vector of place number `place` in `run` for these tensors, or None."""
+        """Return the packed tensor number `place` of `run` for these weights, or None."""
         with self.lock:
             entry = self.entries.get((place, *map(id, tensors)))
         if entry is None:
@@ -48,16 +52,19 @@ class PackedWeights:
         if not alive or state != self.state(tensors):
             return None
         if packed.is_cuda:
-            # Once the entry is dropped, its memory is not reused before this stream has read it.
+            # If the entry is dropped, its memory is not reused before this stream has read it.
             packed.record_stream(torch.cuda.current_stream(packed.device))
         return packed
 
     def keep(self, place, packed, *tensors):
+        """Add the packed tensor number `place` of `run` for these weights, if they can
+        be cached.
+        """
         state = self.state(tensors)
         if state is None:
             return
         if packed.is_cuda:
-            # What is kept may be read by any stream.
+            # Any stream may read the entry from now on.
             torch.cuda.current_stream(packed.device).synchronize()
         key = (place, *map(id, tensors))
 
@@ -72,7 +79,9 @@ class PackedWeights:
 
 
 def storage_of(x):
-    """The storage of x, whose address no other one has while this refers to it."""
+    """Return a weak reference to the storage of x. While it exists, no other storage has the same
+    identity.
+    """
     return torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage())
 
 

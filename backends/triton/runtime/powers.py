@@ -1,5 +1,5 @@
 # pyright: basic, reportGeneralTypeIssues=false
-"""Powers whose exponents are elements."""
+"""The power function for exponents that are tensors."""
 
 import triton
 import triton.language as tl
@@ -7,8 +7,11 @@ import triton.language as tl
 
 @triton.jit
 def power_of(a, b):
-    """a to the power b, through a float64, with the special cases of C's `pow`."""
-    # A number among the operands becomes a tensor.
+    """Return a to the power b, with the special cases of C's `pow`. The logarithm is computed in
+    float64, so that its error, which the exponent multiplies, stays below the rounding error of
+    float32.
+    """
+    # Convert a scalar operand to a tensor.
     a, b = tl.where(b == b, a, a), tl.where(a == a, b, b)
     size = tl.exp2(tl.log2(tl.abs(a).to(tl.float64)) * b.to(tl.float64)).to(tl.float32)
     half = tl.floor(b * 0.5)

@@ -1,11 +1,13 @@
 # pyright: basic, reportCallIssue=false, reportArgumentType=false
-"""Host functions on the tensors of a program."""
+"""Host functions that check, copy and multiply tensors."""
 
 import torch
 
 
 def dense(x):
-    """x in row-major order at an address that vector loads accept: x itself, or a copy."""
+    """Return x in row-major order at an address that is a multiple of 16 bytes, as vector loads
+    require: x itself, or a copy.
+    """
     x = x.contiguous()
     return x.clone() if x.data_ptr() % 16 else x
 
@@ -31,17 +33,21 @@ def expect(x, dtype, shape, call):
 
 
 def scaled(weight, factor):
-    """weight times factor, computed in float32 and rounded to the type of weight; contiguous."""
+    """Return weight * factor, computed in float32 and rounded to the type of weight; contiguous."""
     result = torch.empty(weight.shape, dtype=weight.dtype, device=weight.device)
     return torch.mul(weight, factor, out=result)
 
 
-# Whether products of 16-bit types can be had in float32.
+# Whether PyTorch's GEMMs of 16-bit operands can return float32.
 WIDE_PRODUCTS = torch.version.hip is None and "dtype" in torch.ops.aten.addmm.overloads()
 
 
 def library_gemm(dtype, x, w, *others):
-    """x @ w and the products of the pairs in `others`, added in float32 and rounded once."""
+    """Return x @ w by PyTorch's GEMM, in the given dtype.
+
+    `others` are further pairs x, w, whose products are added to the first one in float32. The sum
+    is rounded once.
+    """
     if x.is_cuda and not others and x.dtype == dtype:
         return torch.mm(x, w)
     if x.is_cuda and WIDE_PRODUCTS:
@@ -57,16 +63,22 @@ def library_gemm(dtype, x, w, *others):
 
 
 def grouped_library_gemm(dtype, x, w, ends):
-    """x @ w with a matrix for each group of rows, which end at `ends`, or over the columns of each
-    group of x, which are rows of w."""
+    """Return x @ w by PyTorch's grouped GEMM, in the given dtype.
+
+    `ends` has the end of each group. For w of three dimensions, it groups the rows of x, and each
+    group has a matrix of w. For w of two dimensions, it groups K: the columns of x, which are the
+    rows of w.
+    """
     if not x.is_cuda:
         x, w = x.float(), w.float()
     return torch.nn.functional.grouped_mm(with_lines(x), with_lines(w), offs=ends).to(dtype)
 
 
 def with_lines(x):
-    """x, or a copy where neither the rows nor the columns of its matrices are lines of memory at
-    multiples of 16 bytes that do not overlap."""
+    """Return x if PyTorch's grouped GEMM accepts its strides, otherwise a copy: the rows or the
+    columns of each matrix must be contiguous, must not overlap, and must begin at multiples of 16
+    bytes.
+    """
     (rows, columns), (down, right) = x.shape[-2:], x.stride()[-2:]
     has_lines = (right == 1 and down >= columns) or (down == 1 and right >= rows)
     places = (*x.stride()[:-2], down if right == 1 else right)
@@ -75,8 +87,10 @@ def with_lines(x):
 
 
 def check_index(name, index, extent, ignored, least=0):
-    """Raises where an index is not `least` to `extent` - 1 and not ignored; on a GPU kernels do,
-    without a wait."""
+    """Raise IndexError if an element of index is neither in [least, extent) nor equal to `ignored`.
+    Only indices on a CPU are checked: for a GPU, kernels assert the range, and the host does not
+    wait.
+    """
     if index.is_cuda:
         return
     wrong = (index < least) | (index >= extent)

@@ -1,6 +1,6 @@
 # pyright: basic, reportGeneralTypeIssues=false
 # pyright: reportArgumentType=false, reportOperatorIssue=false
-"""Device functions that find the tile of a program, and the rows of a tile or of a group."""
+"""Device functions that map programs to tiles, and tiles to rows of groups."""
 
 import triton
 import triton.language as tl
@@ -8,7 +8,9 @@ import triton.language as tl
 
 @triton.jit
 def grouped_tile(program, tiles_m, tiles_n: tl.constexpr, GROUP_M: tl.constexpr):
-    """The tile of a program: GROUP_M row tiles share the weight's columns in L2."""
+    """Return the row and the column number of the tile of a program. Programs with neighbouring
+    numbers have GROUP_M row tiles of the same columns, whose weights stay in the L2 cache.
+    """
     first = program // (GROUP_M * tiles_n) * GROUP_M
     rows = tl.minimum(tiles_m - first, GROUP_M)
     within = program % (GROUP_M * tiles_n)
@@ -17,8 +19,12 @@ def grouped_tile(program, tiles_m, tiles_n: tl.constexpr, GROUP_M: tl.constexpr)
 
 @triton.jit
 def rows_of_tile(ends, tile, M, GROUPS: tl.constexpr, LANES: tl.constexpr, BLOCK_M: tl.constexpr):
-    """The group of a tile of rows, the first row of the tile, and the end of the group; 0 for tiles
-    behind the last one. A tile has rows of one group, and groups may be empty."""
+    """Return for a row tile of a grouped GEMM its group, its first row, and the end of the group; 0
+    for tiles past the last one.
+
+    Group g ends at row ends[g] and begins where the one before ends; it may be empty. A tile has
+    rows of one group only. LANES is the power of two that is not below GROUPS.
+    """
     group = tl.arange(0, LANES)
     start = tl.load(ends + group - 1, mask=(group > 0) & (group < GROUPS), other=0)
     end = tl.load(ends + group, mask=group < GROUPS, other=0)
@@ -33,6 +39,6 @@ def rows_of_tile(ends, tile, M, GROUPS: tl.constexpr, LANES: tl.constexpr, BLOCK
 
 @triton.jit
 def rows_of_group(ends, group, K):
-    """The first row of a group, and the end of its rows, of which there may be none."""
+    """Return the first row of a group and the end of its rows. The group may be empty."""
     start = tl.maximum(tl.load(ends + group - 1, mask=group > 0, other=0), 0)
     return start, tl.maximum(tl.minimum(tl.load(ends + group), K), start)

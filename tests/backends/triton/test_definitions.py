@@ -47,7 +47,7 @@ def test_comments_above_and_texts_below_belong_to_a_definition():
     functions = host_functions("library_gemm(x)\nPACKED.find(y)\n")
     text = render(functions)
     assert text.startswith(
-        "# Whether products of 16-bit types can be had in float32.\nWIDE_PRODUCTS"
+        "# Whether PyTorch's GEMMs of 16-bit operands can return float32.\nWIDE_PRODUCTS"
     )
     assert "PACKED = PackedWeights()" in text and "def dense" not in text
     assert standard_modules(functions) == ["collections", "threading", "weakref"]
