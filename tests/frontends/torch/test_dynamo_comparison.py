@@ -149,12 +149,19 @@ def test_a_graph_that_is_slower_there_stays(
     assert are_left == [False]
 
 
-@pytest.mark.parametrize("apart_gpu, expected", [(920.0, 0), (900.0, 1)])
+@pytest.mark.parametrize(
+    "apart, apart_gpu, expected",
+    [(1100.0, 920.0, 0), (1100.0, 900.0, 1), (2000.0, 875.0, 0), (2000.0, 865.0, 1)],
+)
 def test_a_host_that_is_faster_is_no_reason_for_slow_kernels(
-    inductor: Inductor, monkeypatch: pytest.MonkeyPatch, apart_gpu: float, expected: int
+    inductor: Inductor,
+    monkeypatch: pytest.MonkeyPatch,
+    apart: float,
+    apart_gpu: float,
+    expected: int,
 ) -> None:
     """In a CUDA graph, a call takes the time of its kernels."""
-    estimate(monkeypatch, 1000.0, 1100.0, by_gpu=(1000.0, apart_gpu))
+    estimate(monkeypatch, 1000.0, apart, by_gpu=(1000.0, apart_gpu))
     with torch.no_grad():
         compiled(mlp())(torch.randn(4, 16))
     assert inductor.graphs == expected
