@@ -10,8 +10,8 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER, device_definitions
 from coda_ir.backends.triton.specialize import specialized
 
 _FUNCTIONS = read_definitions(
-    *("tensors", "launches", "packed_weights", "attention", "gradients", "attention_gradient"),
-    "direct",
+    *("tensors", "launches", "packed_weights", "attention", "gradients", "attention_masks"),
+    *("attention_gradient", "direct"),
 )
 
 ENTRIES = ("KERNELS", "run", "run_boxed")

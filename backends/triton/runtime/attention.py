@@ -1,5 +1,5 @@
 # pyright: basic, reportOptionalMemberAccess=false, reportOptionalOperand=false
-"""Attention: PyTorch's kernels where they can."""
+"""Attention by PyTorch's kernels, or by its operators where no kernel supports the options."""
 
 import torch
 
@@ -17,10 +17,23 @@ def attention(
     mask=None,
     dense=True,
 ):
-    """Attention of heads that lie side by side in the columns of q, k and v.
+    """Return attention; the heads of q, k and v lie side by side in the columns.
 
-    Queries and keys are aligned at the lower right: the last query has the position of the last
-    key. A query that sees no key gives 0.
+    Positions are aligned at the lower right: the last query has the position of the last key. The
+    result for a query that sees no key is 0.
+
+    `window`: the number of keys that a query sees, including its own position; if not `causal`, it
+    sees `window` - 1 keys on either side and its own.
+
+    `scale`: the factor of the scores; by default head_dim ** -0.5.
+
+    `softcap`: replaces scores by softcap * tanh(score / softcap).
+
+    `sinks`: for each head, a score that takes part in the softmax and has no value.
+
+    `mask`: numbers that are added to the scores, or booleans that are true for keys that count.
+
+    `dense`: whether the result must be contiguous.
     """
     q_heads, k_heads, v_heads = split_qkv(q, k, v, head_dim)
     queries, keys = q.shape[-2], k.shape[-2]
@@ -49,14 +62,14 @@ def attention(
 
 
 def split_qkv(q, k, v, head_dim):
-    """The heads of q, k and v. Those of v, as many as those of k, may have other columns."""
+    """Return the heads of q, k and v. v has as many heads as k; its head_dim may differ."""
     value_dim = v.shape[-1] // (k.shape[-1] // head_dim)
     return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, value_dim)
 
 
 def split_heads(x, head_dim):
-    """Batch x heads x rows x head_dim, of heads that lie side by side: one view takes less time of
-    the host than a reshape and a transpose.
+    """Return a view of x with its heads separated: batch x heads x rows x head_dim. One call of
+    `as_strided` costs less host time than a reshape and a transpose.
     """
     *batch, rows, columns = x.shape
     *steps, row, column = x.stride()
@@ -65,20 +78,27 @@ def split_heads(x, head_dim):
 
 
 def joined_heads(x, like, dense=True):
-    """x with its heads side by side, of rows as those of `like`; contiguous, also where its columns
-    are some of those that a kernel gave, or if not `dense`, with the rows in any order.
+    """Return x, batch x heads x rows x head_dim, with the heads side by side in the columns and the
+    leading dimensions of `like`.
+
+    `dense`: whether the result must be contiguous. Otherwise it may be a view with any stride of
+    rows.
     """
     y = x.transpose(1, 2).reshape(*like.shape[:-1], x.shape[1] * x.shape[3])
     return y if y.is_contiguous() or not dense else y.contiguous()
 
 
 def dense_columns(x):
-    """x with the columns of a row side by side, where PyTorch's kernels read them."""
+    """Return x if the elements of its rows are contiguous, as PyTorch's kernels
+    require, or a copy.
+    """
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def attention_mask(mask, queries, keys, causal, window, device):
-    """`mask` and what positions hide; None where every key is seen."""
+    """Return `mask` combined with the causal mask and the window; None if every query sees every
+    key.
+    """
     seen = seen_keys(queries, keys, causal, window, device)
     if mask is None:
         return seen
@@ -91,7 +111,9 @@ def attention_mask(mask, queries, keys, causal, window, device):
 
 
 def seen_keys(queries, keys, causal, window, device):
-    """Which keys each query sees because of its position; None where it sees all of them."""
+    """Return a boolean mask, queries x keys, of the causal mask and the window; None if every query
+    sees every key.
+    """
     is_causal = causal and queries > 1
     has_window = window is not None and window < max(queries, keys)
     if not is_causal and not has_window:
@@ -105,7 +127,9 @@ def seen_keys(queries, keys, causal, window, device):
 
 
 def attention_with_sinks(q, k, v, mask, scale, sinks):
-    """PyTorch's attention with one more key and value of zeros, whose score is in the mask."""
+    """Return PyTorch's attention with one more key, whose key and value are zeros. Its score, the
+    sink, is in the mask.
+    """
     keys = k.shape[2]
     k, v = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
     if mask is None:
@@ -122,19 +146,22 @@ def attention_with_sinks(q, k, v, mask, scale, sinks):
 
 
 def spelled_attention(scores, v, sinks):
-    """Return attention for given scores, in their type, where PyTorch has no kernel for it."""
+    """Return attention for given scores, in their type, computed by a softmax and a
+    matrix product.
+    """
     v = v.to(scores.dtype).repeat_interleave(scores.shape[1] // v.shape[1], 1)
     return softmax_of_keys(scores, sinks) @ v
 
 
 def softmax_of_keys(scores, sinks):
-    """The softmax of scores and sinks, without the sinks; 0 for a query that sees no key.
+    """Return the softmax over scores and sinks, without the column of the sinks; 0 for a query that
+    sees no key.
 
-    exp(scores - lse) would have the rounding error of lse as a factor of a whole row, which sums
-    over rows that cancel, such as the gradient of ALiBi's slopes, keep.
+    exp(scores - lse) would multiply a row by the rounding error of lse. Sums over rows that cancel,
+    as in the gradient of ALiBi's slopes, would keep that error.
     """
     keys, unseen = scores.shape[-1], (scores == float("-inf")).all(-1, keepdim=True)
-    # A softmax of no key is NaN.
+    # The softmax of a row of -inf is NaN.
     scores = scores.masked_fill(unseen, 0.0)
     if sinks is not None:
         column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
@@ -143,7 +170,9 @@ def softmax_of_keys(scores, sinks):
 
 
 def capped_scores(q, k, scale, softcap):
-    """The scores of all keys in float32, in float64 of float64."""
+    """Return scale * q @ kᵀ after the softcap, for all keys, in float32, or in float64 for float64
+    operands.
+    """
     wide = torch.promote_types(q.dtype, torch.float32)
     k = k.to(wide).repeat_interleave(q.shape[1] // k.shape[1], 1)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
@@ -152,7 +181,7 @@ def capped_scores(q, k, scale, softcap):
 
 
 def hidden_scores(scores, mask):
-    """The scores with `mask`: -inf where it is false, else with what it adds."""
+    """Return the scores plus the mask; -inf where a boolean mask is false."""
     if mask is None:
         return scores
     is_bool = mask.dtype == torch.bool

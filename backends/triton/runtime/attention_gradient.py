@@ -1,17 +1,17 @@
 # pyright: basic, reportOptionalMemberAccess=false, reportArgumentType=false
-"""Attention that is differentiated: the forward keeps the logsumexp of the scores, and the
-kernels of the backward compute no softmax again.
+"""Attention with gradients: the forward returns the logsumexp of the scores, so that the backward
+kernels do not compute the softmax again.
 
-The forward and the backward kernels of PyTorch are called as its autograd calls them. What the
-kernels of a device give and take is brought to one form, so that they can be exchanged: the
-logsumexp in natural units, B x heads x queries, and inf for a query that sees no key.
+The operators of PyTorch's forward and backward kernels are called as its autograd calls them. They
+differ in what they return for a logsumexp. Here it has one form: batch x heads x queries, natural
+logarithm, and inf for a query that sees no key. So a forward and a backward of different kernels
+can be combined.
 """
 
 import functools
 
 import torch
 import triton
-import triton.language as tl
 
 from coda_ir.backends.triton.runtime.attention import (
     attention_mask,
@@ -24,13 +24,15 @@ from coda_ir.backends.triton.runtime.attention import (
     split_heads,
     split_qkv,
 )
+from coda_ir.backends.triton.runtime.attention_masks import LOWEST, bounded_mask, clear_unseen
 from coda_ir.backends.triton.runtime.gradients import deterministic
 
 
 def attention_with_lse(q, k, v, head_dim, causal, dense=True, **options):
-    """`attention`, and the logsumexp of the scores: batch x heads x queries, with the sinks.
+    """Return the result of `attention`, and the logsumexp of the scores, sinks included: batch x
+    heads x queries.
 
-    That of a query that sees no key is inf, so that all its weights are 0.
+    The logsumexp of a query that sees no key is inf, so that all its weights are 0.
     """
     heads = Heads(*split_qkv(q, k, v, head_dim), causal=causal, **options)
     y, lse = heads.attend()
@@ -40,9 +42,10 @@ def attention_with_lse(q, k, v, head_dim, causal, dense=True, **options):
 def attention_grad(
     d_out, out, lse, q, k, v, head_dim, causal, sinks=None, mask=None, wrt=(), **options
 ):
-    """The gradients of attention for q, k, v, and for "sinks" and "mask" where `wrt` has them.
+    """Return the gradients of attention for q, k and v, and for "sinks" and "mask" if `wrt`
+    contains them.
 
-    `out` and `lse` are what `attention_with_lse` gave.
+    `out` and `lse` are the results of `attention_with_lse`.
     """
     heads = split_qkv(q, k, v, head_dim)
     d_y, y = (split_heads(x, heads[2].shape[-1]) for x in (d_out.contiguous(), out))
@@ -50,7 +53,7 @@ def attention_grad(
     *d_heads, d_mask = heads.gradients(d_y, y, lse, "mask" in wrt)
     gradients = [joined_heads(x, z) for x, z in zip(d_heads, (q, k, v))]
     if "sinks" in wrt:
-        # Their value is 0, so the gradient of their scores is -weight * sum(d_y * y).
+        # The value of a sink is 0, so the gradient of its score is -weight * sum(d_y * y).
         moment = (d_y.to(lse.dtype) * y).sum(-1)
         weights = torch.exp(sinks.to(lse.dtype)[:, None] - lse)
         gradients.append(-(weights * moment).sum((0, 2)).to(sinks.dtype))
@@ -62,15 +65,17 @@ def attention_grad(
 def attention_of_heads(
     q, k, v, mask=None, dropout=0.0, is_causal=False, return_debug_mask=False, *, scale=None
 ):
-    """ATen's overrideable attention of heads that are no columns: what it gives, and the
-    logsumexp of the scores.
+    """Return the result and the logsumexp of attention for tensors of batch x heads x rows x
+    head_dim. The parameters are those of ATen's `_scaled_dot_product_fused_attention_overrideable`.
     """
     y, lse = heads_of_aten(q, k, v, mask, is_causal, scale).attend()
     return y, lse.contiguous()
 
 
 def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=None):
-    """The gradients for q, k, v, and for the mask where that is wanted."""
+    """Return the gradients of `attention_of_heads` for q, k and v, and for the mask if `wanted`
+    asks for it.
+    """
     wants_mask = mask is not None and wanted[3]
     heads = heads_of_aten(q, k, v, mask, rest[5], scale)
     *gradients, d_mask = heads.gradients(d_y.contiguous(), y, lse, wants_mask)
@@ -80,101 +85,24 @@ def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=Non
 
 
 def heads_of_aten(q, k, v, mask, is_causal, scale):
-    """Return the arguments of ATen, where a query sees the keys up to its own number."""
+    """Return `Heads` for the arguments of an ATen operator. Its causal mask is aligned at the upper
+    left: query i sees keys 0 to i.
+    """
     if is_causal and q.shape[2] != k.shape[2]:
         mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
         is_causal = False
     return Heads(q, k, v, is_causal, scale=scale, mask=mask)
 
 
-LOWEST = -(2.0**99)
-"""The lowest number of a mask, whose multiples are finite. All types but float16 have it."""
-
 VANISHING = -1e8
-"""A score beside which float32 has no digits for products of queries and keys, or their sums."""
-
-
-@triton.jit
-def bound_mask(
-    mask_ptr, bounded_ptr, top_ptr, share_ptr, COLUMNS, REPEATS, LOWEST, HIDDEN, BLOCK: tl.constexpr
-):
-    """Raise the finite numbers of a mask's row that are below LOWEST to LOWEST; for -inf, and where
-    a boolean mask is false, store HIDDEN. Store the largest number of the row, and the reciprocal
-    of the number of keys that have it. Each column of the mask applies to REPEATS keys.
-    """
-    row = tl.program_id(0).to(tl.int64)
-    top = tl.full((), float("-inf"), tl.float32)
-    count = tl.zeros((), tl.int32)
-    start = 0
-    while start < COLUMNS:
-        columns = start + tl.arange(0, BLOCK)
-        places, is_there = row * COLUMNS + columns, columns < COLUMNS
-        x = tl.load(mask_ptr + places, is_there, 0)
-        if mask_ptr.dtype.element_ty == tl.int1:
-            x = tl.where(x != 0, 0.0, HIDDEN)
-        else:
-            # In this order, NaN stays NaN.
-            x = x.to(tl.float32)
-            x = tl.where(x == float("-inf"), HIDDEN, tl.where(x < LOWEST, LOWEST, x))
-        tl.store(bounded_ptr + places, x.to(bounded_ptr.dtype.element_ty), is_there)
-        x = tl.where(is_there, x, float("-inf"))
-        block_top = tl.max(x, 0)
-        block_count = tl.sum(((x == block_top) & is_there).to(tl.int32), 0)
-        is_new, is_kept = block_top >= top, block_top <= top
-        count = tl.where(is_kept, count, 0) + tl.where(is_new, block_count, 0)
-        top = tl.maximum(top, block_top)
-        start += BLOCK
-    tl.store(top_ptr + row, top)
-    tl.store(share_ptr + row, 1.0 / (count * REPEATS).to(tl.float32))
-
-
-def bounded_mask(mask, keys, dtype, hidden=float("-inf")):
-    """Return the mask as numbers that PyTorch's kernels can add, `hidden` for keys that do not
-    count, the largest number of each row, and the reciprocal of the number of keys that have it.
-
-    The kernels multiply scores by log2(e), and give 0 or NaN where that overflows.
-    """
-    mask = mask.contiguous()
-    bounded, columns = torch.empty_like(mask, dtype=dtype), mask.shape[-1]
-    top, shares = (mask.new_empty(mask.shape[:-1], dtype=torch.float32) for _ in range(2))
-    lowest = max(LOWEST, torch.finfo(dtype).min)
-    block = min(triton.next_power_of_2(columns), 4096)
-    if mask.numel():
-        sizes = columns, keys // columns
-        grid = (top.numel(),)
-        bound_mask[grid](mask, bounded, top, shares, *sizes, lowest, hidden, BLOCK=block)
-    return bounded, top, shares
-
-
-@triton.jit
-def clear_unseen(
-    y_ptr,
-    lse_ptr,
-    ROWS,
-    HEADS,
-    QUERIES,
-    batch_stride,
-    head_stride,
-    row_stride,
-    COLUMNS: tl.constexpr,
-    LANES: tl.constexpr,
-    BOUND: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Store results of 0 and a logsumexp of inf for the queries whose logsumexp is below BOUND."""
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    is_unseen = tl.load(lse_ptr + row, row < ROWS, 0.0) < BOUND
-    tl.store(lse_ptr + row, float("inf"), is_unseen)
-    of_head, query = (row // QUERIES).to(tl.int64), (row % QUERIES).to(tl.int64)
-    place = of_head // HEADS * batch_stride + of_head % HEADS * head_stride + query * row_stride
-    column = tl.arange(0, LANES)[None, :]
-    tl.store(y_ptr + place[:, None] + column, 0.0, is_unseen[:, None] & (column < COLUMNS))
+"""A score of such magnitude that products of queries and keys, and sums of weights, are lost in
+float32 when they are added to it."""
 
 
 class Heads:
-    """Attention of q, k and v: batch x heads x rows x head_dim; v may have other columns.
+    """Attention of q, k and v: batch x heads x rows x head_dim; v may have another head_dim.
 
-    `kernel`, `is_causal` and `mask` are what `attention_kernel` gives.
+    `kernel`, `is_causal` and `mask` are the results of `attention_kernel`.
     """
 
     def __init__(
@@ -205,6 +133,7 @@ class Heads:
         return y, lse
 
     def attend_spelled(self):
+        """Compute attention without a fused kernel."""
         scores = capped_scores(self.q, self.k, self.scale, self.softcap)
         scores = hidden_scores(scores, self.mask)
         lse = torch.logsumexp(scores, -1)
@@ -232,12 +161,12 @@ class Heads:
         y, lse, *_ = attention_operator("efficient")(
             q, *self.repeated(), mask, True, 0.0, self.is_causal, scale=self.scale
         )
-        # The kernel gives some that stand for no query.
+        # The kernel pads the logsumexp.
         return y, lse[..., : q.shape[2]]
 
     def attend_by_cudnn(self):
-        """Call cuDNN's kernel. A query that sees no key would get NaN from infinite numbers; from
-        lower ones than any other of a mask, it gets a logsumexp as low.
+        """Call cuDNN's kernel. A mask of -inf would give NaN for a query that sees no key, so
+        hidden keys get a finite number below all others. The logsumexp of such a query is as low.
         """
         mask = self.added_mask(2 * LOWEST)
         y, lse, *_ = attention_operator("cudnn")(
@@ -253,7 +182,7 @@ class Heads:
         return y, lse
 
     def gradients(self, d_y, y, lse, wants_mask=False):
-        """The gradients of q, k, v and the mask."""
+        """Return the gradients for q, k, v and the mask."""
         d_y, y = dense_columns(d_y), dense_columns(y)
         if self.kernel is None or (self.kernel == "cpu" and (wants_mask or self.is_far())):
             return self.gradients_spelled(d_y, lse)
@@ -269,16 +198,16 @@ class Heads:
         return [*gradients, d_mask if wants_mask else None]
 
     def has_added_mask(self):
-        """Return whether the mask is added to the scores, instead of saying which keys count."""
+        """Return whether the mask is added to the scores instead of selecting keys."""
         return self.mask is not None and self.mask.dtype != torch.bool
 
     @functools.cached_property
     def bounded(self):
-        """What `bounded_mask` returns."""
+        """The results of `bounded_mask` for the mask."""
         return bounded_mask(self.mask, self.k.shape[2], self.q.dtype)
 
     def unseen(self):
-        """The queries whose keys the mask hides."""
+        """Return whether the mask hides all keys of a query, for each query."""
         if self.kernel == "efficient":
             _, top, _ = self.bounded
             return top == float("-inf")
@@ -287,13 +216,13 @@ class Heads:
         return self.mask.amax(-1) == float("-inf")
 
     def is_far(self):
-        """Return whether all scores of a query are numbers so large that their lse has no digits
-        for the sum of the weights, as where padding hides all of its keys by -1e9.
+        """Return whether all scores of a query have such large magnitudes that their logsumexp
+        cannot resolve the sum of the weights, as where padding masks all of its keys with -1e9.
         """
         return self.has_added_mask() and bool((self.mask.amax(-1) < -1e3).any())
 
     def gradients_spelled(self, d_y, lse):
-        """With every score spelled out."""
+        """Compute the gradients without a fused kernel."""
         q, k, wide = self.q, self.k, lse.dtype
         d_y = d_y.to(wide)
         k_all, v_all = (x.to(wide) for x in self.repeated())
@@ -320,8 +249,8 @@ class Heads:
     def gradients_cpu(self, d_y, y, lse):
         tensors, mask = [d_y, self.q, *self.repeated(), y], self.added_mask()
         if self.q.shape[1] != self.k.shape[1]:
-            # The sum over the heads that share one is rounded once. Kernels of GPUs round the
-            # gradient of each head before it is added, as in eager: they give no wider type.
+            # Round the sum over query heads that share a key head once. Kernels of GPUs return
+            # gradients in the type of q, so they round the gradient of each head, as eager does.
             tensors = [x.to(lse.dtype) for x in tensors]
             mask = None if mask is None else mask.to(lse.dtype)
         return attention_operator("cpu", "_backward")(
@@ -349,21 +278,23 @@ class Heads:
             )
 
     def factor(self):
-        """The number that products of queries and keys are multiplied by."""
+        """Return the scale of the scores."""
         return self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
 
     def repeated(self):
-        """k and v with a head for each of q."""
+        """Return k and v, repeated so that they have as many heads as q."""
         shared = self.q.shape[1] // self.k.shape[1]
         return [x.repeat_interleave(shared, 1) for x in (self.k, self.v)]
 
     def seed(self):
-        """The numbers that dropout starts with, which no kernel reads without dropout."""
+        """Return a placeholder for the state of dropout's random numbers, which kernels do not read
+        without dropout.
+        """
         return torch.empty((), dtype=torch.int64, device=self.q.device)
 
     def added_mask(self, hidden=float("-inf")):
-        """`mask` as numbers that are added to the scores, in rows that the kernel can read; for
-        kernels of GPUs `hidden` for keys that do not count.
+        """Return the mask as numbers to add to the scores, with the alignment that the kernel
+        requires. On GPUs, hidden keys get the number `hidden`.
         """
         mask, keys = self.mask, self.k.shape[2]
         if mask is None:
@@ -380,14 +311,16 @@ class Heads:
 
 
 def summed_heads(x, heads):
-    """The sums over the heads that share one of `heads`."""
+    """Return x summed over each group of query heads that share one of `heads` key heads."""
     return x if x.shape[1] == heads else x.unflatten(1, (heads, -1)).sum(2)
 
 
 def attention_kernel(q, k, v, causal, window, softcap, mask):
-    """The kernel of PyTorch that computes attention of heads and its derivative, whether that
-    hides the keys behind a query, and the mask of what else is hidden. The kernel is "cpu",
-    "flash" or "efficient"; where it is None, there is none and the mask is complete.
+    """Return the kernel of PyTorch that computes attention and its gradient, whether that kernel
+    applies the causal mask, and the mask to pass to it.
+
+    The kernel is "cpu", "flash" or "efficient". It is None if no kernel supports the arguments; the
+    mask then includes the causal mask.
     """
     queries, keys = q.shape[2], k.shape[2]
     is_square = queries == keys and (window is None or window >= keys)
@@ -408,12 +341,12 @@ ATTENTION_OPERATORS = {
 
 
 def attention_operator(kernel, suffix=""):
-    """An operator by its name in PyTorch's schema, where PyTorch has it."""
+    """Return the ATen operator of a kernel. Raises AttributeError if PyTorch does not have it."""
     return getattr(torch.ops.aten, f"_scaled_dot_product_{ATTENTION_OPERATORS[kernel]}{suffix}")
 
 
 def has_attention(kernel):
-    """Return whether PyTorch has the forward and the backward of a kernel."""
+    """Return whether PyTorch has the forward and the backward operator of a kernel."""
     try:
         return bool(attention_operator(kernel)) and bool(attention_operator(kernel, "_backward"))
     except AttributeError:
@@ -421,21 +354,23 @@ def has_attention(kernel):
 
 
 def settings_of_attention():
-    """The settings of PyTorch that decide which kernels it may use."""
+    """Return PyTorch's settings that decide which kernels may be used."""
     cuda = torch.backends.cuda
     enabled = (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.cudnn_sdp_enabled)
     return *[is_on() for is_on in enabled], torch.are_deterministic_algorithms_enabled()
 
 
 def layout(x):
-    """The properties of an argument that a choice may depend on: a tensor's elements are none."""
+    """Return the properties of an argument that the choice of a kernel depends on: all of a tensor
+    but its elements.
+    """
     is_tensor = isinstance(x, torch.Tensor)
     return (x.shape, x.stride(), x.dtype, x.device) if is_tensor else x
 
 
 def once_for_layouts(choose):
-    """A function that makes a choice once for the layouts of its arguments: asking PyTorch takes
-    tens of microseconds.
+    """Cache the results of `choose` by the layouts of its arguments. Asking PyTorch takes tens of
+    microseconds.
     """
     choices = {}
 
@@ -455,6 +390,7 @@ MAX_CHOICES = 4096
 
 @once_for_layouts
 def available_kernel(q, k, v, softcap, mask, is_causal):
+    """Return the kernel that supports forward and backward of these arguments, or None."""
     is_other_type = mask is not None and mask.dtype not in (torch.bool, q.dtype)
     if softcap is not None or is_other_type or not q.numel() or not k.numel():
         return None
@@ -467,7 +403,7 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
     with torch.enable_grad():
         # Some kernels have no derivative on some GPUs.
         q = q.detach().requires_grad_()
-        # Values with fewer columns than keys are padded to have as many.
+        # Values with a smaller head_dim than keys are padded to that of keys.
         v_like = k if v.shape[-1] < k.shape[-1] else v
         params = cuda.SDPAParams(q, k, v_like, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
         if cuda.can_use_flash_attention(params) and has_attention("flash"):
@@ -480,22 +416,22 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
 
 @once_for_layouts
 def cudnn_attends(q, k, v, mask, is_causal):
-    """Return whether cuDNN has the forward. On Hopper it is the fastest, and gives the same bits
-    each time; its gradients do not.
+    """Return whether to call cuDNN's forward. On Hopper it is the fastest and deterministic; its
+    backward is not deterministic, and is not used.
     """
     cuda = torch.backends.cuda
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
         return False
     if mask is not None:
         if q.dtype == torch.float16:
-            return False  # scores may be below the least number, which would not hide a key
+            return False  # scores may be below the lowest number, which would not hide a key
         mask = mask.expand(*q.shape[:3], k.shape[2])
     params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
     return cuda.can_use_cudnn_attention(params) and has_attention("cudnn")
 
 
 def padded_columns(*tensors):
-    """The tensors with zeros up to a multiple of 8 columns, the same for all."""
+    """Return the tensors with their columns padded with zeros to the same multiple of 8."""
     columns = -(-max(x.shape[-1] for x in tensors) // 8) * 8
     pads = [columns - x.shape[-1] for x in tensors]
     return [torch.nn.functional.pad(x, (0, n)) if n else x for x, n in zip(tensors, pads)]

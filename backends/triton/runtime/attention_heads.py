@@ -1,8 +1,9 @@
 # pyright: basic, reportGeneralTypeIssues=false
-"""Device functions of attention for rows of heads, in parts: a power of two of columns, and where
-there are more, the rest of them. So heads of 80 columns are multiplied as 64 and 16.
+"""Device functions for tiles of rows of an attention head.
 
-HEAD has the columns of a head, and the lanes of both parts: 0 of a second one that is not there.
+The columns of a head are held in one or two parts, because Triton's tiles have a power of two of
+columns: a head of 80 columns is a part of 64 and a part of 16. HEAD is the number of columns of a
+head, the lanes of the first part, and the lanes of the second part or 0.
 """
 
 import triton
@@ -25,11 +26,11 @@ def part_rows(
     FIRST: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """LANES columns of ROWS rows of a head of COLUMNS, from column FIRST and row `start` of `rows`
-    of a batch on; zeros past the last ones.
+    """Load a part of ROWS rows of a head of COLUMNS columns: LANES columns from column FIRST on,
+    and the rows from `start` on of a batch of `rows` rows. Elements past the ends are zeros.
 
-    `x` is a descriptor of boxes of 1 x 1 x ROWS x LANES of batches, heads, rows and columns, or a
-    pointer where PITCH is not 0.
+    If PITCH is 0, `x` is a TMA descriptor with boxes of 1 x 1 x ROWS x LANES, of batches, heads,
+    rows and columns. Otherwise it is a pointer, and PITCH is the distance between rows.
     """
     if PITCH == 0:
         return tl.reshape(x.load((batch, head, start, FIRST)), (ROWS, LANES))
@@ -46,8 +47,8 @@ def part_rows(
 def head_rows(
     x, batch, start, rows, head, PITCH: tl.constexpr, ROWS: tl.constexpr, HEAD: tl.constexpr
 ):
-    """The parts of ROWS rows of a head, from row `start` of `rows` of a batch on: `x` has for each
-    part what `part_rows` loads it from.
+    """Load the parts of ROWS rows of a head, from row `start` of a batch of `rows` rows on. `x` has
+    the descriptor or pointer of each part (see `part_rows`).
     """
     if HEAD[2] > 0:
         return (
@@ -60,7 +61,7 @@ def head_rows(
 
 @triton.jit
 def zero_parts(ROWS: tl.constexpr, HEAD: tl.constexpr):
-    """Sums of ROWS rows of a head."""
+    """Return zeros for the float32 parts of ROWS rows of a head."""
     if HEAD[2] > 0:
         return tl.zeros((ROWS, HEAD[1]), tl.float32), tl.zeros((ROWS, HEAD[2]), tl.float32)
     else:
@@ -69,7 +70,7 @@ def zero_parts(ROWS: tl.constexpr, HEAD: tl.constexpr):
 
 @triton.jit
 def scaled_parts(parts, factor, HEAD: tl.constexpr):
-    """The parts of rows, multiplied by a factor."""
+    """Return the parts multiplied by a factor."""
     if HEAD[2] > 0:
         return parts[0] * factor, parts[1] * factor
     else:
@@ -78,7 +79,7 @@ def scaled_parts(parts, factor, HEAD: tl.constexpr):
 
 @triton.jit
 def seen_parts(parts, bias, HEAD: tl.constexpr):
-    """The parts of rows, with zeros where the bias hides the row."""
+    """Return the parts with zeros in the rows whose `bias` is not 0."""
     if HEAD[2] > 0:
         return tl.where(bias == 0.0, parts[0], 0.0), tl.where(bias == 0.0, parts[1], 0.0)
     else:
@@ -87,7 +88,7 @@ def seen_parts(parts, bias, HEAD: tl.constexpr):
 
 @triton.jit
 def dot_parts(a, b, zeros, HEAD: tl.constexpr):
-    """The products of rows of heads: a · bᵀ."""
+    """Return a @ bᵀ of rows of heads."""
     product = dot(a[0], tl.trans(b[0]), zeros)
     if HEAD[2] > 0:
         product = dot(a[1], tl.trans(b[1]), product)
@@ -96,7 +97,7 @@ def dot_parts(a, b, zeros, HEAD: tl.constexpr):
 
 @triton.jit
 def add_parts(weights, rows, sums, HEAD: tl.constexpr):
-    """The sums with those of weighted rows: sums + weights · rows."""
+    """Return sums + weights @ rows, for each part."""
     if HEAD[2] > 0:
         return dot(weights, rows[0], sums[0]), dot(weights, rows[1], sums[1])
     else:
@@ -105,7 +106,7 @@ def add_parts(weights, rows, sums, HEAD: tl.constexpr):
 
 @triton.jit
 def head_products(a, b, HEAD: tl.constexpr):
-    """The sums over the columns of a ⊙ b, of rows of heads."""
+    """Return the sum over the columns of a * b, for each row of a head."""
     total = row_products(a[0], b[0])
     if HEAD[2] > 0:
         total += row_products(a[1], b[1])
@@ -114,7 +115,9 @@ def head_products(a, b, HEAD: tl.constexpr):
 
 @triton.jit
 def row_products(a, b):
-    """The sums over the columns of a ⊙ b, which are rounded once."""
+    """Return the sum over the columns of a * b, for each row. The interpreter sums in float64 and
+    rounds once.
+    """
     products = a.to(tl.float32) * b.to(tl.float32)
     if INTERPRET:
         return tl.sum(products.to(tl.float64), 1).to(tl.float32)

@@ -1,6 +1,6 @@
 # pyright: basic, reportGeneralTypeIssues=false, reportAssignmentType=false
-"""Device functions of attention: the sums over the keys for a tile of queries (FlashAttention-2,
-arXiv 2307.08691, section 3.1).
+"""Device functions of the attention forward: the sums over the keys for a tile of queries
+(FlashAttention-2, arXiv 2307.08691, section 3.1).
 """
 
 import triton
@@ -54,13 +54,21 @@ def o_of_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """Attention of BLOCK_M queries of a head in float32; stores the logsumexp of their scores.
+    """Return attention of BLOCK_M queries of a head, as float32 parts, and store the logsumexp of
+    their scores.
 
-    What was summed so far is scaled where a larger score comes. A query that sees no key has sums
-    of 0, and a logsumexp of inf. A sink takes its share of the weights at the end.
+    The softmax is computed online: the sums are rescaled when a larger score occurs. For a query
+    that sees no key the result is 0 and the logsumexp is inf. A sink is added to the sum of the
+    weights after the last key.
+
+    SHARED is the number of query heads that share a key head. HEAD and VALUE describe the columns
+    of the heads of q and k, and of v. PITCHES are the distances between rows of q, k and v, or 0
+    for TMA descriptors. ADDED tells whether the mask is added to the scores; otherwise it is
+    boolean. WINDOW is 0 without a window, and SOFTCAP is 0 without a cap. FAST selects `fast_tanh`.
     """
-    # Scores are in units of the scale or the cap, and with a mask in powers of 2; where it is added
-    # in natural units, in which the lowest number of a type stays finite.
+    # Weights are exp2(scores * UNIT). Without a mask, scores are in units of the scale or the cap.
+    # With a boolean mask they are multiplied by log2(e), and with an added one they are in natural
+    # units, where the lowest number of a type stays finite.
     FACTOR: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * (1.0 if ADDED else LOG2_E)
     UNIT: tl.constexpr = LOG2_E if ADDED else (FACTOR if mask is None else 1.0)
     row = start + tl.arange(0, BLOCK_M)
@@ -74,7 +82,7 @@ def o_of_tile(
         start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
     )
     of_keys = head // SHARED
-    # One loop for all blocks, which branches at the edges, where that was faster than three loops.
+    # One loop that branches at the edges, instead of three, where it was measured to be faster.
     ONE_LOOP: tl.constexpr = WINDOW > 0 and SOFTCAP == 0 and mask is None
     PARTS: tl.constexpr = (3, 4) if ONE_LOOP else (0 if WINDOW > 0 else 1, 3)
     for part in tl.static_range(PARTS[0], PARTS[1]):
@@ -84,7 +92,7 @@ def o_of_tile(
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, VALUE)
             bias = None
             if mask is not None:
-                # Before the products, during which it is loaded.
+                # Load the mask before the products, so that the load overlaps with them.
                 bias = mask_bias(
                     *(mask, batch, head, start, at, queries, HEADS, MASK_DIMS, ADDED),
                     *(BLOCK_M, BLOCK_N, part == 1),
@@ -105,7 +113,7 @@ def o_of_tile(
             if part != 1 or mask is not None:
                 shift = tl.where(most == float("-inf"), 0.0, most)
             if ADDED:
-                # The lowest numbers of a type have no multiples.
+                # Subtract first: a multiple of the lowest number of a type overflows.
                 weights = tl.exp2((scores - shift[:, None]) * UNIT)
             else:
                 weights = tl.exp2(scores * UNIT - (shift * UNIT)[:, None])

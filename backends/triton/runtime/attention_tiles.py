@@ -1,9 +1,9 @@
 # pyright: basic, reportGeneralTypeIssues=false
-"""Device functions of the backward of attention: the sums over the keys for a tile of queries, and
+"""Device functions of the attention backward: the sums over the keys for a tile of queries, and
 over the queries for a tile of keys (FlashAttention-2, arXiv 2307.08691, section 3.2).
 
-Heads lie side by side in the columns. The last query has the position of the last key. A query
-that sees no key has an lse of inf: its weights are 0, and so are those of rows past the end.
+Heads lie side by side in the columns. The last query has the position of the last key. A query that
+sees no key has a logsumexp of inf, so its weights are 0, and so are those of rows past the end.
 """
 
 import triton
@@ -23,9 +23,10 @@ from coda_ir.backends.triton.runtime.device import bound, dot, to_bf16
 
 @triton.jit
 def attend_keys(acc, largest, total, scores, values):
-    """The sums of attention, with more keys: of weighted values, the largest score, of weights.
+    """Update the sums of attention with a block of keys, by an online softmax (arXiv 1805.02867).
 
-    What was summed so far is scaled where a larger score comes. Scores of -inf have no weight.
+    `acc` is the sum of weighted values, `largest` the largest score, and `total` the sum of the
+    weights, which are exp(score - largest). Returns all three. Scores of -inf have weight 0.
     """
     most = tl.maximum(largest, tl.max(scores, 1))
     shift = tl.where(most == float("-inf"), 0.0, most)
@@ -39,7 +40,9 @@ def attend_keys(acc, largest, total, scores, values):
 
 @triton.jit
 def combine_attended(acc, largest, total, pointer, row_mask):
-    """The sums of attention with those of other keys, which begin at `pointer`."""
+    """Combine the sums of attention (see `attend_keys`) with those of other keys, which another
+    program has stored at `pointer`: acc, then `largest`, then `total`.
+    """
     row = tl.arange(0, acc.shape[0])
     statistics = pointer + acc.shape[0] * acc.shape[1] + row
     other = tl.load(statistics, cache_modifier=".cg")
@@ -53,14 +56,16 @@ def combine_attended(acc, largest, total, pointer, row_mask):
     return acc, most, total
 
 
-# Weights are powers of 2: scores and their logsumexp are multiplied by this.
+# log2(e): weights are computed by exp2, so scores and their logsumexp are multiplied by it.
 LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
 def tile_of_heads(program, blocks, heads, GROUP: tl.constexpr):
-    """Return the head of a program, and its block: blocks of the same number of some heads follow
-    one another, so that the longest ones begin first, and tensors of few heads are in L2.
+    """Return the head and the block of a program.
+
+    Programs take one block of each of GROUP heads before the next block, so that the longest blocks
+    start first and the tensors of few heads stay in the L2 cache.
     """
     first = program // (GROUP * blocks) * GROUP
     count = tl.minimum(heads - first, GROUP)
@@ -70,14 +75,16 @@ def tile_of_heads(program, blocks, heads, GROUP: tl.constexpr):
 
 @triton.jit
 def head_numbers(x, head, start, rows, ROWS: tl.constexpr, OTHER: tl.constexpr, STEP: tl.constexpr):
-    """The numbers of ROWS queries of a head, STEP elements apart; OTHER past the last one."""
+    """Load a number for each of ROWS queries of a head, from row `start` on, with OTHER past the
+    last query. The numbers of neighbouring queries are STEP elements apart.
+    """
     row = start + tl.arange(0, ROWS)
     return tl.load(x + (head.to(tl.int64) * rows + row) * STEP, mask=row < rows, other=OTHER)
 
 
 @triton.jit
 def narrowed(x, like):
-    """x in the type of `like`."""
+    """Convert x to the type of `like`."""
     if like.dtype == tl.bfloat16:
         return to_bf16(x)
     else:
@@ -86,7 +93,9 @@ def narrowed(x, like):
 
 @triton.jit
 def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
-    """Return whether the key exists and the query sees it, by their positions."""
+    """Return whether the key exists and the query sees it, given their positions. WINDOW is 0
+    without a window.
+    """
     if CAUSAL:
         # No query is past the last key.
         seen = key <= query
@@ -101,14 +110,14 @@ def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
 
 @triton.jit
 def is_in_window(query, key, WINDOW: tl.constexpr):
-    """Return whether the window of a query has begun at the key."""
+    """Return whether the key is not before the window of the query."""
     return key > query - WINDOW
 
 
 @triton.jit
 def is_seen_in(part: tl.constexpr, query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
-    """Return whether the query sees the key, in a part of the blocks of keys: in the first one, all
-    keys exist and none is past what a query sees.
+    """Return whether the query sees the key, in a part of the blocks of keys (see `part_of`). In
+    part 0 only the start of the window hides keys.
     """
     if part == 0:
         return is_in_window(query, key, WINDOW)
@@ -163,8 +172,10 @@ def mask_bias(
 
 @triton.jit
 def weights_of(scores, lse, bias, ADDED: tl.constexpr, UNIT: tl.constexpr):
-    """exp(score - lse) of scores in a UNIT of powers of 2, with a bias that is ADDED, or hides some
-    that are capped. A sum in natural units is rounded as in the forward.
+    """Return the weights exp(score - lse). The scores are `scores * UNIT` in base 2.
+
+    If ADDED, `bias` is added to the scores, in natural units so that the sum is rounded as in the
+    forward. Otherwise the weights are 0 where `bias` is not 0.
     """
     if ADDED:
         return tl.exp2((scores * (UNIT / LOG2_E) + bias - lse) * LOG2_E)
@@ -176,9 +187,11 @@ def weights_of(scores, lse, bias, ADDED: tl.constexpr, UNIT: tl.constexpr):
 
 @triton.jit
 def scores_of(products, SCALE: tl.constexpr, SOFTCAP: tl.constexpr, FAST: tl.constexpr):
-    """The scores in units of SCALE: the products, or in units of the SOFTCAP where that is not 0:
-    tanh(scale · product / cap), to 1e-7, or with the instruction of NVIDIA that is FAST to 5e-4 of
-    it, an eighth of a unit in the last place of bfloat16.
+    """Return the scores in units of SCALE, which are the products; with a softcap, in units of
+    SOFTCAP: tanh(SCALE * product / SOFTCAP), to 1e-7. SOFTCAP is 0 without a cap.
+
+    FAST: whether `fast_tanh` computes the tanh. Its error is an eighth of a unit in the last place
+    of bfloat16.
     """
     if SOFTCAP > 0 and FAST:
         return fast_tanh(products * (SCALE / SOFTCAP))
@@ -191,7 +204,7 @@ def scores_of(products, SCALE: tl.constexpr, SOFTCAP: tl.constexpr, FAST: tl.con
 
 @triton.jit
 def fast_tanh(x):
-    """Hyperbolic tangent by one instruction of NVIDIA, with a relative error of 2^-11."""
+    """Return the hyperbolic tangent by one PTX instruction, with a relative error of 2^-11."""
     return tl.inline_asm_elementwise(
         "tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
     )
@@ -199,7 +212,9 @@ def fast_tanh(x):
 
 @triton.jit
 def inside_cap(weights, scores, SOFTCAP: tl.constexpr):
-    """The weights, by the derivative of the cap at scores in its units: 1 - (score / cap)²."""
+    """Return the weights times the derivative of the softcap, 1 - (score / cap)². The scores are in
+    units of the cap. SOFTCAP is 0 without a cap.
+    """
     if SOFTCAP > 0:
         return weights * (1.0 - scores * scores)
     else:
@@ -210,8 +225,9 @@ def inside_cap(weights, scores, SOFTCAP: tl.constexpr):
 def keys_of_queries(
     start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 ):
-    """The keys that some of the queries see, from the first to the last, and between them those of
-    which all queries see whole blocks, from `begin` to `end`.
+    """Return `first`, `begin`, `end` and `last`. Some of the BLOCK_M queries from `start` on see
+    the keys from `first` to `last`. All of them see all keys of the blocks of BLOCK_N keys from
+    `begin` to `end`, which need no causal mask and no window.
     """
     shift = keys - queries
     first, last = tl.full((), 0, tl.int32), keys
@@ -231,8 +247,8 @@ def keys_of_queries(
 
 @triton.jit
 def part_of(part: tl.constexpr, first, whole, edge, last):
-    """Return the start and the end of a part of the blocks: those before the whole ones, these, and
-    the rest; or all of them.
+    """Return the start and the end of a part of the blocks: 0 for those before the blocks that need
+    no mask, 1 for these, 2 for those after them, 3 for all.
     """
     if part == 0:
         return first, whole
@@ -272,8 +288,11 @@ def dq_of_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """The gradient of BLOCK_M queries of a head in float32; stores their sums of dO ⊙ O and, where
-    the mask is ADDED, what their weights are multiplied by so that their sum is 1.
+    """Return the gradient for BLOCK_M queries of a head, as float32 parts.
+
+    Stores sum(dO * O) of each query at `moment_pointer`. If the mask is ADDED, the factor that
+    makes the sum of its weights 1 is stored beside it. The other parameters are those of
+    `o_of_tile`.
     """
     UNIT: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * LOG2_E
     d_out = head_rows(d_out_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, VALUE)
@@ -315,7 +334,7 @@ def dq_of_tile(
             d_scores = weights * (dot_parts(d_out, v, zeros, VALUE) - moment[:, None])
             dq = add_parts(narrowed(d_scores, k[0]), k, dq, HEAD)
     if ADDED:
-        # Where all scores are numbers so large that lse has no digits for the sum of the weights.
+        # Normalize where lse is of such magnitude that it cannot resolve the sum of the weights.
         share = tl.where((lse < -1e3) & (total > 0), 1 / total, 1.0)
         tl.store(moment_pointer + place + 1, share, mask=row < queries)
         dq = scaled_parts(dq, share[:, None], HEAD)
@@ -326,8 +345,9 @@ def dq_of_tile(
 def queries_of_keys(
     start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 ):
-    """The queries that see some of BLOCK_M keys, from the first to the last, and between them those
-    of which all see the whole block, from `begin` to `end`.
+    """Return `first`, `begin`, `end` and `last`. The queries from `first` to `last` see some of the
+    BLOCK_M keys from `start` on. The queries from `begin` to `end`, in blocks of BLOCK_N, see all
+    of them, and need no causal mask and no window.
     """
     shift = keys - queries
     first, last = tl.full((), 0, tl.int32), queries
@@ -351,7 +371,9 @@ def queries_of_keys(
 
 @triton.jit
 def next_block(at, head, begin, end, STEP: tl.constexpr, SHARED: tl.constexpr):
-    """The rows after those at `at`, and their head: the next one where `end` is reached."""
+    """Return the rows and the head that follow the STEP rows at `at`: the first rows of the next
+    head where `end` is reached.
+    """
     at += STEP
     if SHARED > 1:
         is_done = at >= end
@@ -390,11 +412,13 @@ def dkv_of_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """The gradients of BLOCK_M keys and values in float32, over SHARED heads of queries that have
-    a head of keys, from `of_first` on, one after the other.
+    """Return the gradients for BLOCK_M keys and values of a head, each as float32 parts.
+
+    The sums are over SHARED heads of queries from `of_first` on, one head after another. The other
+    parameters are those of `o_of_tile`.
     """
     UNIT: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * LOG2_E
-    # Keys that are hidden from all queries, whose sums are cleared at the end.
+    # Whether the mask hides keys from all queries. Their gradients are cleared at the end.
     ROWS_HIDDEN: tl.constexpr = (
         mask is not None and not ADDED and MASK_DIMS[2] == 0 and (MASK_DIMS[1] == 0 or SHARED == 1)
     )
@@ -410,8 +434,8 @@ def dkv_of_tile(
     for part in tl.static_range(0, 3 if WINDOW > 0 else 2):
         begin, end = part_of(part, first, whole, edge, last)
         steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
-        # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
-        # a division there would say that it has.
+        # Count rows and heads instead of dividing by `steps`. The pipeline moves the first loads
+        # ahead of the loop if it has steps, and a division would imply that it has.
         at, of_queries = begin, of_first
         for _ in range(0, bound(steps * SHARED)):
             q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD)

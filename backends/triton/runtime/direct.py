@@ -1,8 +1,8 @@
 # pyright: basic, reportOptionalMemberAccess=false
 """Launches through the CUDA driver, for kernels that Triton has compiled and launched once.
 
-The driver is called by ctypes, with what NVIDIA documents of it. A kernel whose parameters are not
-the expected ones, and everything on other devices, is left to Triton. See `host/launches.py`.
+The driver's documented functions are called by ctypes. Triton launches kernels whose parameters
+have an unexpected layout, and all kernels on other devices. See `host/launches.py`.
 """
 
 import ctypes
@@ -65,7 +65,7 @@ OVERLAPPED = ctypes.pointer(LaunchAttribute(6, (1,)))
 
 @functools.cache
 def cuda_driver():
-    """The CUDA driver; None where Triton has to launch."""
+    """Return the CUDA driver, or None if Triton has to launch."""
     version = ".".join(triton.__version__.split(".")[:2])
     if INTERPRET.value or torch.version.hip is not None or version not in KNOWN_TRITON:
         return None
@@ -79,8 +79,8 @@ def cuda_driver():
 
 
 def direct_stream(device):
-    """A device and its current stream, for direct launches; None where Triton has to launch: in
-    the debug mode, and while hooks, as profilers set them, want to see launches.
+    """Return a device and its current stream for direct launches, or None if Triton has to launch:
+    in its debug mode, and while launch hooks, such as a profiler's, are set.
     """
     runtime = triton.knobs.runtime
     if cuda_driver() is None or runtime.debug:
@@ -97,8 +97,8 @@ THREAD = threading.local()
 
 
 def make_context_current(device):
-    """Let a new thread have PyTorch's context of a device, which its first call of CUDA's runtime
-    makes current elsewhere. It has none while all memory comes from PyTorch's cache.
+    """Make PyTorch's context of a device current in a new thread. The first call of CUDA's runtime
+    in a thread does so, but a thread makes none while all its memory comes from PyTorch's cache.
     """
     driver, context = cuda_driver(), ADDRESS()
     driver.cuCtxGetCurrent(ctypes.byref(context))
@@ -108,7 +108,7 @@ def make_context_current(device):
 
 
 class Recorder:
-    """Takes the place of a kernel: a launch gives its grid, arguments and options."""
+    """A stand-in for a kernel: a launch returns its grid, arguments and options."""
 
     def __getitem__(self, grid):
         return lambda *arguments, **options: (grid, arguments, options)
@@ -120,17 +120,17 @@ RECORDER = Recorder()
 class DirectLaunch:
     """A function that launches a kernel, given a stream, numbers and tensors.
 
-    A launch on the same stream with the numbers and addresses of an earlier one repeats that. Other
-    arguments are prepared for the kernel that Triton compiled for arguments that are as divisible
-    as these. Triton launches what is new, and what the driver refuses: it raises what there is to
-    raise. No tensor is kept.
+    A call with the stream, numbers and addresses of an earlier one repeats that launch. Otherwise
+    the parameters are prepared for the kernel that Triton compiled for arguments of the same
+    divisibility. Triton launches the kernel if there is no such kernel, or if the driver returns an
+    error, so that Triton raises the exception. No tensor is kept.
     """
 
     MAX_ENTRIES = 4096
 
     def __init__(self, kernel, origins, launch):
-        """`origins` has the position among the tensors of each tensor that the kernel takes, or of
-        the one that it is a view of.
+        """Initialize. `origins` has, for each tensor that the kernel takes, the position among the
+        call's tensors of that tensor or of the one that it is a view of.
         """
         self.kernel = kernel
         self.origins = origins
@@ -153,7 +153,7 @@ class DirectLaunch:
             self.launch(self.kernel, *numbers, *tensors)
 
     def template(self, device, numbers, tensors, addresses):
-        """The launch for these numbers; None where Triton has launched the kernel."""
+        """Return the launch for these numbers; None if Triton has launched the kernel."""
         key = (device, numbers, *[address % 16 == 0 for address in addresses])
         template = self.templates.get(key)
         if template is None:
@@ -171,18 +171,19 @@ class DirectLaunch:
         return template
 
     def keep(self, entries, key, value):
-        """Add an entry to a dictionary that is emptied when it gets too large."""
+        """Add an entry to a dictionary, which is emptied first if it is full."""
         if len(entries) >= self.MAX_ENTRIES:
             entries.clear()
         entries[key] = value
 
 
 def direct(kernel, origins):
+    """Return a constructor of `DirectLaunch` for a kernel, given its `launch`."""
     return functools.partial(DirectLaunch, kernel, origins)
 
 
 def attempt(make, *arguments):
-    """The result of `make`; None where something is not as expected."""
+    """Return the result of `make`, or None if it raises because something is unexpected."""
     try:
         return make(*arguments)
     except (AttributeError, LookupError, TypeError, ValueError, StopIteration, struct.error):
@@ -190,28 +191,29 @@ def attempt(make, *arguments):
 
 
 def specialization(x):
-    """All that Triton may compile a kernel for, of an argument."""
+    """Return the properties of an argument that Triton may specialize a kernel for."""
     if isinstance(x, int):
         return x % 16 == 0, x == 1, -(2**31) <= x < 2**31
     return tensor_of(x).data_ptr() % 16 == 0
 
 
 def tensor_of(x):
-    """A tensor, or that below a descriptor."""
+    """Return x, or the tensor of a descriptor x."""
     return x if isinstance(x, torch.Tensor) else x.base
 
 
 class ParameterLayout:
-    """The parameters of a compiled kernel: for each argument a list of formats, those of `struct`,
-    and offsets. Raises some error for a kernel that needs more than these.
+    """The parameters of a compiled kernel: for each argument a list of pairs of a format of
+    `struct` and an offset. Raises an error that `attempt` catches if the kernel needs other
+    parameters.
     """
 
     def __init__(self, compiled, arguments):
-        self.compiled = compiled  # the code is there as long as this is
+        self.compiled = compiled  # keeps the code loaded
         self.metadata = compiled.metadata
         self.maps = list(self.metadata.tensordesc_meta or ())
         formats = [*map(parameter_formats, compiled.src.signature.values(), arguments)]
-        # The last two are scratch memory, which the kernel does not need.
+        # The last two are pointers to scratch memory, which the kernel does not use.
         sizes = [*map(struct.calcsize, sum(formats, ())), 8, 8]
         found = [*driver_parameters(compiled.function)]
         offsets = iter([offset for offset, _ in found])
@@ -229,7 +231,7 @@ class ParameterLayout:
 
 
 def parameter_formats(type, argument):
-    """The formats of the parameters for an argument; a constant has none."""
+    """Return the formats of the parameters for an argument; none for a constant."""
     if type == "constexpr":
         return ()
     if type == "i32":
@@ -241,7 +243,7 @@ def parameter_formats(type, argument):
 
 
 def driver_parameters(function):
-    """The offset and the size of each parameter of a function, by the driver."""
+    """Yield the offset and the size of each parameter of a function, as the driver reports them."""
     offset, size = ctypes.c_size_t(), ctypes.c_size_t()
     find, places = cuda_driver().cuFuncGetParamInfo, (ctypes.byref(offset), ctypes.byref(size))
     for index in itertools.count():
@@ -255,7 +257,7 @@ class TensorMap:
 
     def __init__(self, descriptor, layout):
         size, rank = descriptor.base.dtype.itemsize, len(descriptor.shape)
-        # Later versions of Triton round what a descriptor loads, where it is asked to.
+        # Later versions of Triton can round the loaded elements.
         rounds = getattr(descriptor, "round_f32_to_tf32", False)
         if layout["elem_size"] != size or layout["fp4_padded"] or rounds:
             raise ValueError("the tensor map has other elements")
@@ -268,14 +270,16 @@ class TensorMap:
         self.others = (extents, strides, box, steps, 0, layout["swizzle"], PROMOTION, fill)
 
     def encode(self, place, address):
-        """Write the tensor map for an address to a place in memory; gives an error, or 0."""
+        """Write the tensor map for an address to memory at `place`; return the driver's
+        error or 0.
+        """
         encode = cuda_driver().cuTensorMapEncodeTiled
         return encode(place, *self.first, address, *self.others)
 
 
 def offset_in(x, origin):
-    """The byte at which a view begins behind the address of another tensor. Raises ValueError for a
-    tensor with memory of its own.
+    """Return the offset in bytes of a view from the start of another tensor. Raises ValueError for
+    a tensor with its own storage.
     """
     if x.untyped_storage().data_ptr() != origin.untyped_storage().data_ptr():
         raise ValueError("the tensor is no view")
@@ -283,12 +287,14 @@ def offset_in(x, origin):
 
 
 class Template:
-    """A launch with numbers, whose tensors may be at any addresses. Raises some error where the
-    arguments do not fit the layout.
+    """A launch with given numbers, for tensors at any addresses. Raises an error that `attempt`
+    catches if the arguments do not fit the layout.
     """
 
     def __init__(self, layout, grid, arguments, origins):
-        """`origins` has the place among the addresses, and the tensor there, of each tensor."""
+        """Initialize. `origins` has for each tensor the position of its address in the call, and
+        the tensor there.
+        """
         metadata, block = layout.metadata, (32 * layout.metadata.num_warps, 1, 1)
         grid, overlaps = (*grid, 1, 1)[:3], int(metadata.launch_pdl)
         self.layout = layout
@@ -307,11 +313,13 @@ class Template:
                 self.tensors.append((parameters[0][1], place, start, tensor_map))
             for (format, offset), value in zip(parameters, values):
                 struct.pack_into(format, data, offset, value)
-        # The parameters that were prepared last, and the addresses in them.
+        # The parameters of the last launch, and the addresses in them.
         self.last = (bytes(data), None)
 
     def prepared(self, stream, addresses):
-        """The launch with tensors at these addresses; None where the driver has no tensor map."""
+        """Return the launch with tensors at these addresses; None if the driver cannot encode a
+        tensor map.
+        """
         data, known = self.last
         memory = self.layout.memory()
         first = -ctypes.addressof(memory) % TENSOR_MAP_ALIGNMENT
@@ -334,10 +342,12 @@ class Template:
 
 
 class PreparedLaunch:
-    """A launch as a function `run`, which gives an error of the driver, or 0."""
+    """A launch; its function `run` returns an error of the driver, or 0."""
 
     def __init__(self, compiled, config, memory, pointers):
-        """The parameters are in `memory`, and at the address `pointers` those to each of them."""
+        """Initialize. `memory` holds the parameters, and at the address `pointers` the pointers to
+        them.
+        """
         self.kept = (compiled, config, memory)
         launch, place = cuda_driver().cuLaunchKernelEx, ctypes.addressof(config)
         self.run = functools.partial(launch, place, compiled.function, pointers, None)

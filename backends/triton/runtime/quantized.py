@@ -1,6 +1,6 @@
 # pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false
-"""Device functions of the main loop that dequantizes weights of few bits."""
+"""Device functions for GEMMs whose weights are quantized to four or eight bits."""
 
 import triton
 import triton.language as tl
@@ -16,9 +16,8 @@ from coda_ir.backends.triton.runtime.main_loops import (
 
 @triton.jit
 def shift_of(index, POSITIONS: tl.constexpr):
-    """The first bit of element `index` of a word of four-bit elements: 4 * position.
-
-    The positions are those in POSITIONS, four bits for each.
+    """Return the first bit of element `index` in a word of four-bit elements: four times its
+    position, which is digit `index` of the hexadecimal number POSITIONS.
     """
     if POSITIONS == 0x76543210 or POSITIONS == 0x10:
         return 4 * index
@@ -38,8 +37,11 @@ def load_elements(
     PACKED: tl.constexpr,
     POSITIONS: tl.constexpr,
 ):
-    """Elements k to k + BLOCK_K of each column, zeros past K: from words of PACKED of them along K,
-    or else along N, where `shifts` has the place of each column.
+    """Load elements k to k + BLOCK_K of columns, with zeros past K, and unpack them.
+
+    A word has PACKED elements, neighbours along K if ALONG_K, otherwise along N; PACKED is 1 for
+    elements that are not packed. POSITIONS are the positions of elements in a word (see
+    `shift_of`). For words along N, `shifts` has the first bit of each column's element.
     """
     if PACKED == 1:
         return load_depth(pointers, k, K, STEP, BLOCK_K, 0)
@@ -55,7 +57,9 @@ def load_elements(
 
 @triton.jit
 def load_zeros(pointers, shifts):
-    """The zero points of columns, which are in words of eight where they are of 32 bits."""
+    """Load the zero points of columns. If `pointers` are to int32, a word packs eight zero points,
+    and `shifts` has the first bit of each.
+    """
     zeros = tl.load(pointers).to(tl.int32)
     if pointers.dtype.element_ty == tl.int32:
         return (zeros >> shifts) & 15
@@ -85,11 +89,27 @@ def multiply_quantized(
     PACKED: tl.constexpr = 1,
     POSITIONS: tl.constexpr = 0,
 ):
-    """Each of accs + a @ b over K from `first` to `last`, as `multiply` does, with a dequantized b.
+    """Return each of accs plus a @ dequantized b over K from `first` to `last`. The other arguments
+    are those of `multiply`.
 
-    DEPTH elements of a column of b share a scale and a zero point: (b - zero - OFFSET) * scale. The
-    pointers are to those of the first group; the next are SCALE_STEP and ZERO_STEP behind. The sum
-    of each step is scaled, so that what is multiplied are integers, which are exact.
+    An element of b is (b - zero point - OFFSET) * scale. Tensor cores multiply the integers, which
+    are exact in the type of a, and the sum of each step is scaled.
+
+    `b_scales`: pointers to the scales of the columns in the first group of K.
+
+    `b_zeros`: pointers to the zero points of the columns in the first group of K.
+
+    DEPTH: the number of elements of K in a group. They share a scale and a zero point.
+
+    SCALE_STEP: the distance from the scales of one group to those of the next.
+
+    ZERO_STEP: the distance from the zero points of one group to those of the next.
+
+    OFFSET: an integer that is subtracted from every element.
+
+    ALONG_K, PACKED, POSITIONS: see `load_elements`.
+
+    `b_shifts`: the first bit of each column's element in words along N, and of its zero point.
     """
     for k in range(first, last, BLOCK_K):
         a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1)
@@ -113,9 +133,11 @@ def multiply_quantized(
 
 @triton.jit
 def raised_element(words, ONES, PLACE: tl.constexpr, POSITION: tl.constexpr):
-    """The element at a position of each word, from bit PLACE on of 16 bits that have ONES, too.
+    """Return ONES with the element at POSITION of each word in the bits from PLACE on. The result
+    has 16 bits.
 
-    Two elements are shifted and masked at a time, as the halves of a word.
+    The element four positions away is computed at the same time, in the other half of a 32-bit
+    register.
     """
     SHIFT: tl.constexpr = PLACE - 4 * (POSITION % 4)
     moved = words << SHIFT if SHIFT >= 0 else words >> (0 - SHIFT)
@@ -125,12 +147,13 @@ def raised_element(words, ONES, PLACE: tl.constexpr, POSITION: tl.constexpr):
 
 @triton.jit
 def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr):
-    """16 + each of the eight elements of a word, in 16 bits: words x 2 x 2 x 2, of which the place
-    (i, j, k) has element 4i + j + 2k.
+    """Return 16 plus each of the eight elements of a word, as float16 or bfloat16: words x 2 x 2 x
+    2, where index (i, j, k) is element 4i + j + 2k.
 
-    An element is the upper bits of a mantissa, beside the exponent of 16. `nothing` is a 0 that
-    compilers do not know: ptxas makes one instruction of a mask and an exponent only where one of
-    them is in a register.
+    The conversion uses no arithmetic (arXiv 2211.10017): the element becomes the upper bits of the
+    mantissa of a number with the exponent of 16. `opaque_zero` is a 0 that compilers cannot fold:
+    ptxas combines the mask and the exponent in one instruction only if one of them is in a
+    register.
     """
     PLACE: tl.constexpr = 3 if tl.bfloat16 == TYPE else 6
     ones = (0x41804180 if tl.bfloat16 == TYPE else 0x4C004C00) | nothing
@@ -146,7 +169,9 @@ def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr)
 def load_groups(
     b_scales, b_zeros, b_shifts, group, SCALE_STEP: tl.constexpr, ZERO_STEP: tl.constexpr
 ):
-    """The scales and the zero points of groups of each b, columns x groups; None for no zeros."""
+    """Load the scales and the zero points of groups of K for each b: tuples of columns x groups.
+    The second tuple is empty without zero points.
+    """
     scales, zeros = (), ()
     for i in tl.static_range(len(b_scales)):
         scales = scales + (tl.load(tl.trans(b_scales[i]) + group * SCALE_STEP),)
@@ -158,7 +183,7 @@ def load_groups(
 
 @triton.jit
 def load_words(places, start, word, end, STEP: tl.constexpr):
-    """The words of each b from number `start` on; zeros from number `end` on."""
+    """Load words of each b from number `start` on, with zeros from number `end` on."""
     words = ()
     for i in tl.static_range(len(places)):
         b = tl.load(places[i] + start * STEP, mask=start + word < end, other=0)
@@ -168,15 +193,18 @@ def load_words(places, start, word, end, STEP: tl.constexpr):
 
 @triton.jit
 def in_order_of_products(x):
-    """x, columns x groups, as groups x columns in the order of `multiply_words_row`."""
+    """Return x, columns x groups, as groups x columns in the order of the products in
+    `multiply_words_row`.
+    """
     fours = tl.reshape(x, (x.shape[0] // 4, 4, x.shape[1]))
     return tl.reshape(tl.permute(fours, (2, 1, 0)), (x.shape[1], x.shape[0]))
 
 
 @triton.jit
 def sums_of_words(accs, totals):
-    """Each of accs + the sum of the parts of K in totals, which has equal columns; in the order of
-    `multiply_words_row`."""
+    """Return each of accs plus the sum of `totals` over the parts of K. The totals are those of
+    `multiply_words_row`: parts x columns x 8 equal columns.
+    """
     COLUMNS: tl.constexpr = accs[0].shape[1]
     found = ()
     for i in tl.static_range(len(accs)):
@@ -213,16 +241,40 @@ def multiply_words_row(
     IN_FOURS: tl.constexpr = False,
     WAITS: tl.constexpr = False,
 ):
-    """`multiply_quantized` for one row of a in 16 bits, and words of eight elements along K.
+    """`multiply_quantized` for one row of a of 16 bits, and words of eight four-bit elements along
+    K.
 
-    Tensor cores multiply the transposed b by a as a column. The order of K and of the columns is
-    the one in which a thread has the operands of a product in the words that it loads: with a warp
-    for each part of K, in steps of 128, and 32 columns. Products are of b + 16, and 16 + the zero
-    point times the sum of a is taken off them; that is NaN for an infinite a, for which the sums
-    are computed again without tensor cores. The columns of b are given by number, with the distance
-    of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four. If it
-    WAITS for earlier kernels, which write no weights, the first words are on their way before, and
-    the next kernel may begin at once.
+    Tensor cores multiply bᵀ by a, as a matrix of equal columns. K and the columns are permuted so
+    that the words that a thread loads have its operands of a product: each warp has a part of K, in
+    steps of 128, and 32 columns. The products are of b + 16 (see `raised_elements`); (16 + zero
+    point) * sum(a) is subtracted. This difference is NaN if a has an infinite element; then
+    `multiply_quantized_row` computes the sums again.
+
+    `b_numbers`: the numbers of the columns of b; `b_columns` points to column 0.
+
+    N_STEP: the distance between neighbouring columns of b.
+
+    `b_scales`: pointers to the scales of the columns in the first group of K.
+
+    `b_zeros`: pointers to the zero points of the columns in the first group of K.
+
+    DEPTH: the number of elements of K in a group. They share a scale and a zero point.
+
+    SCALE_STEP: the distance from the scales of one group to those of the next.
+
+    ZERO_STEP: the distance from the zero points of one group to those of the next.
+
+    OFFSET: an integer that is subtracted from every element.
+
+    ALONG_K, PACKED, POSITIONS: see `load_elements`.
+
+    `b_shifts`: the first bit of each column's element in words along N, and of its zero point.
+
+    IN_FOURS: whether every four columns are neighbours and begin at a multiple of four.
+
+    WAITS: whether the program waits for earlier kernels (programmatic dependent launch). They must
+    not write weights: the first words are loaded before the wait. After it the next kernel may
+    start.
     """
     TYPE: tl.constexpr = a_row.dtype.element_ty
     PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
@@ -230,12 +282,12 @@ def multiply_words_row(
     WORDS: tl.constexpr = PART // 8
     COLUMNS: tl.constexpr = accs[0].shape[1]
     IS_KN: tl.constexpr = N_STEP == 1
-    # Columns of a, all equal: the fewest that tensor cores multiply.
+    # a as a matrix of equal columns: 8 is the smallest number that tensor cores multiply.
     SAME: tl.constexpr = 8
     part = tl.arange(0, PARTS)
     element = tl.arange(0, PART)
     four, fours = tl.arange(0, 4), tl.arange(0, WORDS // 4)
-    # The words that lie side by side, or those of columns that do, are those of a thread.
+    # A thread loads neighbouring words: of one column, or of neighbouring columns (IS_KN).
     if IS_KN:
         word = part[None, :, None] * WORDS + fours[None, None, :] * 4 + four[:, None, None]
         word = word[:, None, :, :, None]
@@ -260,7 +312,7 @@ def multiply_words_row(
     if WAITS:
         wait_for_earlier_kernels()
         start_next_kernel()
-    # 0, or NaN as soon as an element of a is infinite.
+    # Becomes NaN when an element of a is infinite or NaN, and is 0 otherwise.
     probe = tl.zeros((PARTS, 1), SUM_TYPE)
     for k in range(first, last, BLOCK_K):
         # Load the words of the next step before waiting for those of this one.
@@ -271,7 +323,7 @@ def multiply_words_row(
         following = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
         a_sum = tl.sum(wide(a), 1)[:, None]
         probe += a_sum * 0.0
-        # The places of a word, and of an element in it.
+        # The dimensions: part, word / 4, word % 4, and three bits of an element in its word.
         a = tl.reshape(a, (PARTS, 1, WORDS // 4, 4, 2, 2, 2))
         a = tl.permute(a, (0, 2, 5, 3, 6, 4, 1) if IS_KN else (0, 3, 5, 2, 6, 4, 1))
         a = tl.broadcast_to(tl.reshape(a, (PARTS, PART, 1)), (PARTS, PART, SAME))
@@ -305,7 +357,7 @@ def multiply_words_row(
             K,
             A_STEP,
             B_STEP,
-            16,  # elements along K of a step that needs few registers
+            16,  # a small BLOCK_K, which needs few registers
             b_scales,
             b_zeros,
             b_shifts,
@@ -344,9 +396,22 @@ def multiply_quantized_row(
     PACKED: tl.constexpr = 1,
     POSITIONS: tl.constexpr = 0,
 ):
-    """`multiply_quantized` for one row of a, without tensor cores.
+    """`multiply_quantized` for one row of a, without tensor cores: each thread keeps its own
+    partial sums. A step of BLOCK_K is a multiple of a group of K, or a part of one.
 
-    Steps have whole groups of K, or a part of one. Each thread keeps sums of its own.
+    `b_zeros`: pointers to the zero points of the columns in the first group of K.
+
+    DEPTH: the number of elements of K in a group. They share a scale and a zero point.
+
+    SCALE_STEP: the distance from the scales of one group to those of the next.
+
+    ZERO_STEP: the distance from the zero points of one group to those of the next.
+
+    OFFSET: an integer that is subtracted from every element.
+
+    ALONG_K, PACKED, POSITIONS: see `load_elements`.
+
+    `b_shifts`: the first bit of each column's element in words along N, and of its zero point.
     """
     GROUPS: tl.constexpr = BLOCK_K // DEPTH if BLOCK_K > DEPTH else 1
     SHARED: tl.constexpr = PACKED if ALONG_K else 1
@@ -383,7 +448,7 @@ def multiply_quantized_row(
                     elements -= zeros[:, :, None, :]
                 product = tl.sum(x[:, :, :, None] * elements, 2)
             else:
-                # x is loaded for each column, as b is, so that both are in the same threads.
+                # Load a copy of x for each column, so that x and b have the same layout.
                 places = tl.broadcast_to(a_places, (GROUPS, WORDS, COLUMNS))
                 x = tl.load(places, mask=is_inside[:, :, None], other=0.0).to(tl.float32)
                 if PACKED > 1:

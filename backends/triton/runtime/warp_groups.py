@@ -18,8 +18,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 def group_of_tile(
     ends, tile, group, before, start, end, M, GROUPS: gl.constexpr, BLOCK_M: gl.constexpr
 ):
-    """The group of a tile of rows, the tiles before it, its first row and its end, from those of
-    a tile before it. A group has whole tiles; GROUPS for tiles behind those of the last one.
+    """Return for a row tile of a grouped GEMM its group, the number of tiles before the group, and
+    the first row and the end of the group.
+
+    `group`, `before`, `start` and `end` are the results for an earlier tile, where the search
+    begins. A tile has rows of one group only. The group is GROUPS for tiles past the last one.
     """
     tiles = gl.cdiv(end - start, BLOCK_M)
     while (tile >= before + tiles) & (group < GROUPS):
@@ -33,28 +36,32 @@ def group_of_tile(
 
 @gluon.constexpr_function
 def copy_layout(WARPS):
-    """Return the layout of a copy: each thread copies eight neighbours of 16 bits, and eight
-    threads 64 of a row."""
+    """Return the layout of an asynchronous copy: each thread copies 8 neighbouring elements of 16
+    bits, and 8 threads copy 64 elements of a row.
+    """
     return gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
 
 
 @gluon.jit
 def row_numbers(first, ROWS: gl.constexpr):
-    """ROWS rows, as the warps that copy them hold their numbers."""
+    """Return the numbers of ROWS rows from `first` on, in the layout of `copy_rows`."""
     LAYOUT: gl.constexpr = copy_layout(gl.num_warps())
     return first + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
 
 
 @gluon.jit
 def row_ids(ids, first, end, ROWS: gl.constexpr):
-    """The ids of ROWS rows before `end`, and row 0 in place of others."""
+    """Load the ids of ROWS rows from `first` on, with 0 for rows from `end` on."""
     rows = row_numbers(first, ROWS)
     return gl.load(ids + rows, mask=rows < end, other=0)
 
 
 @gluon.jit
 def copy_rows(stage, pointer, rows, mask, first_column, COLUMNS: gl.constexpr):
-    """Begin to copy columns of rows, of which each has COLUMNS, and zeros in place of others."""
+    """Start an asynchronous copy of rows from global memory to a stage: its columns are those of
+    the source from `first_column` on. A row of the source has COLUMNS elements. Elements past them,
+    and rows that the mask excludes, become zeros.
+    """
     LAYOUT: gl.constexpr = copy_layout(gl.num_warps())
     columns = first_column + gl.arange(0, stage.shape[1], gl.SliceLayout(0, LAYOUT))
     places = pointer + rows.to(gl.int64)[:, None] * COLUMNS + columns[None, :]
@@ -74,9 +81,9 @@ def group_partials(
     WIDTH: gl.constexpr,
     IDENTITY: gl.constexpr,
 ):
-    """The TILES partials of ROWS rows side by side, and IDENTITY in their place up to WIDTH.
+    """Load the TILES partial results of each of ROWS rows, padded with IDENTITY to WIDTH columns.
 
-    Four threads share a row, as they do in the accumulators.
+    Four threads hold a row, as in the layout of the accumulators.
     """
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, 8, 16]
@@ -89,7 +96,9 @@ def group_partials(
 
 @gluon.jit
 def split_columns(x, PARTS: gl.constexpr):
-    """The columns of x in PARTS equal tiles, which stay in the registers where they are."""
+    """Return the columns of x as a tuple of PARTS tiles of equal width. No elements move between
+    threads.
+    """
     if PARTS == 1:
         return (x,)
     else:
@@ -100,13 +109,17 @@ def split_columns(x, PARTS: gl.constexpr):
 
 @gluon.jit
 def split_neighbours(x):
-    """The even and the odd columns of x. A thread has both of accumulators, and keeps them."""
+    """Return the even and the odd columns of x. In the layout of the accumulators a thread holds
+    both, so no elements move between threads.
+    """
     return gl.split(gl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
 
 
 @gluon.jit
 def split_pieces(x, PARTS: gl.constexpr):
-    """The columns of two tiles, the first of which is twice as wide, in PARTS tiles of a layout."""
+    """Return the columns of two tiles as a tuple of PARTS tiles of one layout. The first tile is
+    twice as wide as the second, and PARTS is a multiple of 3.
+    """
     first = split_columns(x[0], PARTS // 3 * 2)
     second = split_columns(x[1], PARTS // 3)
     for part in gl.static_range(PARTS // 3):
@@ -116,7 +129,7 @@ def split_pieces(x, PARTS: gl.constexpr):
 
 @gluon.jit
 def join_columns(first, second):
-    """Two tiles side by side, whose elements stay in the registers where they are."""
+    """Return two tiles side by side. No elements move between threads."""
     halves = gl.permute(gl.join(first, second), (0, 2, 1))
     return gl.reshape(halves, (first.shape[0], 2 * first.shape[1]))
 
@@ -139,11 +152,18 @@ def store_rows(
     PERIOD: gl.constexpr = None,
     OFFSET: gl.constexpr = 0,
 ):
-    """Store a tile of a result of M x N, whose rows are aligned to VECTOR elements; that of row m
-    in row ids[m] where these are given. The columns may begin at `place` of rows of PITCH others,
-    and RUN rows OFFSET behind each multiple of PERIOD.
+    """Store a tile of an M x N result. The rows of the result are aligned to VECTOR elements.
 
-    Threads exchange elements in buffer, so that those of a warp store neighbours of a row.
+    The tile goes through `buffer` in shared memory, so that the threads of a warp store
+    neighbouring elements of a row.
+
+    `ids`: the row of the result where each row is stored; by default its own number.
+
+    `PITCH`, `place`: the distance between rows of the result, and the first column of the tile in
+    them; by default N and `first_column`.
+
+    RUN, PERIOD, OFFSET: each RUN consecutive rows are stored from row OFFSET on of the next PERIOD
+    rows of the result.
     """
     ROWS: gl.constexpr = value.shape[0]
     COLUMNS: gl.constexpr = value.shape[1]
@@ -174,9 +194,10 @@ def store_groups(
     N: gl.constexpr,
     GROUPS: gl.constexpr,
 ):
-    """Store an element for each of GROUPS groups of columns, which value has in all of them.
+    """Store one element for each of GROUPS groups of columns, on which `value` has equal elements.
 
-    The result is M x N; groups from END on do not exist.
+    The result is M x N. The groups of the tile are numbered from `first` on; those from END on are
+    not stored.
     """
     ROWS: gl.constexpr = value.shape[0]
     elements = gl.max(gl.reshape(value, (ROWS, GROUPS, value.shape[1] // GROUPS)), 2)
@@ -191,7 +212,9 @@ def store_groups(
 def accumulators(
     WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, DEPTH: gl.constexpr = 16
 ):
-    """Zeros where WARPS warps accumulate products, of DEPTH along K in each instruction."""
+    """Return zeros in the layout in which WARPS warps accumulate products by WGMMA. DEPTH is the
+    extent of K of one instruction.
+    """
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, DEPTH]
     )
@@ -200,9 +223,12 @@ def accumulators(
 
 @gluon.jit
 def loaded_stage(full, step, IS_COPIED: gl.constexpr = False):
-    """The stage of a step, once its operands are there.
+    """Wait until the operands of a step are in shared memory, and return the number of its stage.
 
-    IS_COPIED: threads have written to it, which products see behind a fence.
+    `full` has an mbarrier for each stage.
+
+    IS_COPIED: whether threads wrote operands by asynchronous copies. A fence makes these visible to
+    tensor cores.
     """
     STAGES: gl.constexpr = full.shape[0]
     mbarrier.wait(full.index(step % STAGES), (step // STAGES) & 1)
@@ -213,14 +239,16 @@ def loaded_stage(full, step, IS_COPIED: gl.constexpr = False):
 
 @gluon.jit
 def free_stage_before(empty, step, pred):
-    """Hand back the stage of the step before, if pred is true."""
+    """Release the stage of the step before `step`, if `pred` is true: arrive at its mbarrier in
+    `empty`.
+    """
     STAGES: gl.constexpr = empty.shape[0]
     mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=pred)
 
 
 @gluon.jit
 def operand(stages, stage, IS_TURNED: gl.constexpr):
-    """The operand in a stage, whose dimensions change places where it IS_TURNED."""
+    """Return the operand in a stage, transposed if IS_TURNED."""
     if IS_TURNED:
         return stages.index(stage).permute((1, 0))
     else:
@@ -240,10 +268,13 @@ def accumulate(
     B_AXIS: gl.constexpr,
     IS_COPIED: gl.constexpr = False,
 ):
-    """a @ b added to acc over the next STEPS stages.
+    """Return acc plus a @ b over the next STEPS stages, and the number of the step after them.
 
-    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
-    handed back when the products after its own have begun; the last ones are still under way.
+    A_AXIS and B_AXIS are the dimensions of a stage along the rows of a and the columns of b.
+    Products are asynchronous: the stage of a step is released once the products of the next one
+    have been issued, and the last products are still in flight at the end (see `finish`).
+
+    IS_COPIED: see `loaded_stage`.
     """
     for k in range(0, STEPS):
         stage = loaded_stage(full, step, IS_COPIED)
@@ -257,7 +288,7 @@ def accumulate(
 
 @gluon.jit
 def finish(acc, empty, step, STEPS):
-    """The accumulators, once their last products are there and its stage is handed back."""
+    """Wait for the last products of `accumulate`, release their stage, and return acc."""
     acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
     free_stage_before(empty, step, STEPS > 0)
     return acc
@@ -276,7 +307,10 @@ def accumulate_in_pieces(
     B_AXIS: gl.constexpr,
     IS_COPIED: gl.constexpr = False,
 ):
-    """`accumulate` for two accumulators side by side, with stages of b for each."""
+    """`accumulate` for two accumulators side by side: `b_stages` has the stages of each.
+
+    IS_COPIED: see `loaded_stage`.
+    """
     wide, narrow = acc
     for k in range(0, STEPS):
         stage = loaded_stage(full, step, IS_COPIED)
@@ -291,7 +325,7 @@ def accumulate_in_pieces(
 
 @gluon.jit
 def finish_in_pieces(acc, empty, step, STEPS):
-    """`finish` for two accumulators."""
+    """`finish` for the two accumulators of `accumulate_in_pieces`."""
     wide, narrow = warpgroup_mma_wait(num_outstanding=0, deps=(acc[0], acc[1]))
     free_stage_before(empty, step, STEPS > 0)
     return (wide, narrow)
@@ -315,19 +349,28 @@ def accumulate_promoted(
     M=0,
     BLOCKS: gl.constexpr = 0,
 ):
-    """`accumulate` for float8, which adds the products of each stage to acc in float32.
+    """`accumulate` for float8. Tensor cores accumulate float8 products with 14 bits of precision,
+    so the sum of each stage is added to acc in float32 registers (as in DeepSeek-V3, arXiv
+    2412.19437, section 3.3.2).
 
-    Rows from FIRST_ROW on are multiplied, as many as acc has, in pieces of at most 128 columns, one
-    after the other in the same registers. The sums are left in these pieces. With BLOCKS of K, the
-    product of each stage is scaled for its rows, which are those of a_scales (M x BLOCKS) from
-    first_row on, and for the columns of each piece, whose scales b_scales points to.
+    The columns are computed in pieces of at most 128, one after another, so that their products
+    share registers. Returns the sums as a tuple of tiles (see `finish_promoted`), and the number of
+    the next step.
+
+    FIRST_ROW: the first row of a stage of a to multiply; acc has the number of rows.
+
+    `first_row`, `M`: the first row of the tile, and the number of rows of a.
+
+    BLOCKS, `a_scales`, `b_scales`: for block scales, the number of blocks of K. A stage is one
+    block. `a_scales` points to the scales of a, M x BLOCKS. `b_scales` has a pointer to the scales
+    of each piece of columns, or of equal parts of it.
     """
     gl.static_assert(A_AXIS == 0 and B_AXIS == 0)
     COLUMNS: gl.constexpr = min(acc.shape[1], 128)
     PIECES: gl.constexpr = acc.shape[1] // COLUMNS
     PARTS: gl.constexpr = len(b_scales) // PIECES if BLOCKS else 1
     zeros = accumulators(gl.num_warps(), acc.shape[0], COLUMNS, 32)
-    # The first of them is the one that is added to next.
+    # A queue: its first element is the next one to be added to.
     sums = split_columns(acc, PIECES * PARTS)
     LAYOUT: gl.constexpr = sums[0].type.layout
     if BLOCKS:
@@ -342,8 +385,8 @@ def accumulate_promoted(
             b = b_stages.index(stage).slice(COLUMNS * piece, COLUMNS).permute((1, 0))
             product = warpgroup_mma(a, b, product, use_acc=False, is_async=True)
             if BLOCKS and piece == 0:
-                # Behind the first product, which takes as long as the loads. Those of a step ahead
-                # are moved between registers before it, which waits for them.
+                # Load the scales while the first product is computed. If they were loaded a step
+                # ahead, moving them between registers would wait for the loads.
                 scales = block_scales(a_scales, b_scales, k)
             product = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
             if piece == PIECES - 1:
@@ -360,7 +403,9 @@ def accumulate_promoted(
 
 @gluon.jit
 def block_scales(a_scales, b_scales, block):
-    """The scales of a block of K: of each row, then of each part of the columns."""
+    """Load the scales of a block of K: a tuple of the scales of the rows, then the scale of each
+    part of the columns.
+    """
     scales = (gl.load(a_scales + block),)
     for part in gl.static_range(len(b_scales)):
         scales = scales + (gl.load(b_scales[part] + block),)
@@ -369,7 +414,7 @@ def block_scales(a_scales, b_scales, block):
 
 @gluon.jit
 def finish_promoted(acc, empty, step, STEPS):
-    """The sums of all pieces as one tile, whose elements stay in their registers."""
+    """Return the sums of `accumulate_promoted` as one tile. Its stages are released already."""
     whole = joined(acc)
     zeros = accumulators(gl.num_warps(), whole.shape[0], whole.shape[1], 32)
     return gl.convert_layout(whole, zeros.type.layout)
@@ -377,7 +422,7 @@ def finish_promoted(acc, empty, step, STEPS):
 
 @gluon.jit
 def joined(pieces):
-    """Tiles side by side, of which there are a power of two."""
+    """Return tiles side by side. Their number is a power of two."""
     COUNT: gl.constexpr = len(pieces)
     if COUNT == 1:
         return pieces[0]
