@@ -60,7 +60,7 @@ class _Function:
     def _stored(self) -> Counter[str]:
         """The names that statements and inner functions bind, and how often."""
         nodes = (node for statement in self.tree.body for node in ast.walk(statement))
-        return Counter(name for node in nodes if (name := _stored_name(node)) is not None)
+        return Counter(name for node in nodes if (name := _bound_name(node)) is not None)
 
     def with_variables(self, bound: Constants) -> Constants:
         """Return constants, and the variables that are constants because of them."""
@@ -82,7 +82,7 @@ class _Function:
         return found
 
 
-def _stored_name(node: ast.AST) -> str | None:
+def _bound_name(node: ast.AST) -> str | None:
     match node:
         case ast.Name(name, ast.Store()) | ast.arg(name) | ast.FunctionDef(name):
             return name
@@ -110,10 +110,11 @@ class _Program:
         parsed = {name: _parsed(each.source) for name, each in definitions.items()}
         self._definitions = definitions
         self._functions = {n: each for n, each in parsed.items() if isinstance(each, _Function)}
-        self._trees = {
-            n: each.tree if isinstance(each, _Function) else each for n, each in parsed.items()
+        self._code = {
+            name: [each.tree] if isinstance(each, _Function) else each.body
+            for name, each in parsed.items()
         }
-        self._trees[_CALLERS] = ast.parse(callers)
+        self._code[_CALLERS] = ast.parse(callers).body
         self._signatures = {n: Signature(f.parameters) for n, f in self._functions.items()}
         self._constants: dict[str, Constants] = {name: {} for name in self._functions}
         while self._bind():
@@ -168,12 +169,12 @@ class _Program:
         while pending:
             caller = pending.pop()
             called = set[ast.AST]()
-            for node in live(self._trees[caller], self._constants.get(caller, {})):
+            for node in self._live_global_code(caller):
                 match node:
                     case ast.Call(ast.Name(name) as function) if name in self._functions:
                         called.add(function)
                         yield caller, name, self._signatures[name].arguments(node)
-                    case ast.Name(name, ast.Load()) if name in self._trees:
+                    case ast.Name(name, ast.Load()) if name in self._code:
                         if name not in found:
                             found.add(name)
                             pending.append(name)
@@ -182,6 +183,18 @@ class _Program:
                             yield caller, name, dict.fromkeys(parameters, node)
                     case _:
                         pass
+
+    def _live_global_code(self, name: str) -> Iterator[ast.AST]:
+        """Yield the nodes of a definition that are left, without the names that it binds itself and
+        their calls.
+        """
+        for statement in self._code[name]:
+            is_function = isinstance(statement, ast.FunctionDef)
+            own = {_bound_name(node) for node in ast.walk(statement)} if is_function else set()
+            for node in live(statement, self._constants.get(name, {})):
+                function = node.func if isinstance(node, ast.Call) else node
+                if not isinstance(function, ast.Name) or function.id not in own:
+                    yield node
 
     def _remove(self) -> bool:
         """Remove the constants that nothing reads, except for arguments of removed parameters.

@@ -14,9 +14,11 @@ that does not fit is left for the next run.
 import argparse
 import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from harness import read_options, table_of
@@ -53,17 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if (member.name, part) not in known
     ]
     console = Console(width=150)
+    report = partial(print, file=sys.stderr)
     with Progress({"models": len(tasks)}) as progress:
-        for record in run(tasks, options, progress.print):
+        for record in run(tasks, options, report):
             records.append(record)
             _write(options.json, records)
             ratio = f"{record.ratio:.3f}" if record.ratio else "-"
             notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
             progress.advance("models")
             equal = "by equal programs " if record.equal_programs else ""
-            progress.print(
-                f"{record.model}, {record.part}: {ratio} of torch.compile {equal}{notes}"
-            )
+            report(f"{record.model}, {record.part}: {ratio} of torch.compile {equal}{notes}")
     _print(console, records)
 
 

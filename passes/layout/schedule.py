@@ -37,8 +37,8 @@ from coda_ir.symbolic_size import parse_sizes
 FORMS = ("fused", *BY)
 
 APART_MARGIN = 1.25
-"""The time that a GEMM without its epilogue has to save, relative to that of the separate kernel,
-because products also take memory."""
+"""The time that a GEMM without an epilogue of much code has to save, relative to that of the
+separate kernel, because products also take memory."""
 
 Keyed: TypeAlias = Sequence[tuple[Hashable, FusedOp]]
 """GEMMs with keys, which are equal where a schedule does not distinguish between them."""
@@ -153,7 +153,8 @@ class SchedulePass(NamedPass):
         apart = self.device.pointwise_us(moved, len(op.segments()))
         ranking = self._rank(products, rows.of(op), rows.nominal(op))
         products.erase(safe_erase=False)
-        return bool(ranking) and choice.us - ranking[0].us > APART_MARGIN * apart
+        margin = 1.0 if estimate.configuration.is_padded else APART_MARGIN
+        return bool(ranking) and choice.us - ranking[0].us > margin * apart
 
     def _copy_gathered(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts

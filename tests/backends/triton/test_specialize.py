@@ -114,6 +114,11 @@ def test_a_parameter_that_is_bound_again_is_no_constant(function: str):
     assert "n is None" in specialized_text("f(x)", function)
 
 
+def test_a_variable_with_the_name_of_a_function_is_no_call():
+    text = specialized_text("def run(x, scaled):\n    return widened(scaled(x, 2), None)\n")
+    assert text.startswith("def widened(x, type):") and "def scaled" not in text
+
+
 def test_statements_behind_a_branch_that_returns_are_left_out():
     function = """\
 def f(x, IS_A=True):
