@@ -95,7 +95,7 @@ class _FinalizeEmitter:
             self.name,
             self.arguments,
             lines,
-            summary=f"combines tile partials by {self.op.axis.data}",
+            summary=f"reduction of tile partials by {self.op.axis.data}",
             grid=ROW_COUNT.ceiling(block),
             launch=launch,
             num_warps=4 if self.is_by_row else 8,

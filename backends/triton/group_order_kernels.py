@@ -60,7 +60,7 @@ def group_order_kernel(op: GroupOrderOp, name: str, block: int, *, is_alone: boo
         *(_ALONE if is_alone else _counted(groups, lanes, block)),
         "end = tl.cumsum(total, 0)",
         f"tl.store(ends_ptr + group, end, mask=(group < {groups}) & (block == 0))",
-        "# The place of a row is that in the sorted block, and what the others have before it.",
+        "# Add to a row's place in the sorted block the rows of other blocks before it.",
         "shift = end - total + before - (tl.cumsum(own, 0) - own)",
         f"key = tl.where(inside, id, {groups}) * {block} + lane",
         "key = tl.sort(key)",
@@ -100,7 +100,7 @@ def _ids(groups: int, block: int) -> list[str]:
         f"lane = tl.arange(0, {block})",
         f"inside = block * {block} + lane < M",
         f"id = tl.load(ids_ptr + block * {block} + lane, mask=inside, other=0).to(tl.int32)",
-        "# Other numbers, which are an error, must not write elsewhere.",
+        "# Clamp numbers out of range, so that they do not write out of bounds.",
         f"id = tl.minimum(tl.maximum(id, 0), {groups - 1})",
     ]
 

@@ -86,7 +86,7 @@ class StateSpaceText(ABC, Generic[StateSpace]):
         """Return the statements for the states `h` before a chunk."""
         place = "place - 1" if holds_all(self.op) else "place - sample - 1"
         return [
-            "# There are states at the end of chunks, of which a sample may lack the last.",
+            "# States are stored for the ends of chunks. The last one may have none.",
             self.load_states("h", "states_ptr", place, "chunk > 0"),
             *self.add_carried("h", "initial", "chunk == 0"),
         ]
@@ -95,7 +95,7 @@ class StateSpaceText(ABC, Generic[StateSpace]):
         """Return the statements for the adjoint `g` of the states after a chunk."""
         place = "place + 1" if holds_all(self.op, is_reversed=True) else "place - sample"
         return [
-            "# There are adjoints before chunks, of which a sample may lack the first.",
+            "# Adjoints are stored for the starts of chunks. The first one may have none.",
             self.load_states("g", "adjoints_ptr", place, f"chunk < {self.chunks} - 1"),
             *self.add_carried("g", "d_final", f"chunk == {self.chunks} - 1"),
         ]

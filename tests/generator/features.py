@@ -77,7 +77,7 @@ def motifs_of_source(source: str) -> Set[str]:
     """Those of an emitted module."""
     kernels = source.split("@triton.jit")
     looped = any(
-        "tile = start + tl.arange" in kernel and "combines tile partials" in kernel.lower()
+        "tile = start + tl.arange" in kernel and "reduction of tile partials" in kernel.lower()
         for kernel in kernels
     )
     return {"finalize with a loop"} if looped else set()

@@ -300,7 +300,7 @@ class HostProgram:
             self.lines.append(self.empty(name, result))
         else:
             tensor, dead = self._reused(previous, result), self._variables[previous]
-            self.lines.append(f"{name} = {tensor}  # the storage of {dead}, which is dead")
+            self.lines.append(f"{name} = {tensor}  # reuses the storage of {dead}")
         self.buffers.take(result, name)
         return name
 

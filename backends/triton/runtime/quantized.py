@@ -146,7 +146,7 @@ def raised_element(words, ONES, PLACE: tl.constexpr, POSITION: tl.constexpr):
 
 
 @triton.jit
-def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr):
+def raised_elements(words, opaque_zero, TYPE: tl.constexpr, POSITIONS: tl.constexpr):
     """Return 16 plus each of the eight elements of a word, as float16 or bfloat16: words x 2 x 2 x
     2, where index (i, j, k) is element 4i + j + 2k.
 
@@ -156,7 +156,7 @@ def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr)
     register.
     """
     PLACE: tl.constexpr = 3 if tl.bfloat16 == TYPE else 6
-    ones = (0x41804180 if tl.bfloat16 == TYPE else 0x4C004C00) | nothing
+    ones = (0x41804180 if tl.bfloat16 == TYPE else 0x4C004C00) | opaque_zero
     halves = ()
     for i in tl.static_range(8):
         halves = halves + (raised_element(words, ones, PLACE, (POSITIONS >> (4 * i)) & 15),)
@@ -294,7 +294,7 @@ def multiply_words_row(
     else:
         word = part[None, :, None] * WORDS + fours[:, None, None] * 4 + four[None, None, :]
         word = word[:, None, :, None, :]
-    nothing = tl.max(tl.max(a_row.to(tl.int64) >> 63, 1), 0).to(tl.uint32)
+    opaque_zero = tl.max(tl.max(a_row.to(tl.int64) >> 63, 1), 0).to(tl.uint32)
     totals = ()
     for _ in tl.static_range(len(accs)):
         totals = totals + (tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE),)
@@ -331,7 +331,7 @@ def multiply_words_row(
         for i in tl.static_range(len(accs)):
             b = tl.permute(words[i], (2, 3, 0, 4, 1) if IS_KN else (2, 0, 4, 3, 1))
             b = tl.reshape(b, (PARTS, WORDS // 4, 4, COLUMNS))
-            b = raised_elements(b, nothing, TYPE, POSITIONS)
+            b = raised_elements(b, opaque_zero, TYPE, POSITIONS)
             b = tl.permute(b, (0, 3, 1, 6, 2, 5, 4) if IS_KN else (0, 3, 2, 6, 1, 5, 4))
             b = tl.reshape(b, (PARTS, COLUMNS, PART))
             product = dot(b, a, tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE))

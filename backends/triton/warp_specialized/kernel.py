@@ -161,7 +161,7 @@ class _Emitter(GemmEmitter):
             for segment, columns, start, _ in self.numbered_ranges()
         ]
         return [
-            '"""Load the operands of tile after tile, as many steps ahead as there are stages."""',
+            '"""Load the operands of each tile, as many steps ahead as there are stages."""',
             *self._constants(),
             "step = 0",
             *self._tile_loop(self.branches(bodies), self.loads.before_ranges()),
@@ -250,7 +250,7 @@ class _Emitter(GemmEmitter):
 
     def _before_tiles(self) -> list[str]:
         steps = [] if self.ragged is not None else [self.depths.steps(self.schedule.block_k.data)]
-        which = "every other tile" if self.schedule.alternates else "tile after tile"
+        which = "every other tile" if self.schedule.alternates else "each tile"
         return [
             f'"""Compute {which}: products, then the epilogue."""',
             *(f"steps = {count}" for count in steps),
@@ -280,7 +280,7 @@ class _Emitter(GemmEmitter):
             *products[:-1],
             f"mbarrier.arrive({TURNS}.index(1 - GROUP))",
             products[-1],
-            "# The steps between are those of the other group.",
+            "# Skip the steps of the other group.",
             "step += steps",
             "turn += 1",
         ]

@@ -66,7 +66,7 @@ class Ahead:
     def source(self) -> list[str]:
         parameters = [*self.parameters, "subtile: tl.constexpr", "LAYOUT: tl.constexpr"]
         body = [
-            '"""What a subtile needs that varies by column."""',
+            '"""Load the operands of a subtile that vary by column."""',
             *self.body,
             f"return ({', '.join(self.loaded)},)",
         ]

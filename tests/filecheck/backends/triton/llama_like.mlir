@@ -63,7 +63,7 @@ builtin.module {
 // CHECK-EMPTY:
 // CHECK-NEXT: Kernels, in the order of their first launch:
 // CHECK-NEXT:     gemm_residual_scale_ssq: M x 48 x 64 GEMM in tiles of 32 x 32 x 32
-// CHECK-NEXT:     finalize_sum_rsqrt: combines tile partials by row
+// CHECK-NEXT:     finalize_sum_rsqrt: reduction of tile partials by row
 // CHECK-NEXT:     gemm_row_scale_silu_glu: M x 192 x 48 GEMM in tiles of 32 x 32 x 32
 // CHECK-NEXT:     gemm_residual: M x 48 x 96 GEMM in tiles of 32 x 32 x 32
 // CHECK-NEXT:     rms_norm: RMSNorm, blocks of 32 x 64

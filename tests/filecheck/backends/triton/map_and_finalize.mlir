@@ -54,7 +54,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT: # map_and_finalize.mlir:5:8
 // CHECK-NEXT: @triton.jit(do_not_specialize=["count"])
 // CHECK-NEXT: def finalize_sum_lse(p_ptr, p_1_ptr, col_ptr, r_ptr, count):
-// CHECK-NEXT:     """Combines tile partials by row."""
+// CHECK-NEXT:     """Reduction of tile partials by row."""
 // CHECK-NEXT:     element = tl.program_id(0) * 128 + tl.arange(0, 128)
 // CHECK-NEXT:     exists = element < count
 // CHECK-NEXT:     tile = tl.arange(0, 4)[None, :]
@@ -77,7 +77,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT: # map_and_finalize.mlir:11:8
 // CHECK-NEXT: @triton.jit(do_not_specialize=["q_tiles", "count"])
 // CHECK-NEXT: def finalize_col_max(q_ptr, q_tiles, m_ptr, count):
-// CHECK-NEXT:     """Combines tile partials by col."""
+// CHECK-NEXT:     """Reduction of tile partials by col."""
 // CHECK-NEXT:     element = tl.program_id(0) * 8 + tl.arange(0, 8)
 // CHECK-NEXT:     exists = element < count
 // CHECK-NEXT:     q_lanes = tl.full((8, 512), float("-inf"), tl.float32)

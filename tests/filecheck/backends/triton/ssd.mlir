@@ -93,7 +93,7 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:     column = tl.arange(0, 32)
 // CHECK-NEXT:     state = tl.arange(0, 16)
 // CHECK-NEXT:     sums = sums_ptr + ((sample * tl.cdiv(T, 512) + chunk) * 2 + head) * 1536
-// CHECK-NEXT:     # There are states at the end of chunks, of which a sample may lack the last.
+// CHECK-NEXT:     # States are stored for the ends of chunks. The last one may have none.
 // CHECK-NEXT:     h = tl.load(states_ptr + ((place - sample - 1) * 2 + head) * 512 + (state[:, None] * 32 + column[None, :]), mask=(state < 16)[:, None] & (column < 32)[None, :] & (chunk > 0), other=0.0)
 // CHECK-NEXT:     for number in range(bound(tl.cdiv(count, 64))):
 // CHECK-NEXT:         row = number * 64 + offset
