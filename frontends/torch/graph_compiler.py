@@ -25,6 +25,7 @@ from coda_ir.frontends.torch.attention import (
     copied_us,
     cudnn_attention_us,
     masked_attention_us,
+    unread_mask_us,
 )
 from coda_ir.frontends.torch.compile_options import RUNNERS, Options
 from coda_ir.frontends.torch.graph_inputs import (
@@ -274,15 +275,15 @@ class GraphCompiler:
         def accept(estimates: Estimates | None) -> None:
             if estimates is None:
                 return
-            masked, by_cudnn, copied = (
+            masked, by_cudnn, unread, copied = (
                 count(graph, is_trained=is_trained)
-                for count in (masked_attention_us, cudnn_attention_us, copied_us)
+                for count in (masked_attention_us, cudnn_attention_us, unread_mask_us, copied_us)
             )
-            # What both compute with a mask takes as long in both.
-            both = estimates.masked + estimates.read
+            # What both compute with a mask takes as long in both, where PyTorch reads the mask.
+            both = max(0.0, estimates.masked + estimates.read - unread)
             stored = max(0.0, masked - max(by_cudnn, both))
-            unread = MASK_SHARE * max(0.0, by_cudnn - both)
-            apart = estimates.apart_gpu + stored + unread + copied
+            hidden = MASK_SHARE * max(0.0, by_cudnn - both)
+            apart = estimates.apart_gpu + stored + hidden + copied
             found = estimates._replace(apart_gpu=apart)
             if not _is_worth(found):
                 raise LeftToInductor(
