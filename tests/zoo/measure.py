@@ -14,6 +14,7 @@ from coda_ir.frontends.torch import ExportedModel
 from coda_ir.tools.model_report import executed
 from zoo.accuracy import eager, exact, is_as_exact, relative_errors, tensors_of, worst_ratio
 from zoo.architecture import SHAPES, Architecture, Example, first_that_works
+from zoo.choices import clear_example
 from zoo.emitted import describe, lowering_for_device, run_emitted
 
 DTYPES: Mapping[str, torch.dtype] = {"f32": torch.float32, "bf16": torch.bfloat16}
@@ -82,7 +83,7 @@ def measure(
     result = Measurement(architecture.name, layers)
     try:
         for name in dtypes:
-            example = architecture.build(layers).to(DTYPES[name])
+            example = clear_example(architecture, layers, DTYPES[name])
             shapes = SHAPES if dynamic and name == dtypes[0] else SHAPES[-1:]
             found, program, note = first_that_works(shapes, partial(_Program, example))
             result.shapes, result.note = result.shapes or found, note or result.note

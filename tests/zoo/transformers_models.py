@@ -110,7 +110,7 @@ TRANSFORMERS: tuple[Architecture, ...] = (
     _decoder("minicpm3", **LATENT),
     architecture("text decoder", "doge", CAUSAL, padded_text),
     *map(_experts, EXPERTS.split()),
-    _experts("flex_olmo", seed=1),
+    _experts("flex_olmo"),
     _experts("deepseek_v2", **LATENT, **GROUPED),
     _experts("deepseek_v3", **LATENT, **GROUPED),
     _experts("dots1", **GROUPED),

@@ -18,6 +18,8 @@ from coda_ir.frontends.torch import export
 DTYPES = (torch.float32, torch.bfloat16)
 ERROR = 1.25
 """Times eager's."""
+FLOOR = torch.finfo(torch.float32).eps
+"""One rounding: eager's error is 0 where the model computes in float32 even in float64."""
 
 
 class Part(nn.Module):
@@ -192,7 +194,8 @@ def test_as_exact_as_eager(half: int, dtype: torch.dtype) -> None:
         compiled = exported.compile(target="triton", device="cpu", errors="raise")
         for name, y, eager, exact in zip(cases, compiled(x), *results, strict=True):
             assert y.dtype == eager.dtype and y.shape == eager.shape, name
-            assert relative_error(y, exact) <= ERROR * relative_error(eager, exact), name
+            bound = max(ERROR * relative_error(eager, exact), FLOOR)
+            assert relative_error(y, exact) <= bound, name
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 from support.daily import daily
 
 from coda_ir.dialects.gemm import FusedOp
@@ -10,7 +11,8 @@ from coda_ir.dialects.gemm import FusedOp
 pytest.importorskip("transformers", reason="the zoo needs transformers: pip install -e .[dev]")
 
 from zoo import ARCHITECTURES
-from zoo.architecture import Architecture
+from zoo.architecture import Architecture, Example
+from zoo.choices import are_clear, clear_example
 from zoo.gradients import measure_gradients
 from zoo.measure import Measurement, measure
 from zoo.report import COMPLEX, EXPLAINED, is_explained, read_measurement
@@ -122,3 +124,29 @@ def test_only_what_is_known_of_a_model_is_explained():
 
 def test_names_are_unique():
     assert len(BY_NAME) == len(ARCHITECTURES) >= 100
+
+
+@pytest.mark.parametrize(("error", "clear"), [(0.04, True), (0.06, False), (float("nan"), False)])
+def test_scores_that_errors_may_exchange_are_no_clear_choice(error: float, clear: bool):
+    exact = torch.tensor([[0.5, 0.5, 0.1, 0.4], [0.0, 0.9, 0.8, 0.1]], dtype=torch.float64)
+    scores = exact.clone()
+    scores[1, 0] += error
+    assert are_clear([(scores, 2)], [(exact, 2)]) == clear
+
+
+def test_examples_of_the_zoo_have_clear_choices():
+    class Router(torch.nn.Module):
+        def __init__(self, distance: float):
+            super().__init__()
+            self.distance = distance
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x / 3 + torch.tensor([0.0, self.distance], dtype=x.dtype)).topk(1).values
+
+    distances = iter([1e-4, 1.0])
+
+    def build(layers: int) -> Example:
+        return Example(Router(next(distances)), {"x": torch.ones(3, 2)})
+
+    example = clear_example(Architecture("router", "", "", build), 1, torch.bfloat16)
+    assert example.model.distance == 1.0
