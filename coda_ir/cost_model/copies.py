@@ -20,7 +20,7 @@ COPY_EFFICIENCY = 0.2
 ConvNeXt with 32 images take 1.1 ms, as they did on an H100."""
 
 ROW_COPY_EFFICIENCY = 0.3
-"""The same of copies of whole rows. On an H100, those of the heads of HSTU (8 MB) took 17 us, and
+"""The same of copies of whole rows. On an H200, those of the heads of HSTU (8 MB) took 17 us, and
 those of triangle attention (17 MB) 29; a compiler's kernels took 6 to 7 us for the former."""
 
 _KERNELS = (

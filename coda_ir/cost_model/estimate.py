@@ -41,7 +41,7 @@ operations, and took 2.66 and 1.77 ms. That of a norm, which moves as much with 
 CODE_CACHE, INSTRUCTION_BYTES = 120_000, 16
 """Bytes of instructions that a processor finds in its cache, and of one. The epilogue of a thread
 has separate instructions for each of its accumulators; where these do not fit, it also takes
-`CROWDING` times as long. On an H100, in tiles of 128 x 256, the gradient of xIELU took 75 us (165
+`CROWDING` times as long. On an H200, in tiles of 128 x 256, the gradient of xIELU took 75 us (165
 KB), Mish 19 (141 KB), and the gradient of GELU 16 (107 KB). With code of 122 KB, a step of xIELU
 took 0.97 of its time with a separate kernel."""
 

@@ -70,7 +70,7 @@ logger = logging.getLogger(__name__)
 MAX_KERNELS = 1.15
 """The ratio of the estimated times of kernels, as a program and by Inductor, above which Inductor
 compiles a graph whatever the host saves: its time is estimated worse, and whoever replays CUDA
-graphs does not have it. On an H100, the forwards of five blocks with estimates of 1.16 to 1.36 took
+graphs does not have it. On an H200, the forwards of five blocks with estimates of 1.16 to 1.36 took
 1.05 to 1.34 of the time of Inductor's kernels.
 """
 

@@ -45,7 +45,7 @@ from coda_ir.storage import (
 )
 
 MANY_COLUMNS = 4096
-"""Columns that keep a GPU busy with a thread for each. On an H100, running sums of 16 elements
+"""Columns that keep a GPU busy with a thread for each. On an H200, running sums of 16 elements
 along rows that were copied from two million columns took 13 ms."""
 
 
