@@ -90,6 +90,12 @@ def _bound_name(node: ast.AST) -> str | None:
             return None
 
 
+def _own_names(statement: ast.stmt) -> frozenset[str | None]:
+    """Return the names that a function binds, which are none of the module; else nothing."""
+    is_function = isinstance(statement, ast.FunctionDef)
+    return frozenset(map(_bound_name, ast.walk(statement)) if is_function else ())
+
+
 @lru_cache(maxsize=1024)
 def _parsed(source: str) -> _Function | ast.Module:
     """Return a definition as a function, or as code that stays: classes, variables, and functions
@@ -110,11 +116,16 @@ class _Program:
         parsed = {name: _parsed(each.source) for name, each in definitions.items()}
         self._definitions = definitions
         self._functions = {n: each for n, each in parsed.items() if isinstance(each, _Function)}
-        self._code = {
+        code = {
             name: [each.tree] if isinstance(each, _Function) else each.body
             for name, each in parsed.items()
         }
-        self._code[_CALLERS] = ast.parse(callers).body
+        code[_CALLERS] = ast.parse(callers).body
+        self._code = {
+            name: [(statement, _own_names(statement)) for statement in body]
+            for name, body in code.items()
+        }
+        """The statements of each definition, with the names that they bind for themselves."""
         self._signatures = {n: Signature(f.parameters) for n, f in self._functions.items()}
         self._constants: dict[str, Constants] = {name: {} for name in self._functions}
         while self._bind():
@@ -188,9 +199,7 @@ class _Program:
         """Yield the nodes of a definition that are left, without the names that it binds itself and
         their calls.
         """
-        for statement in self._code[name]:
-            is_function = isinstance(statement, ast.FunctionDef)
-            own = {_bound_name(node) for node in ast.walk(statement)} if is_function else set()
+        for statement, own in self._code[name]:
             for node in live(statement, self._constants.get(name, {})):
                 function = node.func if isinstance(node, ast.Call) else node
                 if not isinstance(function, ast.Name) or function.id not in own:
