@@ -68,10 +68,10 @@ from coda_ir.tuning.context import current_device
 logger = logging.getLogger(__name__)
 
 MAX_KERNELS = 1.15
-"""The ratio of the estimated times of kernels, as a program and by Inductor, above which Inductor
-compiles a graph whatever the host saves: its time is estimated worse, and whoever replays CUDA
-graphs does not have it. On an H200, the forwards of five blocks with estimates of 1.16 to 1.36 took
-1.05 to 1.34 of the time of Inductor's kernels.
+"""Inductor compiles a graph if the estimated time of a program's kernels is more than this multiple
+of that of Inductor's kernels, even if the program saves time on the host: estimates for the host
+are less reliable, and a replayed CUDA graph takes no time there. On an H200, the forwards of five
+blocks with estimates of 1.16 to 1.36 took 1.05 to 1.34 of the time of Inductor's kernels.
 """
 
 MASK_SHARE = 0.06
