@@ -153,7 +153,7 @@ def torch_compile(function: Any, **options: Any) -> Any:
     C++.
     """
     if not torch.cuda.is_available():
-        raise CodaError("it needs a GPU")
+        raise CodaError("this benchmark needs a GPU")
     compile: Any = import_module("torch").compile  # has no complete types
     return compile(function, **options)
 

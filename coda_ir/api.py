@@ -97,7 +97,7 @@ def _read(program: str | os.PathLike[str], syntax: Syntax | None = None) -> tupl
     path = Path(program)
     found = syntax or path.suffix.removeprefix(".")
     if found not in get_args(Syntax):
-        raise CodaError(f"{path}: unknown kind of file", "name it .coda or .mlir, or pass syntax")
+        raise CodaError(f"{path}: unknown file type", "name it *.coda or *.mlir, or pass syntax")
     return read_source(str(path)), str(path), found
 
 
@@ -110,10 +110,10 @@ def _check_text(text: str) -> None:
         raise CodaError(f"no program is named '{text}'", f"did you mean '{files[0]}'?")
     if Path(text).is_file():
         remedy = f"rename it, or pass Path('{text}') and the syntax to coda_ir.parse"
-        raise CodaError(f"{text}: a program is in a file .coda or .mlir", remedy)
+        raise CodaError(f"{text}: not a .coda or .mlir file", remedy)
     raise CodaError(
-        f"'{text}' is neither the text of a program nor a file .coda or .mlir",
-        "pass a path such as 'layer.coda', or a text such as 'fn f(x: bf16[M, 64]) { ... }'",
+        f"'{text}' is neither program text nor a .coda or .mlir file",
+        "pass a path such as 'layer.coda', or program text such as 'fn f(x: bf16[M, 64]) { ... }'",
     )
 
 

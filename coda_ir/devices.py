@@ -27,7 +27,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     count = torch.cuda.device_count() if found.type == "cuda" else 0
     if (found.index or 0) >= count:
         raise CodaError(
-            f"device '{found}' does not exist on this machine, which has "
+            f"device '{found}' does not exist: this machine has "
             f"{count or 'no'} GPU{'' if count == 1 else 's'} that PyTorch can use",
             "use cpu" if count == 0 else f"use cpu, or cuda:0 to cuda:{count - 1}",
         )

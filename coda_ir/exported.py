@@ -263,13 +263,13 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
         raise CodaError(
             f"{path}: the function takes {', '.join(inputs) or 'nothing'}, but the model "
             f"{', '.join(named) or 'nothing'}",
-            "keep the arguments of a saved model, and their order",
+            "do not add, remove or reorder the arguments of a saved model",
         )
     if not all(0 <= number < len(signature.results) for number in results):
         raise CodaError(
             f"{path}: the function has {len(signature.results)} results, but the model returns "
             f"result {max(results)}",
-            "keep the results of a saved model",
+            "do not change the results of a saved model",
         )
     for leaf in tree.outputs:
         rank = None if leaf.result is None else len(signature.results[leaf.result].dims)
@@ -277,7 +277,7 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
             raise CodaError(
                 f"{path}: result {leaf.result} has {rank} dimensions, but the model returns "
                 f"{len(leaf.order)}",
-                "keep the results of a saved model",
+                "do not change the results of a saved model",
             )
 
 
@@ -316,8 +316,8 @@ def load_weights(
         return {}
     if not path.is_file():
         raise CodaError(
-            f"{path}: the file of the weights is missing",
-            "load(path, weights) reads them from any .safetensors file that has them",
+            f"{path}: the weight file is missing",
+            "pass the path of a .safetensors file that has the weights: load(path, weights)",
         )
     opener: Any = safe_open
     try:
@@ -354,10 +354,10 @@ def _file_names(
     expect_kind("the path", path, (str, os.PathLike), "pass the name of a file .mlir")
     text_file = Path(path)
     if text_file.suffix != ".mlir":
-        raise CodaError(f"{text_file}: unknown kind of file", "name it .mlir")
+        raise CodaError(f"{text_file}: unknown file type", "name it *.mlir")
     tensor_file = text_file.with_suffix(".safetensors") if weights is None else Path(weights)
     if tensor_file.suffix != ".safetensors":
-        raise CodaError(f"{tensor_file}: unknown kind of file", "name it .safetensors")
+        raise CodaError(f"{tensor_file}: unknown file type", "name it *.safetensors")
     return text_file, tensor_file
 
 

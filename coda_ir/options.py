@@ -70,7 +70,7 @@ class TuningOptions:
         expect_kind("tune", tune, (int, float), "pass a bool, a number of seconds, or 'stored'")
         if tune <= 0:
             raise CodaError(
-                f"tune is {tune}, expected seconds above 0", "pass False to tune nothing"
+                f"tune is {tune}, expected seconds above 0", "pass False to disable tuning"
             )
         return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
 

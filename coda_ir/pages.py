@@ -50,7 +50,7 @@ def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
             names = ", ".join(known) or "none"
             raise CodaError(f"no function has a dimension '{symbol}'", f"the symbols are {names}")
         if size < 1:
-            raise CodaError(f"the size of {symbol} is {size}", "give a number of elements")
+            raise CodaError(f"the size of {symbol} is {size}", "pass an integer, 0 or more")
 
 
 def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:

@@ -32,7 +32,7 @@ def check_suffix(path: Path) -> None:
     """Raise TensorFileError for a file name with another suffix."""
     if path.suffix not in SUFFIXES:
         raise TensorFileError(
-            f"{path}: unknown kind of file '{path.suffix}'", "pass a .npz or .safetensors file"
+            f"{path}: unknown file type '{path.suffix}'", "pass a .npz or .safetensors file"
         )
 
 

@@ -26,13 +26,13 @@ def get_multiverse() -> Universe:
         found = str(error).rstrip(".")
         raise CodaError(
             f"the packages with an entry point xdsl.universe cannot be used together: {found}",
-            "rename what two packages define, or take one of them off the Python path",
+            "rename one of the definitions, or remove a package from the Python path",
         ) from error
     except Exception as error:
         raise CodaError(
             "a package with an entry point xdsl.universe cannot be loaded: "
             f"{type(error).__name__}: {error}",
-            "mend it, or take it off the Python path; coda-opt --debug shows where it fails",
+            "fix it, or remove it from the Python path; coda-opt --debug shows where it fails",
         ) from error
 
 

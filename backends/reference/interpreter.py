@@ -166,7 +166,7 @@ def _bind(what: str, dims: Dims, shape: Sequence[int], symbols: dict[str, int]) 
             continue
         if symbols.setdefault(dim, extent) != extent:
             raise CodaError(
-                f"{what}: {dim} is {extent} here and {symbols[dim]} in an argument before",
+                f"{what}: {dim} is {extent} here and {symbols[dim]} in an earlier argument",
                 "pass tensors that agree in every symbolic dimension",
             )
 
@@ -265,7 +265,7 @@ class _Run:
         handler = HANDLERS.get(type(op))
         if handler is None:
             raise CodaError(
-                f"{op.name}{place(op)} is not known to the reference backend",
+                f"{op.name}{place(op)} is not supported by the reference backend",
                 "lower it to operators of the dialects coda and gemm",
             )
         numerics = Numerics.of(self.precision, _types(op), self.mode, self.device)

@@ -157,7 +157,9 @@ def _compare_floats(op: arith.CmpfOp, lhs: torch.Tensor, rhs: torch.Tensor) -> t
 def _compare_integers(op: arith.CmpiOp, lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
     predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
     if predicate[0] == "u":
-        raise CodaError(f"arith.cmpi{place(op)}: the unsigned comparison {predicate} is not known")
+        raise CodaError(
+            f"arith.cmpi{place(op)}: the unsigned comparison {predicate} is not supported"
+        )
     return _COMPARISONS[predicate.removeprefix("s")](lhs, rhs)
 
 
@@ -198,7 +200,7 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
             return _convert(op, operands[0])
         case _:
             raise CodaError(
-                f"{op.name}{place(op)} is not known to the reference backend in a region",
+                f"{op.name}{place(op)} is not supported by the reference backend in a region",
                 "use the arith and math operators that coda_ir.backends.reference.region lists",
             )
 

@@ -142,7 +142,7 @@ class _Statements:
         if write is None:
             raise CodaError(
                 f"{format_location(op.location)}: the triton backend cannot emit {op.name}",
-                "write it with operators that the epilogue language has, such as exp, log, sqrt",
+                "use operators of the epilogue language, such as exp, log and sqrt",
             )
         expression = write(op, self._operands(op))
         while len(expression.text) > LONGEST_EXPRESSION and self._name_longest(op):

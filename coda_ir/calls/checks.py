@@ -72,7 +72,7 @@ def check_sizes(sizes: Mapping[str, object], signature: Signature) -> None:
                 closest(str(symbol), symbols, f"its symbols are {known}"),
             )
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise CodaError(f"the size {symbol} is {size!r}", "use a number of elements")
+            raise CodaError(f"the size {symbol} is {size!r}", "pass an integer, 0 or more")
 
 
 def make_check(signature: Signature, device: torch.device, *, trainable: bool = False) -> Check:

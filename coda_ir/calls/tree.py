@@ -338,7 +338,7 @@ class CallTree:
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise CodaError(
-                f"the description of the call is damaged: {type(error).__name__}: {error}",
+                f"the saved signature is corrupt: {type(error).__name__}: {error}",
                 "export the model again",
             ) from error
         tree.check()
@@ -348,13 +348,13 @@ class CallTree:
         """Raise CodaError if leaves and structure do not match."""
         leaves = [(self.in_spec, self.inputs), (self.out_spec, self.outputs)]
         if any(spec.num_leaves != len(found) for spec, found in leaves):
-            raise CodaError("the description of the call is damaged", "export the model again")
+            raise CodaError("the saved signature is corrupt", "export the model again")
         root = pytree.tree_unflatten(list(self.inputs), self.in_spec)
         match root:
             case (tuple(), dict()):
                 return
             case _:
-                raise CodaError("the description of the call is damaged", "export the model again")
+                raise CodaError("the saved signature is corrupt", "export the model again")
 
 
 class _Missing:

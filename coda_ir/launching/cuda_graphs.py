@@ -234,7 +234,7 @@ class CudaGraphs:
         self._is_off = True
         self._recorded.clear()
         self._seen.clear()
-        logger.warning("a graph runs without CUDA graphs from now on: %s", reason)
+        logger.warning("a graph now runs without CUDA graphs: %s", reason)
 
 
 def _is_capturing() -> bool:

@@ -92,10 +92,10 @@ def check_new_name(check: Check, symbol: Symbol, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise CodaError(
             f"'{name}' is not a name",
-            "names consist of letters, digits and _, and do not begin with a digit",
+            "a name consists of letters, digits and _, and does not begin with a digit",
         )
     if name in RESERVED or name in KEYWORDS:
         raise CodaError(f"'{name}' is reserved", "choose another name")
     same_file = [o.symbol for o in check.symbols.occurrences.values() if o.symbol.name == name]
     if any(other.name != symbol.name for other in same_file):
-        raise CodaError(f"'{name}' is defined already", "choose another name")
+        raise CodaError(f"'{name}' is already defined", "choose another name")

@@ -192,10 +192,10 @@ def _check_page(options: argparse.Namespace) -> None:
 def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
     program = Path(output)
     if program.suffix not in (".mlir", ".coda"):
-        raise UsageError(f"{program}: unknown kind of file", "name it .mlir or .coda")
+        raise UsageError(f"{program}: unknown file type", "name it *.mlir or *.coda")
     tensors = program.with_suffix(".safetensors") if weights is None else Path(weights)
     if tensors.suffix != ".safetensors":
-        raise UsageError(f"{tensors}: unknown kind of file", "name it .safetensors")
+        raise UsageError(f"{tensors}: unknown file type", "name it *.safetensors")
     for path in (program, tensors):
         # Before the model is made, which may take long.
         if not path.parent.is_dir():

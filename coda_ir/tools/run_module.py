@@ -180,7 +180,9 @@ def load_inputs(
     try:
         tensors, bindings = signature.check(values, device)
     except ArgumentError as error:
-        raise CodaError(f"{path}: {error.message}", "store a tensor that fits") from error
+        raise CodaError(
+            f"{path}: {error.message}", "store a tensor of the expected shape and element type"
+        ) from error
     for symbol, size in sizes.items():
         if bindings.get(symbol) != size:
             found = bindings.get(symbol, "unknown")

@@ -327,7 +327,8 @@ class GraphCompiler:
             return self.options.target
         if device.type == "cpu" and not interpreter_is_asked_for():
             raise CodaError(
-                "Triton has no kernels for the CPU", "use a GPU, or set TRITON_INTERPRET=1 to test"
+                "Triton kernels do not run on the CPU",
+                "use a GPU, or set TRITON_INTERPRET=1 to test",
             )
         return "triton"
 
@@ -480,5 +481,5 @@ def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
         raise NothingToDo(
             "the graph has no linear map to fuse operators with; PyTorch computes products of two "
             "activations (bmm)",
-            "nothing to do: there is nothing to fuse",
+            "no action is needed: there is nothing to fuse",
         )

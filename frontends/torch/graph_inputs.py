@@ -201,7 +201,7 @@ def _tensor_of(graph: Graph) -> torch.Tensor:
     for node in graph.nodes:
         for tensor in tensors_in(node.meta.get("val")):
             return tensor
-    raise NothingToDo("the graph has no tensors", "nothing to do: there is nothing to fuse")
+    raise NothingToDo("the graph has no tensors", "no action is needed: there is nothing to fuse")
 
 
 def _constants_of(module: GraphModule) -> list[GraphInput]:
@@ -225,7 +225,9 @@ def _device_of(source: GraphSource) -> torch.device:
     if len(devices) == 1:
         return devices.pop()
     if not devices:
-        raise NothingToDo("the graph has no tensors", "nothing to do: there is nothing to fuse")
+        raise NothingToDo(
+            "the graph has no tensors", "no action is needed: there is nothing to fuse"
+        )
     raise CodaError(
         f"the graph has tensors on {len(devices)} devices: {', '.join(sorted(map(str, devices)))}",
         "move the model and its inputs to one device",

@@ -92,7 +92,7 @@ def quantize(
     scheme = _scheme(recipe, group, zero_points)
     if training and isinstance(scheme, WeightScheme):
         raise CodaError(
-            f"the recipe '{recipe}' has no training", f"use one of {', '.join(RECIPES)}"
+            f"the recipe '{recipe}' does not support training", f"use one of {', '.join(RECIPES)}"
         )
     if isinstance(scheme, Scheme) and scheme.is_all and not training:
         remedy = f"pass training=True, or use {recipe.removeprefix('all_')}"

@@ -109,7 +109,7 @@ def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> N
     if any(shared_memory(x) in active & detached for x in results if not x.requires_grad):
         raise NotDerivedError(
             "the graph returns both a tensor and its detached value",
-            "nothing to do: PyTorch derives the gradients",
+            "no action is needed: PyTorch derives the gradients",
         )
 
 
@@ -132,7 +132,9 @@ def _check_called(graph: GraphModule, node: Node) -> None:
 
 
 def _refusal(node: Node, reason: str) -> NotDerivedError:
-    return NotDerivedError(f"{node.name} {reason}", "nothing to do: PyTorch derives the gradients")
+    return NotDerivedError(
+        f"{node.name} {reason}", "no action is needed: PyTorch derives the gradients"
+    )
 
 
 def _requires_gradient(node: Node) -> bool:
@@ -178,7 +180,7 @@ def stop_updates(
     if not is_known or any(_may_require_gradient(each, inputs) for each in changed):
         raise NotDerivedError(
             "the graph changes an input in place that has a gradient",
-            "nothing to do: PyTorch derives the gradients",
+            "no action is needed: PyTorch derives the gradients",
         )
     leaves: list[Any] = list(_leaves(traced))
     for number, leaf in enumerate(leaves[: len(changed)]):
@@ -216,7 +218,8 @@ def _check_views(graph: GraphModule) -> None:
     outputs = [leaf for leaf in _leaves(graph) if isinstance(leaf, Node)]
     if any(shared_memory(x) in given for node in outputs for x in _values(node)):
         raise NotDerivedError(
-            "the graph returns a view of an input", "nothing to do: PyTorch derives the gradients"
+            "the graph returns a view of an input",
+            "no action is needed: PyTorch derives the gradients",
         )
 
 

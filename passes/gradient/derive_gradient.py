@@ -79,7 +79,7 @@ class DeriveGradientPass(NamedPass):
             known = f"the module has {', '.join(functions) or 'none'}"
             if self.function is not None:
                 message = f"derive-gradient: unknown function '{self.function}': {known}"
-                raise CodaError(message, "name one of these")
+                raise CodaError(message, "pass one of them")
             raise NoDerivativeError(
                 f"derive-gradient: no function is named, and {known}",
                 "name one: derive-gradient{function=...}",

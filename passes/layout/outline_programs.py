@@ -157,7 +157,7 @@ def _why_not_outlined(undeclared: SSAValue) -> Refusal:
     return Refusal(
         "sizes between kernels and other operators follow from the arguments",
         f"the size of %{undeclared.name_hint or '?'} does not follow from the arguments",
-        "nothing to do: each operator runs as a kernel or a call of its own",
+        "no action is needed: each operator runs as a kernel or a call of its own",
     )
 
 

@@ -115,7 +115,7 @@ def _not_deferred(use: Use) -> Refusal:
     elif any(isinstance(each, coda.GroupedLinearMap) for each in _behind_views(consumer)):
         condition = f"{condition}, not a grouped one"
         what = "a grouped GEMM (of experts) reads its rows"
-        remedy = "nothing to do: the rows for the experts are gathered from the stored norm"
+        remedy = "no action is needed: the rows for the experts are gathered from the stored norm"
     elif isinstance(consumer, coda.LowBitLinearOp):
         what, remedy = "its mean cannot move past a quantized weight", None
     elif calls := [each for each in _behind_views(consumer) if isinstance(each, CallOp)]:

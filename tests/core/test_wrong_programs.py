@@ -62,13 +62,13 @@ class TestWrongProgram:
     def test_a_word_is_the_name_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.chdir(tmp_path)
         assert refused(lambda: coda_ir.compile("good")) == (
-            "'good' is neither the text of a program nor a file .coda or .mlir\n"
-            "  help: pass a path such as 'layer.coda', or a text such as "
+            "'good' is neither program text nor a .coda or .mlir file\n"
+            "  help: pass a path such as 'layer.coda', or program text such as "
             "'fn f(x: bf16[M, 64]) { ... }'"
         )
         Path("good").write_text(PROGRAM)
         assert refused(lambda: coda_ir.compile("good")) == (
-            "good: a program is in a file .coda or .mlir\n"
+            "good: not a .coda or .mlir file\n"
             "  help: rename it, or pass Path('good') and the syntax to coda_ir.parse"
         )
         assert coda_ir.compile(coda_ir.parse(Path("good"), syntax="coda"), device="cpu")
@@ -127,8 +127,8 @@ class TestWrongOptions:
     @pytest.mark.parametrize(
         "sizes, message",
         [
-            ({"M": -3}, "the size M is -3\n  help: use a number of elements"),
-            ({"M": 2.5}, "the size M is 2.5\n  help: use a number of elements"),
+            ({"M": -3}, "the size M is -3\n  help: pass an integer, 0 or more"),
+            ({"M": 2.5}, "the size M is 2.5\n  help: pass an integer, 0 or more"),
             ({"N": 3}, "f has no dimension 'N'\n  help: its symbols are M"),
         ],
     )

@@ -188,7 +188,7 @@ def test_capturing_too_often_ends(
     for w in kept:
         check(graphs, x, w)
     assert recorder.captures == 3
-    assert "without CUDA graphs from now on: it was captured too many times" in caplog.text
+    assert "now runs without CUDA graphs: it was captured too many times" in caplog.text
 
 
 def test_work_that_cannot_be_captured(caplog: pytest.LogCaptureFixture):

@@ -252,8 +252,8 @@ def test_calls_of_pytorch_in_coda(folder: Path):
     [
         (["factories", "-o", "a.mlir"], 2, "does not name a factory"),
         (["factories:", "-o", "a.mlir"], 2, "does not name a factory"),
-        (["factories:sums", "-o", "a.txt"], 2, "name it .mlir or .coda"),
-        (["factories:sums", "-o", "a.mlir", "--weights", "w.pt"], 2, "name it .safetensors"),
+        (["factories:sums", "-o", "a.txt"], 2, "name it *.mlir or *.coda"),
+        (["factories:sums", "-o", "a.mlir", "--weights", "w.pt"], 2, "name it *.safetensors"),
         (["factories:sums", "-o", "a.mlir", "--dynamic", "x=3"], 2, "INPUT.AXIS=NAME"),
         (["factories:sums", "-o", "a.mlir", "--dynamic", "y.0=B"], 2, "use x"),
         (["factories:sums", "-o", "a.mlir", "--args-from", "b.npz"], 1, "b.npz"),

@@ -223,7 +223,7 @@ class TestUsage:
     def test_unknown_kind_of_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         assert main([write(tmp_path, SILU, "input.txt")]) == 2
         message = capsys.readouterr().err
-        assert "unknown kind of input" in message and "-f coda or -f mlir" in message
+        assert "unknown file type" in message and "-f coda or -f mlir" in message
 
 
 class TestRun:

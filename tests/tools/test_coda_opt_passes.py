@@ -195,7 +195,7 @@ class TestPrintIR:
         assert main([silu, "-p", "cse"]) == 1
         message = capsys.readouterr().err
         assert "Duplicate definition of twice in ['one', 'other']" in message
-        assert "help: rename what two packages define, or take one" in message
+        assert "help: rename one of the definitions, or remove" in message
 
     def test_a_package_that_cannot_be_loaded(
         self, silu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -209,7 +209,7 @@ class TestPrintIR:
         assert main([silu, "-p", "cse"]) == 1
         message = capsys.readouterr().err
         assert "cannot be loaded: SyntaxError: invalid syntax (half_written.py, line 1)" in message
-        assert "help: mend it, or take it off the Python path" in message
+        assert "help: fix it, or remove it from the Python path" in message
 
 
 class TestReports:

@@ -241,7 +241,7 @@ class TestMistakes:
     def test_output_of_an_unknown_kind(self, program: str, tmp_path: Path, capsys: Capture):
         assert main([program, "--run", "--save-outputs", str(tmp_path / "out.pt")]) == 1
         message = capsys.readouterr().err
-        assert "out.pt: unknown kind of file '.pt'" in message and "norm" not in message
+        assert "out.pt: unknown file type '.pt'" in message and "norm" not in message
 
     @pytest.mark.parametrize(
         ("option", "needed"),

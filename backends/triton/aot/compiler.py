@@ -77,9 +77,9 @@ def compile_kernels(
 def check_level(arch: Architecture, level: MachineLevel | None) -> None:
     """Raise CodaError for the assembly of the other vendor."""
     if arch.is_amd and level in ONLY_NVIDIA:
-        raise CodaError(f"{arch.name} has no {level}", "use amdgcn, or an architecture of NVIDIA")
+        raise CodaError(f"{arch.name} has no {level}", "use amdgcn, or an NVIDIA architecture")
     if not arch.is_amd and level in ONLY_AMD:
-        raise CodaError(f"{arch.name} has no {level}", "use ptx or sass, or an architecture of AMD")
+        raise CodaError(f"{arch.name} has no {level}", "use ptx or sass, or an AMD architecture")
 
 
 def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None) -> None:

@@ -90,7 +90,7 @@ def check_fits(kernels: Sequence[KernelResources]) -> None:
     raise CodaError(
         f"too much shared memory for {gpu.name}, which has {gpu.shared_memory} bytes for a "
         f"program: {needs}",
-        "take smaller tiles or fewer stages with the pass schedule, such as "
+        "use smaller tiles or fewer stages in the pass schedule, such as "
         f"schedule{{{gpu.schedule} stages=2}}",
     )
 

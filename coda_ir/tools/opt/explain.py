@@ -67,7 +67,7 @@ def _lines(session: Session, name: str) -> Iterator[str]:
         return iter((f"{name}: a word of .coda, see docs/language.md\n", words[name]))
     known = [*error_kinds(), *session.passes, *operators, *words]
     raise UsageError(
-        f"argument --explain: there is no code, pass, operator or word '{name}'",
+        f"argument --explain: there is no error code, pass, operator or term '{name}'",
         closest(name, known, "see --list-passes, docs/language.md and coda_ir/errors.md"),
     )
 

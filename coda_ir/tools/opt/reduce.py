@@ -93,7 +93,7 @@ def _reduce(session: Session, module: ModuleOp) -> ModuleOp:
         except NotInterestingError as error:
             raise CodaError(
                 f"the input is not interesting: the command of --test {test.outcome}",
-                "it has to exit with 0 for the input and for every reduced module",
+                "the command must exit with 0 for the input and for every reduced module",
             ) from error
 
 

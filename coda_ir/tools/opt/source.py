@@ -103,8 +103,8 @@ def syntax_of(options: argparse.Namespace) -> str:
     # A directory or a missing file is told as such.
     _read(options)
     raise UsageError(
-        f"{options.input_file}: unknown kind of input",
-        "name the file .coda or .mlir, or state the kind with -f coda or -f mlir",
+        f"{options.input_file}: unknown file type",
+        "name the file *.coda or *.mlir, or pass -f coda or -f mlir",
     )
 
 

@@ -265,7 +265,7 @@ func.func @experts(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %ids: tensor<?xi6
 }
 
 // REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a grouped GEMM (of experts) reads its rows, so it has to be written to memory; failed condition: every consumer of the norm is a GEMM, not a grouped one; costs 32*d0 bytes
-// REMARK: help: nothing to do: the rows for the experts are gathered from the stored norm
+// REMARK: help: no action is needed: the rows for the experts are gathered from the stored norm
 // CHECK:      func.func @experts(
 // CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>

@@ -26,7 +26,7 @@
 // INTEGER: pipeline:1:{{[0-9]+}}: error[E0703]: derive-gradient: unknown argument 'i': @f has x, w, cos, sin of a floating-point type
 // INTEGER: help: name some of these
 // FUNCTION: pipeline:1:{{[0-9]+}}: error[E0703]: derive-gradient: unknown function 'g': the module has f
-// FUNCTION: help: name one of these
+// FUNCTION: help: pass one of them
 
 func.func @f(%x: tensor<?x8xf32> {coda.name = "x"}, %w: tensor<8x8xf32> {coda.name = "w"}, %cos: tensor<?x4xf32> {coda.name = "cos"}, %sin: tensor<?x4xf32> {coda.name = "sin"}, %i: tensor<i64> {coda.name = "i"}) -> (tensor<?x8xf32> {coda.name = "y"}, tensor<i64>) {
   %z = coda.linear %x, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>

@@ -35,7 +35,7 @@
 // OPERATOR-EMPTY:
 // OPERATOR-NEXT: x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension
 
-// UNKNOWN:      coda-opt: error[E0701]: argument --explain: there is no code, pass, operator or word 'defer-rmsnorm'
+// UNKNOWN:      coda-opt: error[E0701]: argument --explain: there is no error code, pass, operator or term 'defer-rmsnorm'
 // UNKNOWN-NEXT:   help: did you mean 'defer-rms-norm'?
 
 // HELP:      usage: coda-opt [OPTION]... [FILE]

@@ -301,4 +301,4 @@ def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype):
     reason = "a grouped GEMM (of experts) reads its rows"
     (norm,) = (r for r in remarks if r.kind == "missed" and reason in r.message)
     assert norm.module is not None and norm.module.endswith("post_attention_layernorm")
-    assert norm.suggestion is not None and norm.suggestion.startswith("nothing to do: ")
+    assert norm.suggestion is not None and norm.suggestion.startswith("no action is needed: ")

@@ -268,14 +268,14 @@ class TestFiles:
         with pytest.raises(CodaError, match=r"other\.mlir"):
             coda_ir.load(tmp_path / "other.mlir")
         saved.with_suffix(".safetensors").unlink()
-        with pytest.raises(CodaError, match="the file of the weights is missing"):
+        with pytest.raises(CodaError, match="the weight file is missing"):
             coda_ir.load(saved)
 
     @pytest.mark.parametrize("name", ["model.coda", "model", "model.pt"])
     def test_other_kinds_of_files(self, exported: ExportedModel, tmp_path: Path, name: str):
-        with pytest.raises(CodaError, match="unknown kind of file"):
+        with pytest.raises(CodaError, match="unknown file type"):
             exported.save(tmp_path / name)
-        with pytest.raises(CodaError, match="unknown kind of file"):
+        with pytest.raises(CodaError, match="unknown file type"):
             coda_ir.load(tmp_path / name)
 
     def test_a_folder_that_does_not_exist(self, exported: ExportedModel, tmp_path: Path):
@@ -297,11 +297,11 @@ class TestFiles:
         [
             ("coda.call", "coda.other", "lacks the attribute coda.call"),
             (r"\22format\22:1", r"\22format\22:9", "has format 9"),
-            (r"\22parameters\22", r"\22parametres\22", "the description of the call is damaged"),
+            (r"\22parameters\22", r"\22parametres\22", "the saved signature is corrupt"),
             (r"\22result\22:1", r"\22result\22:7", "the model returns result 7"),
             (r"builtins.dict", r"some.module.Output", "import some.module before"),
             ('coda.name = "ids"', 'coda.name = "tokens"', "the function takes tokens"),
-            (r"\22name\22:\22ids\22", r"\22nome\22:\22ids\22", "the description of the call"),
+            (r"\22name\22:\22ids\22", r"\22nome\22:\22ids\22", "the saved signature"),
         ],
     )
     def test_changed_texts(self, saved: Path, old: str, new: str, message: str):
