@@ -13,6 +13,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
+from coda_ir.passes.support.permuted import moves_elements
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.passes.support.views import start_of
 
@@ -126,7 +127,7 @@ def _if_same_dims(x: SSAValue, op: Operation, rewriter: FunctionRewriter) -> SSA
 
 def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
     extents = shape_of(op.x)
-    if _moves_elements(extents, op.permutation):
+    if moves_elements(extents, op.permutation):
         return None
     reshape = coda.ReshapeOp(op.x, shape_of(op.result))
     reshape.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(op.result))
@@ -141,7 +142,7 @@ def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValu
     if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
         return None
     shapes = [_padded_shape(x, len(order)) for x in product.operands]
-    if any(_moves_elements(shape, order) for shape in shapes):
+    if any(moves_elements(shape, order) for shape in shapes):
         return None
     insert = rewriter.before(op, product.location)
     operands = [
@@ -161,12 +162,6 @@ def _all_turn(x: SSAValue, order: Sequence[int]) -> bool:
 
 def _padded_shape(x: SSAValue, rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(shape_of(x))) + shape_of(x)
-
-
-def _moves_elements(shape: Sequence[int], order: Sequence[int]) -> bool:
-    """Return whether a permutation changes the order of the elements of a tensor."""
-    moved = [axis for axis in order if shape[axis] != 1]
-    return moved != sorted(moved)
 
 
 def _turned(

@@ -1,8 +1,6 @@
 """Pass `raise-linear`: GEMMs on flattened rows and transposed weights become `coda.linear`."""
 
-from collections.abc import Sequence
-from math import prod
-from typing import TypeAlias
+from dataclasses import replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -21,7 +19,9 @@ from coda_ir.passes.support.matching import (
     same_type,
 )
 from coda_ir.passes.support.norm_products import is_modulated
+from coda_ir.passes.support.permuted import moves_elements
 from coda_ir.passes.support.rows import ROWS, is_transposed
+from coda_ir.passes.support.views import View, insert_steps
 
 BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 """Operators on the rows of their first operand; the others are the same for every row."""
@@ -43,9 +43,9 @@ class RaiseLinearPass(FunctionPass):
     Legal for every transposed matrix, and for every batch of 1 whose second matrix is an argument
     of the function: those of attention are computed. Rows may stay unflattened in a GEMM, a norm
     and in elementwise code where the reshape before keeps the columns, and in a GEMM before which
-    it adds dimensions of one row; a reshape back to the dimensions that were there goes away.
-    PyTorch's product of groups of rows, `_grouped_mm` or that of transformers, becomes
-    `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not transposed.
+    it adds dimensions of one row. PyTorch's product of groups of rows, `_grouped_mm` or that of
+    transformers, becomes `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not
+    transposed.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -59,9 +59,7 @@ class RaiseLinearPass(FunctionPass):
             elif isinstance(op, CallOp) and op.callee.data == "aten.bmm.default":
                 _use_one_matrix(op, rewriter)
         for op in rewriter.ops:
-            if isinstance(op, coda.ReshapeOp):
-                _undo_reshape(op, rewriter)
-            elif isinstance(op, (*BY_ROW, coda.ElementwiseOp, coda.CastOp)):
+            if isinstance(op, (*BY_ROW, coda.ElementwiseOp, coda.CastOp)):
                 _keep_rows(op, rewriter)
 
 
@@ -138,12 +136,12 @@ def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
     same = same_type(x, weight) and same_type(x, result) and is_float(element_type_of(x))
     if batch != 1 or DYNAMIC_INDEX in (k, n) or not same or not is_argument(weight):
         return
-    insert = rewriter.before(op)
-    is_turned = is_transposed_view(weight)
-    source = weight if is_turned is None else before_views(weight)
+    view, insert = View.of(weight, rewriter.shapes), rewriter.before(op)
+    _, rows, columns = view.dims
+    is_turned = [*columns, *rows] == sorted(view.order) != [*view.order]
     kind, shape = (coda.LinearOp, (n, k)) if is_turned else (coda.MatmulOp, (k, n))
-    if shape_of(source) != shape:
-        source = insert.insert(coda.ReshapeOp(source, shape), source.name_hint)
+    matrix = replace(view, dims=(columns, rows) if is_turned else (rows, columns))
+    source = insert_steps(matrix.steps(shape), view.base, insert)
     rewriter.passed(op, f"raised to {kind.name}")
     product = insert.insert(kind(rows_before(x), source), result.name_hint)
     rewriter.replace(op, insert.insert(coda.ReshapeOp(product, shape_of(result))))
@@ -204,120 +202,19 @@ def _unflattened(value: SSAValue) -> SSAValue | None:
     return flat.x if len(before) > 2 and len(after) == 2 and keeps_columns else None
 
 
-def _undo_reshape(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
-    """Drop reshapes, and transposes of extents of 1, that together change nothing."""
-    value, wanted = op.x, rewriter.shapes.dims(op.result)
-    while isinstance(view := value.owner, View) and keeps_order(view):
-        value = view.x
-        if rewriter.shapes.dims(value) == wanted:
-            rewriter.passed(op, "restores the rows of its operand")
-            op.result.replace_all_uses_with(value)
-            rewriter.order.erase(op)
-            return
-
-
-# Views that einsum makes around a product: reshapes and transposes, many of extents of 1
-
-
-View: TypeAlias = coda.ReshapeOp | coda.TransposeOp
-
-Strides: TypeAlias = list[tuple[int, int]]
-"""The extents, but for 1, that a dimension has in a dense tensor, and the stride of each."""
-
-
-def before_views(value: SSAValue) -> SSAValue:
-    """Return the tensor that `value` is a view of."""
-    return before(value, (coda.ReshapeOp, coda.TransposeOp))
-
-
 def is_argument(value: SSAValue) -> bool:
     """Return whether a value is an argument of its function, or a view or a cast of one."""
     source = before(value, (coda.ReshapeOp, coda.TransposeOp, coda.CastOp))
     return isinstance(source, BlockArgument)
 
 
-def keeps_order(view: View) -> bool:
-    """Return whether the elements of a view are in the order of its operand."""
-    if isinstance(view, coda.ReshapeOp):
-        return True
-    moved = [axis for axis in view.permutation if shape_of(view.x)[axis] != 1]
-    return moved == sorted(moved)
-
-
 def rows_before(x: SSAValue) -> SSAValue:
     """Return the first tensor of at least two dimensions with the rows of `x`, in order."""
     columns, found = shape_of(x)[-1], x
-    while isinstance(view := x.owner, View) and keeps_order(view):
+    while isinstance(view := x.owner, coda.ReshapeOp | coda.TransposeOp):
         x = view.x
+        if isinstance(view, coda.TransposeOp) and moves_elements(shape_of(x), view.permutation):
+            break
         if len(shape_of(x)) > 1 and shape_of(x)[-1] == columns != DYNAMIC_INDEX:
             found = x
     return found
-
-
-def is_transposed_view(matrix: SSAValue) -> bool | None:
-    """Return whether a matrix (1 x K x N) has the elements of the tensor before its views by
-    columns; False if it has them by rows, None for another order.
-    """
-    source = before_views(matrix)
-    dims = _strides(matrix, source)
-    if dims is None:
-        return None
-    _, k, n = shape_of(matrix)
-    for is_turned, strides in ((False, (n, 1)), (True, (1, k))):
-        expected = [[(e, s)] if e != 1 else [] for e, s in zip((k, n), strides, strict=True)]
-        if [_merged(dim) for dim in dims[1:]] == expected:
-            return is_turned
-    return None
-
-
-def _strides(value: SSAValue, source: SSAValue) -> list[Strides] | None:
-    """Return the strides of each dimension of a view of `source`; None if extents are unknown, or
-    if a reshape does not cut them in whole parts.
-    """
-    shape = shape_of(source)
-    if DYNAMIC_INDEX in shape or 0 in shape:
-        return None
-    dims: list[Strides] | None = [[(e, prod(shape[i + 1 :]))] for i, e in enumerate(shape)]
-    views: list[View] = []
-    while value is not source and isinstance(view := value.owner, View):
-        views.append(view)
-        value = view.x
-    for view in reversed(views):
-        if isinstance(view, coda.TransposeOp):
-            dims = [dims[axis] for axis in view.permutation]
-        else:
-            dims = _regrouped([part for dim in dims for part in dim], shape_of(view.result))
-        if dims is None:
-            return None
-    return dims
-
-
-def _regrouped(parts: Strides, shape: Sequence[int]) -> list[Strides] | None:
-    """Regroup parts of dimensions, in order, to other extents."""
-    pending = [part for part in reversed(parts) if part[0] != 1]
-    dims: list[Strides] = []
-    for extent in shape:
-        dim: Strides = []
-        while extent > 1:
-            size, stride = pending.pop()
-            if size % extent and extent % size:
-                return None
-            taken = min(size, extent)
-            dim.append((taken, stride * (size // taken)))
-            if size > taken:
-                pending.append((size // taken, stride))
-            extent //= taken
-        dims.append(dim)
-    return dims
-
-
-def _merged(dim: Strides) -> Strides:
-    """Merge adjacent parts of a dimension whose elements are contiguous."""
-    merged: Strides = []
-    for size, stride in dim:
-        if size == 1:
-            continue
-        if merged and merged[-1][1] == size * stride:
-            size *= merged.pop()[0]
-        merged.append((size, stride))
-    return merged

@@ -17,6 +17,12 @@ def inverse(order: Order) -> Order:
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
+def moves_elements(shape: Sequence[int], order: Sequence[int]) -> bool:
+    """Return whether a permutation changes the order of the elements of a tensor."""
+    moved = [axis for axis in order if shape[axis] != 1]
+    return moved != sorted(moved)
+
+
 def permuted_values(ops: Sequence[Operation]) -> dict[SSAValue, Order]:
     """Return the permutation of each value of `ops`, in order, that comes from a transposed tensor
     whose last dimension stayed the last one.

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p raise-linear,dce --split-input-file | filecheck %s
+// RUN: coda-opt %s -p raise-linear,compose-views,dce --split-input-file | filecheck %s
 
 // A linear layer as PyTorch calls it: flattened rows, a transposed weight, a bias.
 
@@ -12,8 +12,8 @@ func.func @linear(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: t
 }
 
 // CHECK-LABEL: func.func @linear(
-// CHECK-NEXT:   %p = coda.linear %x, %w, %b : (tensor<?x?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x?x16xf32>
-// CHECK-NEXT:   func.return %p
+// CHECK-NEXT:   %y = coda.linear %x, %w, %b : (tensor<?x?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x?x16xf32>
 
 // -----
 
@@ -31,8 +31,8 @@ func.func @conv1d(%x: tensor<2x?x8xf32> {coda.dims = [2, "T", 8 : i64]}, %w: ten
 // CHECK-LABEL: func.func @conv1d(
 // CHECK-NEXT:   %p = coda.matmul %x, %w : (tensor<2x?x8xf32>, tensor<8x16xf32>) -> tensor<2x?x16xf32>
 // CHECK-NEXT:   %s = coda.add %b, %p : (tensor<16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
-// CHECK-NEXT:   %r = coda.relu %s : (tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
-// CHECK-NEXT:   func.return %r
+// CHECK-NEXT:   %y = coda.relu %s : (tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x?x16xf32>
 
 // -----
 
@@ -47,9 +47,9 @@ func.func @norm(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %g: ten
 }
 
 // CHECK-LABEL: func.func @norm(
-// CHECK-NEXT:   %n = coda.layer_norm %x, %g, %b
-// CHECK-NEXT:   %p = coda.linear %n, %w
-// CHECK-NEXT:   func.return %p
+// CHECK-NEXT:   %n = coda.layer_norm %x, %g, %b {eps = 1.000000e-05 : f64} : (tensor<?x?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %y = coda.linear %n, %w : (tensor<?x?x8xf32>, tensor<16x8xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x?x16xf32>
 
 // -----
 
@@ -94,9 +94,10 @@ func.func @one_column(%x: tensor<?x8x1xf32> {coda.dims = ["B", 8 : i64, 1 : i64]
 }
 
 // CHECK-LABEL: func.func @one_column(
-// CHECK-NEXT:   %0 = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x8x1xf32>) -> tensor<?x1x8xf32>
-// CHECK-NEXT:   %y = coda.linear %0, %w : (tensor<?x1x8xf32>, tensor<16x8xf32>) -> tensor<?x1x16xf32>
-// CHECK-NEXT:   %y_1 = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x1x16xf32>) -> tensor<?x16x1xf32>
+// CHECK-NEXT:   %x_1 = coda.reshape %x {coda.dims = ["B", 1 : i64, 8 : i64]} : (tensor<?x8x1xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %y = coda.linear %x_1, %w : (tensor<?x1x8xf32>, tensor<16x8xf32>) -> tensor<?x1x16xf32>
+// CHECK-NEXT:   %y_1 = coda.reshape %y {coda.dims = ["B", 16 : i64, 1 : i64]} : (tensor<?x1x16xf32>) -> tensor<?x16x1xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<?x16x1xf32>
 
 // -----
 
@@ -121,9 +122,9 @@ func.func @einsum(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: t
 
 // CHECK-LABEL: func.func @einsum(
 // CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<8x4x4xf32>) -> tensor<8x16xf32>
-// CHECK-NEXT:   %p = coda.matmul %x, %w_1 : (tensor<?x?x8xf32>, tensor<8x16xf32>) -> tensor<?x?x16xf32>
-// CHECK-NEXT:   %q = coda.linear %p, %v : (tensor<?x?x16xf32>, tensor<8x16xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   func.return %q
+// CHECK-NEXT:   %y = coda.matmul %x, %w_1 : (tensor<?x?x8xf32>, tensor<8x16xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %z = coda.linear %y, %v : (tensor<?x?x16xf32>, tensor<8x16xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   func.return %z : tensor<?x?x8xf32>
 
 // -----
 
@@ -137,10 +138,10 @@ func.func @reordered(%x: tensor<1x?x8xf32>, %w: tensor<2x4x16xf32>) -> tensor<1x
 }
 
 // CHECK-LABEL: func.func @reordered(
-// CHECK-NEXT:   %t = coda.transpose %w
-// CHECK-NEXT:   %r = coda.reshape %t : (tensor<4x2x16xf32>) -> tensor<1x8x16xf32>
-// CHECK-NEXT:   %r_1 = coda.reshape %r : (tensor<1x8x16xf32>) -> tensor<8x16xf32>
-// CHECK-NEXT:   %p = coda.matmul %x, %r_1 : (tensor<1x?x8xf32>, tensor<8x16xf32>) -> tensor<1x?x16xf32>
+// CHECK-NEXT:   %w_1 = coda.transpose %w {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x4x16xf32>) -> tensor<4x2x16xf32>
+// CHECK-NEXT:   %w_2 = coda.reshape %w_1 : (tensor<4x2x16xf32>) -> tensor<8x16xf32>
+// CHECK-NEXT:   %p = coda.matmul %x, %w_2 : (tensor<1x?x8xf32>, tensor<8x16xf32>) -> tensor<1x?x16xf32>
+// CHECK-NEXT:   func.return %p : tensor<1x?x16xf32>
 
 // -----
 
