@@ -6,14 +6,11 @@ from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -36,7 +33,7 @@ from coda_ir.dialects.gemm.segment import Segment
 
 
 @irdl_op_definition
-class LibraryOp(GemmInputs, IRDLOperation):
+class LibraryOp(GemmInputs):
     """A GEMM x · Wᵀ that the library of PyTorch computes (cuBLAS, rocBLAS), without an epilogue.
 
     The leading dimensions of x flatten to M. Products are accumulated in float32 and rounded once,
@@ -53,11 +50,7 @@ class LibraryOp(GemmInputs, IRDLOperation):
     """
 
     name = "gemm.library"
-    inputs = var_operand_def(TensorType)
-    weights = var_operand_def(TensorType)
-    groups = opt_operand_def(TensorType)
     layout = prop_def(LayoutAttr)
-    transposed = opt_prop_def(UnitAttr)
     tile_t = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())

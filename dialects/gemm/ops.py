@@ -8,13 +8,11 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
     traits_def,
     var_operand_def,
-    var_region_def,
     var_result_def,
 )
 from xdsl.parser import Parser
@@ -51,7 +49,7 @@ from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 
 @irdl_op_definition
-class FusedOp(RowsOfFused, HasSegments):
+class FusedOp(RowsOfFused):
     """A GEMM x · [W0; W1; ...]ᵀ with an epilogue region per column range (segment).
 
     The leading dimensions of x flatten to M. The region of a segment is applied to every element
@@ -112,24 +110,6 @@ class FusedOp(RowsOfFused, HasSegments):
     """
 
     name = "gemm.fused"
-    inputs = var_operand_def(TensorType)
-    weights = var_operand_def(TensorType)
-    groups = opt_operand_def(TensorType)
-    gather = opt_operand_def(TensorType)
-    gather_weights = opt_operand_def(TensorType)
-    scatter = opt_operand_def(TensorType)
-    x_scales = opt_operand_def(TensorType)
-    weight_scales = var_operand_def(TensorType)
-    weight_zeros = var_operand_def(TensorType)
-    ports = var_operand_def(TensorType)
-    outputs = var_result_def(TensorType)
-    segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
-    transposed = opt_prop_def(UnitAttr)
-    numbered = opt_prop_def(UnitAttr)
-    schedule = opt_prop_def(ScheduleAttr)
-    order = opt_prop_def(OrderAttr)
-    blocks = opt_prop_def(BlocksAttr | QuantizedAttr)
-    bodies = var_region_def()
     traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
