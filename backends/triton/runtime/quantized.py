@@ -241,8 +241,8 @@ def multiply_words_row(
     IN_FOURS: tl.constexpr = False,
     WAITS: tl.constexpr = False,
 ):
-    """`multiply_quantized` for one row of a of 16 bits, and words of eight four-bit elements along
-    K.
+    """`multiply_quantized_row` for a row of 16 bits, and words of eight four-bit elements along K.
+    The other arguments are those of that function.
 
     Tensor cores multiply bᵀ by a, as a matrix of equal columns. K and the columns are permuted so
     that the words that a thread loads have its operands of a product: each warp has a part of K, in
@@ -253,22 +253,6 @@ def multiply_words_row(
     `b_numbers`: the numbers of the columns of b; `b_columns` points to column 0.
 
     N_STEP: the distance between neighbouring columns of b.
-
-    `b_scales`: pointers to the scales of the columns in the first group of K.
-
-    `b_zeros`: pointers to the zero points of the columns in the first group of K.
-
-    DEPTH: the number of elements of K in a group. They share a scale and a zero point.
-
-    SCALE_STEP: the distance from the scales of one group to those of the next.
-
-    ZERO_STEP: the distance from the zero points of one group to those of the next.
-
-    OFFSET: an integer that is subtracted from every element.
-
-    ALONG_K, PACKED, POSITIONS: see `load_elements`.
-
-    `b_shifts`: the first bit of each column's element in words along N, and of its zero point.
 
     IN_FOURS: whether every four columns are neighbours and begin at a multiple of four.
 
