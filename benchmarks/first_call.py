@@ -136,9 +136,7 @@ def call_layer(device: str, tune: bool) -> tuple[Run, Prepare]:
 
 
 def compile_model(device: str) -> tuple[Run, Prepare]:
-    """Compile a model; its text is made without coda_ir, whose import is part of the
-    measured time.
-    """
+    """Compile a model from text that is made without coda_ir, whose import is measured."""
     text = Path(os.environ["CODA_BENCHMARK_TEXT"]).read_text()
     return lambda _: None, lambda compile: compile(text, entry="llama", device=device)
 

@@ -149,9 +149,7 @@ def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def trained_layer(*, is_all: bool) -> Layer:
-    """Return the trainable layer on packed weights, with products by `torch._scaled_mm`,
-    compiled.
-    """
+    """Return the trainable layer on packed weights, by `torch._scaled_mm`, compiled."""
     function: Any = _Trained  # has no complete types
 
     def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -172,9 +170,7 @@ def float8_program(recipe: str, shape: LayerShape) -> str:
 
 
 def float8_gemms(packed: Tensors, shape: LayerShape, recipe: str) -> Callable[[], object]:
-    """Return the four bare GEMMs of the forward in float8 with scales, by cuBLAS, with promoted
-    sums.
-    """
+    """Return cuBLAS's four GEMMs of the forward in float8 with scales and promoted sums."""
     calls = [_product(a, w, recipe) for a, w in forward_operands(packed, shape)]
     return lambda: [call() for call in calls]
 

@@ -135,9 +135,7 @@ def timed(call: Callable[[], ResultT]) -> tuple[ResultT, float]:
 
 
 def peak_memory(candidate: Candidate) -> float | None:
-    """Return the GiB that a call needs at its peak, beyond the memory in use before it; None
-    without a GPU.
-    """
+    """Return the GiB that a call needs beyond those in use; None without a GPU."""
     if not torch.cuda.is_available():
         return None
     torch.cuda.synchronize()
@@ -149,9 +147,7 @@ def peak_memory(candidate: Candidate) -> float | None:
 
 
 def torch_compile(function: Any, **options: Any) -> Any:
-    """Call `torch.compile`. Raises CodaError without a GPU, where Inductor takes long to compile
-    C++.
-    """
+    """Call `torch.compile`. Raises CodaError without a GPU: compiling C++ takes long."""
     if not torch.cuda.is_available():
         raise CodaError("this benchmark needs a GPU")
     compile: Any = import_module("torch").compile  # has no complete types
@@ -165,9 +161,7 @@ def seed() -> None:
 
 
 def reset_compilers() -> None:
-    """Reset all compilers: beyond a few graphs of one function, torch.compile falls back to
-    eager.
-    """
+    """Reset all compilers: torch.compile runs a function of many graphs eagerly."""
     dynamo: Any = import_module("torch._dynamo")
     dynamo.reset()
     release_memory()
@@ -182,9 +176,7 @@ def release_memory() -> None:
 
 @dataclass
 class Budget:
-    """The time budget of a command in seconds: a part begins only if the longest one so far would
-    still fit.
-    """
+    """The seconds of a command: a part begins only if the longest one so far still fits."""
 
     seconds: float
     _start: float = field(default_factory=lambda: time.monotonic())

@@ -115,9 +115,7 @@ def forward_program(
 def backward_program(
     shape: LayerShape, inputs: Tensors, schedule: str | None, exact: Exact
 ) -> tuple[Program, dict[str, float]]:
-    """Return the backward program on the tensors that a forward saved, and the errors of the
-    gradients.
-    """
+    """Return the backward program on what a forward saved, and the errors of its gradients."""
     layer = coda_ir.compile(
         PROGRAM,
         training=True,

@@ -188,9 +188,7 @@ class Program:
         ]
 
     def bytes_of(self, op: Operation) -> int:
-        """Return the minimum of bytes that an operator moves; partial sums count if their number is
-        known.
-        """
+        """Return the bytes that an operator moves at least, with known numbers of partials."""
         func = op.parent_op()
         assert isinstance(func, FuncOp), "operators stand in the function"
         traffic = SymbolicShapes(func).traffic(op)

@@ -69,9 +69,7 @@ class Variant:
         return [x.clone() for x in upstream] if self.overwrites else upstream
 
     def backward(self, upstream: Sequence[torch.Tensor]) -> Candidate | None:
-        """Return a function that repeats the backward of one forward; None if that is
-        impossible.
-        """
+        """Return a function that repeats the backward of one forward; None if it cannot."""
         layer = self.layer
         if layer is None:
             return None

@@ -33,9 +33,7 @@ class LayerShape:
 
     @property
     def f(self) -> int:
-        """The width of the MLP: 8/3 of the hidden size, rounded up to a multiple of 256, as in
-        Llama.
-        """
+        """The width of Llama's MLP: 8/3 of the hidden size, up to a multiple of 256."""
         return -(-int(self.d * 8 / 3) // 256) * 256
 
     @property
@@ -49,9 +47,7 @@ class LayerShape:
 
 
 def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[LayerShape]:
-    """Yield the shapes that the options of a command name, while the time budget allows another
-    one.
-    """
+    """Yield the shapes that a command's options name, while the time budget allows."""
     for d in options.sizes:
         if not budget.allows(f"D = {d}"):
             return
@@ -95,9 +91,7 @@ def leaves(tensors: Tensors) -> Tensors:
 
 
 def pack(inputs: Tensors) -> Tensors:
-    """Pack the weights for the PyTorch layer: gate and up in one matrix, and q, k and v in
-    another.
-    """
+    """Pack the weights for the PyTorch layer: gate and up in one matrix, q, k and v in another."""
     packed = pack_weights(inputs) | {name: inputs[name] for name in ("y", "x0")}
     for table in ("cos", "sin"):
         packed[table] = inputs[table].to(inputs["y"].dtype)
@@ -204,9 +198,7 @@ def exact_gradients(inputs: Tensors, upstream: Sequence[torch.Tensor]) -> Tensor
 
 
 def gradient_errors(gradients: Tensors, exact: Tensors) -> dict[str, float]:
-    """Return the errors of the packed tensors by name, on the last tokens for tensors with one row
-    per token.
-    """
+    """Return the errors of packed tensors by name, on the last tokens where each has a row."""
     expected = pack_weights(exact) | {name: exact[name] for name in ("y", "x0")}
     if "wq" in gradients:
         gradients = pack_weights(gradients) | {name: gradients[name] for name in ("y", "x0")}

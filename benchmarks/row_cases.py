@@ -122,9 +122,7 @@ class KeysAndValues(Part):
         return XlaStep(self.model, self.ids, self.known)
 
     def exact(self) -> Tensors:
-        """Return the exact result, starting from the keys and values of the model in bf16, like all
-        steps.
-        """
+        """Return the exact result from the model's keys and values in bf16, like all steps."""
         self.model.eval()
         cache = self._filled()
         for layer, known in zip(cache.layers, self.known.layers, strict=True):
@@ -206,9 +204,7 @@ CHECKED = 512
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a step: floating-point operations of its products, bytes that it reads,
-    tokens.
-    """
+    """The work of a step: floating-point operations of its products, bytes read, tokens."""
 
     flops: float
     bytes: float

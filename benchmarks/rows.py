@@ -101,9 +101,7 @@ def measure(
     end: Deadline,
     kernels: int = 0,
 ) -> None:
-    """Add the times, errors and energy of variants to a record. Print the `kernels` longest kernels
-    of each.
-    """
+    """Add times, errors and energy to a record. Print the `kernels` longest kernels of each."""
     harness.seed()
     case = row.make(setting)
     record.work, record.whole_work = asdict(case.work()), whole_work(case, record)
@@ -129,9 +127,7 @@ def measure(
 def prepare(
     record: Record, case: Case, setting: Setting, names: Sequence[str], end: Deadline
 ) -> dict[str, Step]:
-    """Compile the step of each variant. Failures are noted; variants for which no time is left are
-    omitted.
-    """
+    """Compile the steps of variants while there is time. Failures are noted."""
     compile_by_name = compilers(setting)
     steps: dict[str, Step] = {}
     for name in VARIANTS:
@@ -194,9 +190,7 @@ def captured(step: Step) -> Step:
 
 
 def times(steps: Mapping[str, Step]) -> dict[str, float]:
-    """Return medians in milliseconds, measured in turn; for slow steps, the fastest of
-    three calls.
-    """
+    """Return median milliseconds, measured in turn; of slow steps the fastest of three."""
     slow = {name: harness.timed(step)[1] > SLOW_S for name, step in steps.items()}
     fast: dict[str, harness.Candidate] = {
         name: step.queued if isinstance(step, XlaStep) else step
@@ -260,9 +254,7 @@ def print_kernels(title: str, step: Step, count: int) -> None:
 
 
 def whole_work(case: Case, record: Record) -> float:
-    """Return the work of the whole model divided by that of the measured layers, by their
-    parameters.
-    """
+    """Return the work of the whole model over that of the measured layers, by parameters."""
     sizes = {name: p.numel() for name, p in case.model.named_parameters()}
     repeated = sum(n for name, n in sizes.items() if any(map(str.isdigit, name.split("."))))
     output = getattr(case.model, "lm_head", None)

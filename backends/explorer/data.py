@@ -116,9 +116,7 @@ class _Description:
             }
 
     def _applied(self, number: int, op: Operation) -> list[int]:
-        """Return the operators of other kernels (deferred norms) whose row statistics a kernel
-        applies.
-        """
+        """Return the operators of other kernels (deferred norms) whose statistics a kernel uses."""
         if isinstance(op, FinalizeOp):
             return []
         owners = [value.owner for value in map(_base, op.operands)]
@@ -128,9 +126,7 @@ class _Description:
         return [member for member in applied if member not in own]
 
     def _traffic(self, op: Operation, values: Values) -> Data:
-        """Return the tensors that an operator moves through memory, and its time as a kernel of its
-        own.
-        """
+        """Return the tensors that an operator moves through memory, and the time of its kernel."""
         is_free = isinstance(op, (*VIEWS, *PREPARED)) or (
             isinstance(op, FusedOp) and op.schedule is None
         )
@@ -165,9 +161,7 @@ class _Description:
         return self._numbers[base]
 
     def _owner_name(self, value: SSAValue) -> str:
-        """Return the name of the operator that computes a value; for a kernel, that of its last
-        operator.
-        """
+        """Return the operator that computes a value; for a kernel, the last one in it."""
         if not isinstance(value, OpResult):
             return ""
         number = self._kernel_numbers.get(value.op)
@@ -175,9 +169,7 @@ class _Description:
         return short_name(self.fusion.operators[members[-1]] if members else value.op)
 
     def _size(self, size: SymbolicSize) -> Data:
-        """Return the size of a tensor in bytes, as a number for the sizes of the page and as a
-        formula.
-        """
+        """Return the bytes of a tensor: a number for the sizes of the page, and a formula."""
         return {"bytes": size.evaluate(self._known), "symbolic": str(size) if size.symbols else ""}
 
     def _refusal(self, remark: Remark) -> Data:

@@ -38,9 +38,7 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Emitted:
-    """An emitted Triton module (or a comment that explains why there is none) and its
-    machine code.
-    """
+    """An emitted Triton module (or a comment on why there is none) and its machine code."""
 
     triton: dict[str, Any]
     """A `text`, and its `spans`."""

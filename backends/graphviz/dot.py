@@ -26,9 +26,7 @@ def label(title: str, *details: str) -> Html:
 
 
 def title(text: str, *details: str) -> Html:
-    """Return the label of a box, aligned to the left, because edges tend to enter boxes in the
-    middle.
-    """
+    """Return the label of a box, aligned to the left, as edges tend to enter in the middle."""
     lines = label(text, *details).split("<BR/>")
     return Html("".join(f'{line}<BR ALIGN="LEFT"/>' for line in lines))
 

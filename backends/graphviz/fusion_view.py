@@ -32,9 +32,7 @@ def draw_fusion(box: Box, module: ModuleOp, func: FuncOp) -> None:
 
 
 class FusionDrawing:
-    """One function: a box per kernel, and in each box a node per operator that it computes, wholly
-    or in part.
-    """
+    """One function: a box for each kernel, and in it a node for each operator that it computes."""
 
     def __init__(self, box: Box, fusion: Fusion):
         self.box = box

@@ -48,9 +48,7 @@ class Values:
         return times(str(self.shapes.rows(value)))
 
     def gemm_size(self, op: FusedOp) -> str:
-        """The extents M, N and K, such as `B·T × 4096 × 11008`; in brackets if several products are
-        added.
-        """
+        """The extents M, N and K, such as `B·T × 4096 × 11008`; in brackets if products add up."""
         columns = sum(segment.columns for segment in op.segments())
         depths = [str(self.shapes.dims(x)[-1]) for x in op.inputs]
         rows = self.rows(op.x)
@@ -92,9 +90,7 @@ def short_name(op: Operation) -> str:
 
 
 def tooltip(op: Operation, remarks: Sequence[Remark] = ()) -> str:
-    """Return the source location of an operator, its options, and the remarks of the passes about
-    it.
-    """
+    """Return the source location of an operator, its options, and the remarks about it."""
     options = {**op.properties, **op.attributes}
     shown = [f"{name} = {value}" for name, value in options.items() if name not in _HIDDEN]
     return joined([place_of(op), *shown, *(remark_text(remark) for remark in remarks)])

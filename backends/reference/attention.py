@@ -25,9 +25,7 @@ def attended(
     sinks: torch.Tensor | None,
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the result for q, k and v, with heads side by side, and the logsumexp of the
-    scores.
-    """
+    """Return the result for q, k and v, with heads side by side, and the logsumexp of scores."""
     mixed, lse = _heads_of(op, inputs, sinks, mask).attend()
     return mixed.transpose(1, 2).reshape(*inputs[0].shape[:-1], -1), lse
 
@@ -113,9 +111,7 @@ def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Heads:
-    """Attention of q, k and v: each B x heads x rows x columns. Heads of q may share one of k and
-    v.
-    """
+    """Attention of q, k and v: each B x heads x rows x columns. Heads of q may share k and v."""
 
     q: torch.Tensor
     k: torch.Tensor
@@ -193,9 +189,7 @@ class Heads:
 
 @dataclass(frozen=True)
 class ScoreGradients:
-    """The softmax weights, the gradient of the scores, and the gradient of Q·Kᵀ: each B x heads x
-    queries x keys.
-    """
+    """The weights, and the gradients of the scores and of Q·Kᵀ: B x heads x queries x keys."""
 
     heads: Heads
     d_y: torch.Tensor

@@ -202,9 +202,7 @@ def rms_rstd(x: torch.Tensor, eps: float, numerics: Numerics) -> torch.Tensor:
 def layer_stats(
     x: torch.Tensor, eps: float, numerics: Numerics
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return 1 / sqrt(var(x) + eps) and mean(x) over the last dimension, which is kept with extent
-    1.
-    """
+    """Return 1 / sqrt(var(x) + eps) and mean(x) over the last dimension, kept with extent 1."""
     mean = _mean(x, numerics)
     variance = _mean((x - mean).square(), numerics)
     return torch.rsqrt(variance + eps), mean

@@ -38,9 +38,7 @@ def fused_attention(
     *,
     scale: float | None = None,
 ) -> list[torch.Tensor]:
-    """Return the result of attention and the logsumexp of the scores, which is inf if a query sees
-    no key.
-    """
+    """Return the result, and the logsumexp of the scores: inf if a query sees no key."""
     assert dropout == 0.0
     y, lse = _heads(q, k, v, mask, scale, is_causal=is_causal).attend()
     return [y.to(q.dtype), lse]

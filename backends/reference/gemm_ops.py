@@ -45,9 +45,7 @@ class Cut(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """The tiles over which partials are formed: rows per tile, and the cuts of the columns (or
-    pairs).
-    """
+    """The tiles over which partials are formed: rows of a tile, and cuts of the columns (pairs)."""
 
     rows: int
     columns: Sequence[Cut]
@@ -81,9 +79,7 @@ def stated_tiling(domain: Domain, order: gemm.OrderAttr) -> Tiling:
 
 
 class Frame(NamedTuple):
-    """The accumulator of one segment: its row dimensions, its columns, and how the columns form
-    pairs.
-    """
+    """The accumulator of a segment: its row dimensions, its columns, and how these form pairs."""
 
     rows: tuple[int, ...]
     columns: int
@@ -156,9 +152,7 @@ def fused(op: gemm.FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def _elements(
     op: gemm.FusedOp, port: gemm.Port, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> torch.Tensor:
-    """Return the tensor of a port; if its rows differ from those of the accumulator, select the
-    matching elements.
-    """
+    """Return the tensor of a port; of other rows than the accumulator's, those that match."""
     ids = op.rows_of_port(port.kind)
     value = value_of[port.value]
     return value if ids is None else value[value_of[ids].long()]
@@ -401,9 +395,7 @@ def finalize(op: gemm.FinalizeOp, operands: Tensors, numerics: Numerics) -> Tens
 def _combine_tiles(
     combiner: gemm.Combiner, partial: torch.Tensor, order: gemm.OrderAttr | None
 ) -> torch.Tensor:
-    """Combine the partials (..., T) of each row; if an order is stated, add up one tree after
-    another.
-    """
+    """Combine the partials (..., T) of each row; in a stated order, one tree after another."""
     by_row = partial.reshape(-1, partial.shape[-1])
     if order is None:
         return reduce_last(combiner, by_row)

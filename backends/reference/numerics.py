@@ -50,9 +50,7 @@ class Numerics:
         mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
         device: torch.device | None = None,
     ) -> Numerics:
-        """Return the numerics of an operator on `types`: float64 if any of them is, else
-        float32.
-        """
+        """Return the numerics of an operator: float64 if any of its types is, else float32."""
         if precision == "float64":
             return Numerics(True, torch.float64, mode)
         wide = any(stated_dtype(type) == torch.float64 for type in types)
@@ -195,9 +193,7 @@ def rounded_to_float8(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 
 def vectors_of_rows(vectors: torch.Tensor, ends: torch.Tensor, rows: int) -> torch.Tensor:
-    """Return for each of `rows` rows the vector of its group in `vectors`; zeros for rows without a
-    group.
-    """
+    """Return the vector of each row's group in `vectors`; zeros for rows without a group."""
     number = torch.arange(rows, dtype=ends.dtype, device=ends.device)
     return F.pad(vectors, (0, 0, 0, 1))[torch.searchsorted(ends.contiguous(), number, right=True)]
 

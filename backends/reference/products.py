@@ -19,9 +19,7 @@ def product(
     order: OrderAttr | None,
     numerics: Numerics,
 ) -> torch.Tensor:
-    """Return the accumulator of a segment, M x N; for groups that are summed over, one below the
-    other.
-    """
+    """Return the accumulator of a segment, M x N; those of summed groups one below the other."""
     if isinstance(op, FusedOp) and op.is_numbered:
         return _numbered_product(op, segment, value_of)
     terms = _terms(op, segment, value_of)
@@ -153,8 +151,6 @@ def _multiply(
 def _exact_product(
     x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor | None
 ) -> torch.Tensor:
-    """Return x · W in float64; if rows are in groups, each is multiplied by the matrix of its
-    group.
-    """
+    """Return x · W in float64; rows in groups are multiplied by the matrix of their group."""
     x, weights = x.double(), weights.double()
     return x @ weights if ends is None else grouped_mm(x, weights, ends)

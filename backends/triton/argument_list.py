@@ -36,9 +36,7 @@ class Layout(NamedTuple):
 
 
 class RowRuns(NamedTuple):
-    """The starts of the rows of a permuted tensor: those along its dimensions are some numbers of
-    elements apart.
-    """
+    """The starts of the rows of a permuted tensor, some elements apart along each dimension."""
 
     extents: tuple[int, ...]
     """Extents of the row dimensions, from the last to the second. The number of rows determines
@@ -66,9 +64,7 @@ def row_start(row: str, pitch: Pitch | str) -> str:
 
 
 class Moved(NamedTuple):
-    """The place of an operand's elements in another tensor, which is passed to the kernel
-    instead.
-    """
+    """The place of an operand's elements in another tensor, which the kernel gets instead."""
 
     source: SSAValue
     """The other tensor."""
@@ -122,9 +118,7 @@ class ArgumentList:
         return nth_output(results.index(value))
 
     def flattened_rows(self, value: SSAValue) -> HostValue:
-        """Return the host's number of rows of an operand, with all dimensions but the last
-        as one.
-        """
+        """Return the host's number of rows of an operand, with all leading dimensions as one."""
         place, columns = self.place(value), shape_of(value)[-1]
         if columns == DYNAMIC_INDEX:
             return place.member("shape[:-1].numel()")
@@ -175,9 +169,7 @@ class ArgumentList:
         return self.add(hint, "i32", replace(self.place(value), tensor=None))
 
     def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
-        """Return the host's number of rows of a table whose `leading` dimensions, unless 1, are
-        those of the domain.
-        """
+        """Return the host's number of rows of a table: its `leading` dimensions, unless 1."""
         assert self.domain is not None
         first, place = len(shape_of(self.domain)) - 1 - len(leading), self._rows_of(self.domain)
         return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
@@ -224,9 +216,7 @@ class ArgumentList:
         return self.add(hint, "i32", self.place(output).shape(-2))
 
     def positions(self, value: SSAValue) -> str:
-        """Return the number of positions of a sample: a literal, or a parameter if it is
-        dynamic.
-        """
+        """Return the number of positions of a sample: a literal, or a parameter if dynamic."""
         extent = shape_of(value)[-2]
         if extent != DYNAMIC_INDEX:
             return str(extent)

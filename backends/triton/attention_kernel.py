@@ -223,9 +223,7 @@ class _Kernel:
         return [f"{name}: tl.constexpr = {value!r}" for name, value in values.items()]
 
     def _place(self) -> list[str]:
-        """Emit the statements that find the tile of a program. Blocks with the most steps come
-        first.
-        """
+        """Emit the statements that find the tile of a program, blocks with the most steps first."""
         heads, group = self.op.tile_heads, self.schedule.group_m.data
         is_last_first = self.is_of_queries and self.op.causal.value.data
         block = "blocks - 1 - turn" if is_last_first else "turn"
@@ -285,9 +283,7 @@ class _Kernel:
         ]
 
     def _heads_of_queries(self) -> tuple[str, int]:
-        """Return the argument for the first query head of a tile of keys, and the number of heads
-        that share keys.
-        """
+        """Return the argument for a tile's first query head, and the number of its query heads."""
         shared = self.op.shared_heads
         if self.is_of_queries:
             return "", shared
@@ -305,9 +301,7 @@ class _Kernel:
         return self.pitches.get(value, shape_of(value)[-1])
 
     def _mask(self) -> str:
-        """Return the parameters of the mask, if there is one: its pointer, and the number of
-        elements of a row.
-        """
+        """Return the parameters of the mask, if any: its pointer, and the elements of a row."""
         mask = self.op.mask
         if mask is None:
             return "None"
@@ -318,9 +312,7 @@ class _Kernel:
         return "None" if op.sinks is None else self.arguments.operand(op.sinks, "sinks")
 
     def _argument(self, tensor: _Tensor) -> str:
-        """Return the parameters of a tensor: for each part of a head a descriptor of its boxes, or
-        a pointer.
-        """
+        """Return the parameters of a tensor: for each part of a head a descriptor or a pointer."""
         if tensor.rows is None:
             return self.arguments.operand(tensor.value, tensor.name)
         lanes = [each for each in tensor.parts[1:] if each]

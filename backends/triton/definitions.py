@@ -53,18 +53,14 @@ def read_definitions(*files: str) -> dict[str, Definition]:
 
 
 def _standard_modules(tree: ast.Module) -> frozenset[str]:
-    """Return the imports of a file, except PyTorch and Triton, which every emitted module
-    imports.
-    """
+    """Return the imports of a file but PyTorch and Triton, which every emitted module has."""
     imports = [node for node in tree.body if isinstance(node, ast.Import)]
     names = {alias.name for node in imports for alias in node.names if alias.asname is None}
     return frozenset(names - {"torch", "triton"})
 
 
 def _places(tree: ast.Module, lines: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return the names of definitions and their lines, with the text after a variable that
-    documents it.
-    """
+    """Return the names and lines of definitions, with the text that documents a variable."""
     places: list[tuple[str, int, int]] = []
     for node in tree.body:
         assert node.end_lineno is not None

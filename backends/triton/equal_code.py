@@ -109,9 +109,7 @@ def key_of(op: Operation) -> Hashable:
 
 
 def _origin(operand: SSAValue) -> Hashable:
-    """Return the facts about an operand that are part of a kernel's code: values, the number of
-    partials.
-    """
+    """Return what a kernel's code has of an operand: its value, or its number of partials."""
     if isinstance(operand.owner, ConstantOp) or positions_in(operand) is not None:
         return operand
     if extent_in(operand) is not None:

@@ -113,9 +113,7 @@ class _FinalizeEmitter:
 
     @property
     def most_elements(self) -> int:
-        """The largest number of elements that a program can have: few of few columns, so that many
-        programs read them.
-        """
+        """The elements of a program, at most: few of few columns, so that many programs read."""
         most = MAX_ELEMENTS[self.op.axis.data]
         if self.elements is None:
             return most
@@ -137,9 +135,7 @@ class _FinalizeEmitter:
         return "_".join(["finalize", *axis, *dict.fromkeys([*kinds, *math])])
 
     def _tile_block(self, tiles: int | None) -> int:
-        """Return the number of partials of an element that are read at a time: more if there are
-        few elements.
-        """
+        """Return the partials of an element that are read at a time: more for few elements."""
         if self.op.order is not None:
             return self.op.order["partials"]
         axis = self.op.axis.data
@@ -186,9 +182,7 @@ class _FinalizeEmitter:
         return [total, rest]
 
     def _combine_lse(self, sweep: _Sweep, base: str, total: str) -> None:
-        """Combine a logsumexp; a maximum of -inf is not subtracted, so that -inf alone combines to
-        -inf.
-        """
+        """Combine a logsumexp; no maximum of -inf is subtracted: -inf alone gives -inf."""
         largest = self.names.fresh(f"{base}_max")
         shift = self.names.fresh(f"{base}_shift")
         sweep.reduce(largest, "max", base, IDENTITY[Combiner.LSE])
@@ -249,9 +243,7 @@ class _Sweep:
     def reduce(
         self, total: str, kind: Literal["sum", "max"], expression: str, missing: str
     ) -> None:
-        """Reduce `expression` over all partials to `total`; missing partials are read as
-        `missing`.
-        """
+        """Reduce `expression` over all partials to `total`; absent ones are read as `missing`."""
         lines, elements = self.emitter.lines, self.emitter.block
         combined = self._reduction(kind, total, expression)
         if self.tiles is not None and self.tiles <= self.block:

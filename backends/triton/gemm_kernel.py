@@ -138,9 +138,7 @@ class _GemmEmitter(GemmEmitter):
         ]
 
     def _scattered_rows(self) -> list[str]:
-        """Return the statement that defines the rows in which results are stored, if they
-        differ.
-        """
+        """Return the statement for the rows in which results are stored, if they differ."""
         if self.op.scatter is None:
             return []
         ids = self.arguments.operand(self.op.scatter, "ids")

@@ -68,17 +68,13 @@ def docstring(op: FusedOp, summary: str) -> list[str]:
 
 
 def range_comment(segment: Segment, columns: ColumnRange, start: int, tiles: int) -> str:
-    """Return a comment with the tiles of a range among all `tiles` of a row; the first is number
-    `start`.
-    """
+    """Return a comment with the tiles of a range among all `tiles` of a row, from `start` on."""
     weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
     return f"# {weights}: tiles {start} to {start + columns.programs - 1} of {tiles}"
 
 
 def tile_condition(start: int, end: int, tiles: int) -> str:
-    """Return the condition that `tile_n` is from `start` to `end`, given that it is below
-    `tiles`.
-    """
+    """Return the condition that `tile_n`, below `tiles`, is from `start` to `end`."""
     if start == 0:
         return f"tile_n < {end}"
     if end == tiles:

@@ -27,9 +27,7 @@ Given: TypeAlias = Mapping[Place, str]
 
 
 def given(rows: str, operands: Sequence[str], outputs: Sequence[str]) -> Given:
-    """Return the expressions by place: tensors in the order of the operator's operands and
-    results.
-    """
+    """Return the expressions by place: tensors in the order of operands and results."""
     return {
         ROWS: rows,
         **{Place("operands", index): text for index, text in enumerate(operands)},

@@ -37,9 +37,7 @@ def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") ->
 
 
 def rounded(value: str, type: Attribute) -> str:
-    """Return the name or literal `value`, float32 or an integer, rounded as a tensor of `type`
-    stores it.
-    """
+    """Return the name or literal `value`, float32 or an integer, rounded to `type`."""
     if not value.isidentifier() and is_float(type):
         value = f"tl.full((), {value}, tl.float32)"
     return ports.rounded(value, type)
@@ -115,9 +113,7 @@ def signature(
 
 
 class Reduction(NamedTuple):
-    """A reduction: how the elements of a block are combined over its columns, and then over
-    blocks.
-    """
+    """How the elements of a block are combined over its columns, and then over blocks."""
 
     combined: str
     """The expression of one block."""
@@ -134,9 +130,7 @@ def reduction(
     is_column: bool = True,
     is_ordered: bool = False,
 ) -> Reduction:
-    """Return the sum or the maximum of `element` as the variable `name`, a column or a vector; NaN
-    wins.
-    """
+    """Return the sum or maximum of `element` as `name`, a column or a vector; NaN wins."""
     if kind == "max":
         combined = f"reduce_max({element}, 1)"
         if is_column:

@@ -186,9 +186,7 @@ class MainLoop(ABC):
         return ["HAS_FLOAT8=True", *(["IS_FAST=True"] if is_fast else [])]
 
     def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
-        """Return where the loop over K of an input begins and ends, after the statements that
-        compute both.
-        """
+        """Return the bounds of an input's loop over K, after the statements that compute them."""
         depth = self.depths[term]
         if self.ragged is not None:
             return self._bounds_of_group()
@@ -219,15 +217,11 @@ class MainLoop(ABC):
 
     @abstractmethod
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
-        """Return where the rows of an input are, and the columns of a weight for each
-        accumulator.
-        """
+        """Return where the rows of an input are, and a weight's columns for each accumulator."""
 
     @abstractmethod
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
-        """Return the last arguments of the device function: the storage of operands, and
-        the tile.
-        """
+        """Return the last arguments of the device function: storage of operands, and the tile."""
 
 
 FEW_ROWS = 16
@@ -297,18 +291,14 @@ class PointerMainLoop(MainLoop):
         return [self.rows[term], tuple_text(places)]
 
     def _weight(self, weight: SSAValue) -> str:
-        """Return where the first element of a weight is, for grouped rows that of the weight of
-        their group.
-        """
+        """Return where a weight begins: for grouped rows that of the weight of their group."""
         pointer = self.arguments.operand(weight, "w")
         if self.groups is None or self.op.summed_rows > 1:
             return pointer
         return f"{pointer} + row_group.to(tl.int64) * {prod(shape_of(weight)[1:])}"
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
-        """Return K, and the distances between two elements of a row of x and of a weight's
-        column.
-        """
+        """Return K, and the distances of elements in a row of x and in a weight's column."""
         segment, is_transposed = tile.segment, self.op.is_transposed
         of_x = str(shape_of(self.op.x)[-1]) if is_transposed else "1"
         of_weight = "1"
@@ -406,9 +396,7 @@ class TmaMainLoop(MainLoop):
         *,
         is_last: bool,
     ) -> str:
-        """Return the parameter of a descriptor of `value` as `view`, with K as the last or the
-        first dimension.
-        """
+        """Return the parameter of a descriptor of `value` as `view`, with K last or first."""
         bk = self.schedule.block_k.data
         extents, boxes = ((*view, depth), (*box, bk)) if is_last else ((depth, *view), (bk, *box))
         is_never_empty = not self.op.is_transposed

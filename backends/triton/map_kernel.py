@@ -74,9 +74,7 @@ class MapSegment(DomainSegment):
     """True if the domain is taken as one column of M * N elements, since N is dynamic."""
 
     def reads_places(self) -> bool:
-        """Return whether a port is indexed by the row or the column of an element of a flat
-        domain.
-        """
+        """Return whether a port is indexed by the row or column of an element of a flat domain."""
         return self.is_flat and any(kind not in _ELEMENTS for kind, _ in self.ports)
 
 
@@ -86,9 +84,7 @@ _ELEMENTS = (PortKind.TILE, PortKind.SCALAR)
 
 @dataclass(frozen=True)
 class MapTiling:
-    """The tiles of a map: `block_m` rows by the lanes of `columns`, and `steps` tiles for each
-    program.
-    """
+    """The tiles of a map: `block_m` rows by the lanes of `columns`, `steps` for each program."""
 
     block_m: int
     columns: ColumnRange
@@ -123,9 +119,7 @@ def lower_map(op: MapOp) -> LoweredMap:
 
 
 def over_domain(segment: Segment, columns: int) -> MapSegment:
-    """Return `segment`, which has no weights, over `columns` columns; over one if that is
-    dynamic.
-    """
+    """Return `segment`, without weights, over `columns` columns; over one if dynamic."""
     return MapSegment(
         weights=[],
         ports=segment.ports,
@@ -208,9 +202,7 @@ def _loads_columns(segment: MapSegment) -> bool:
 
 
 def _reads_other_rows(segment: MapSegment) -> bool:
-    """Return whether a tile reads rows before or after its own, and combines none of its columns
-    or rows.
-    """
+    """Return whether a tile reads rows around its own, and combines no columns or rows."""
     kinds = {result.port.kind.data for result in segment.results}
     is_shifted = any(isinstance(value.owner, ShiftOp) for _, value in segment.ports)
     is_plain = kinds == {ResultKind.TILE} and max(group_sizes(segment), default=1) == 1
@@ -223,9 +215,7 @@ def _warps(segment: MapSegment, tiling: MapTiling) -> int:
 
 
 def _combines_rows(segment: MapSegment) -> bool:
-    """Return whether there are column sums (or maxima) over all rows, in an order that the backend
-    chooses.
-    """
+    """Return whether there are column sums (or maxima) over all rows in any order."""
     combiners = {
         result.port.combiner
         for result in segment.results

@@ -152,9 +152,7 @@ def _docstring(func: FuncOp, signature: _Signature, kernels: Sequence[UsedKernel
 
 
 def _header(modules: Sequence[str], imports: Sequence[str]) -> str:
-    """Return the imports: of the standard library, then the header of the kernels, then the
-    rest.
-    """
+    """Return the imports: the standard library, the header of the kernels, then the rest."""
     standard = [f"import {name}" for name in modules]
     head = MODULE_HEADER.rstrip()
     first, rest = head.split("\n", 1)

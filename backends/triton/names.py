@@ -68,9 +68,7 @@ class LocalNames(NameAllocator):
         return name[0].translate(_PROVISIONAL) + name[1:]
 
     def branch(self) -> LocalNames:
-        """Return an allocator for a branch of the function; another branch may use the same
-        names.
-        """
+        """Return an allocator for a branch of the function; others may use the same names."""
         self._branches.append(LocalNames(self))
         return self._branches[-1]
 

@@ -55,9 +55,7 @@ class ColumnIndex:
         return bool(self.first) and group % self.width == 0
 
     def pitch(self, width: int) -> int | str:
-        """Return the number of elements from one row of a tensor with `width` columns to
-        the next.
-        """
+        """Return the elements from one row of a tensor with `width` columns to the next."""
         return self.count if width == DYNAMIC_INDEX and self.count else width
 
 
@@ -280,9 +278,7 @@ def _table_column(port: Port, columns: ColumnIndex) -> tuple[str, str]:
 
 
 def _is_one_group(port: Port, columns: ColumnIndex) -> bool:
-    """Return whether each row of a tile takes one element of a port, because all columns of the
-    tile are in one group.
-    """
+    """Return whether a row of a tile takes one element of a port: its columns are in one group."""
     shape = shape_of(port.value)
     is_by_row = port.kind.is_group and not has_one_row(shape)
     return is_by_row and columns.are_in_groups_of(columns.extent // shape[-1])
@@ -334,9 +330,7 @@ Extent = tuple[bool, bool]
 
 
 def port_extent(port: Port, columns: ColumnIndex) -> Extent:
-    """Return the extent of a port's elements; those of a port with columns are loaded for
-    `columns`.
-    """
+    """Return the extent of a port's elements, loaded for `columns` if the port has any."""
     match port.kind:
         case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return False, True

@@ -131,9 +131,7 @@ class QuantizedMainLoop(PointerMainLoop):
 
 
 def _has_fours(tile: ColumnTile) -> bool:
-    """Return whether every four columns of a tile are neighbours in the weight, beginning at a
-    multiple of four.
-    """
+    """Return whether every four columns of a tile, from a multiple of four on, are neighbours."""
     segment, columns = tile.segment, tile.columns
     if columns.is_padded or (segment.pairing is not None and segment.pairing.is_adjacent):
         return False

@@ -27,9 +27,7 @@ class Groups(NamedTuple):
         return f"{tile} * {count} + tl.arange(0, {count})"
 
     def place(self, number: str, per_row: int) -> str:
-        """Return where the elements of the groups are in a tensor that has `per_row` in
-        each row.
-        """
+        """Return where the elements of groups are in a tensor with `per_row` in each row."""
         first = self.columns.offset // self.elements
         group = f"({first} + {number})" if first else number
         return f"{ROWS.name}[:, None] * {per_row} + {group}[None, :]"

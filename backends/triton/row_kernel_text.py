@@ -103,9 +103,7 @@ class RowKernelText:
         self._pointer(name, type, nth_operand(index))
 
     def sample_argument(self, name: str, index: int) -> None:
-        """Add the argument for the rows of a sample, which share a row of the operand
-        `index`.
-        """
+        """Add the argument for the rows of a sample, which share a row of operand `index`."""
         table = nth_operand(index)
         count = joined("max(", table.member("numel()"), " // ", table.shape(-1), ", 1)")
         self.arguments.append(KernelArgument(name, "i32", joined(ROW_COUNT, " // ", count)))

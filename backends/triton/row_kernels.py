@@ -69,9 +69,7 @@ def _parameters(
 
 
 def rms_norm_kernel(op: RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of `group`
-    columns.
-    """
+    """Emit x · rstd (⊙ weight) for M rows; with `group`, of so many columns each."""
     columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
     text, x = _start(name, op.x, columns, pitches)
     weights = _parameters(text, [op.weight] if op.weight else [], ["weight"], pitches)
@@ -167,9 +165,7 @@ def reduce_kernel(op: ReduceOp, name: str, pitches: Pitches) -> EmittedKernel:
 
 
 def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
-    """Emit a logsumexp; an infinite maximum is not subtracted: inf gives inf and a row of -inf
-    gives -inf.
-    """
+    """Emit a logsumexp without subtracting an infinite maximum: inf gives inf, and -inf -inf."""
     text.reduce("largest", "max", [x], "x")
     text.lines.append('shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)')
     text.reduce("total", "sum", [x], "tl.exp(x - shift)")
@@ -186,9 +182,7 @@ def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
 
 
 def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
-    """Emit the loss of each row: 0 where the target is ignored; one that is no column is an
-    error.
-    """
+    """Emit the loss of each row: 0 for an ignored target; one that is no column is an error."""
     logits, target = element_type_of(op.logits), element_type_of(op.target)
     text = RowKernelText(name, _columns(op.logits))
     text.operand("logits", logits, 0)

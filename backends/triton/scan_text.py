@@ -78,9 +78,7 @@ class StateSpaceText(ABC, Generic[StateSpace]):
 
     @abstractmethod
     def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
-        """Return the statement that adds an operand of states, if there is one, where it is
-        read.
-        """
+        """Return the statement that adds an operand of states, if there is one."""
 
     def states_before(self) -> list[str]:
         """Return the statements for the states `h` before a chunk."""
@@ -142,9 +140,7 @@ class ScanText(StateSpaceText[ScanLike]):
         return numbers + ([KernelArgument("D", "i32", x.shape(2))] if self.extent == "D" else [])
 
     def place(self, row: str) -> list[str]:
-        """Return the statements for the channels of a program, and the number `row` of its row of
-        the launch.
-        """
+        """Return the statements for the channels of a program, and its `row` of the launch."""
         return [
             f"{row} = (tl.program_id(0) // {self.blocks}).to(tl.int64)",
             f"channel = tl.program_id(0) % {self.blocks} * {self.channels}"
@@ -175,9 +171,7 @@ class ScanText(StateSpaceText[ScanLike]):
         loop: Sequence[str],
         summary: str,
     ) -> EmittedKernel:
-        """Return a kernel whose `loop` leaves states `h` and a sum `time` for the chunk of
-        `begin`.
-        """
+        """Return a kernel whose `loop` leaves states `h` and a sum `time` for a chunk."""
         lines = [
             *begin,
             self.a(),
@@ -296,9 +290,7 @@ def ends(op: StateSpaceLike, name: str, index: int) -> list[KernelArgument]:
 
 
 def over_chunks(places: str, body: Sequence[str], *, is_reversed: bool) -> list[str]:
-    """Return the loop over this many places of chunks of a sample, from the last one if
-    reversed.
-    """
+    """Return the loop over this many chunks of a sample, from the last one if reversed."""
     first, behind = f"sample * {places}", f"(sample + 1) * {places}"
     start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
     if is_reversed:

@@ -196,9 +196,7 @@ class _Program:
                         pass
 
     def _live_global_code(self, name: str) -> Iterator[ast.AST]:
-        """Yield the nodes of a definition that are left, without the names that it binds itself and
-        their calls.
-        """
+        """Yield the nodes of a definition that are left, but its own names and their calls."""
         for statement, own in self._code[name]:
             for node in live(statement, self._constants.get(name, {})):
                 function = node.func if isinstance(node, ast.Call) else node

@@ -39,9 +39,7 @@ class SplitK:
 
     @staticmethod
     def of(schedule: ScheduleAttr, arguments: ArgumentList, elements: int) -> SplitK | None:
-        """Return how K is split for tiles with this many sums; None if one program computes
-        a tile.
-        """
+        """Return how K is split for tiles with this many sums; None if it is not."""
         if schedule.split_k.data == 1:
             return None
         first = len(arguments.op.results)
@@ -55,9 +53,7 @@ class SplitK:
         return SharedTiles(tiles, self.programs, self.elements)
 
     def prologue(self) -> list[str]:
-        """Return the statements that find the tile and the part of K of a program: neighbours have
-        the same tile.
-        """
+        """Return the statements that find a program's tile and part of K: neighbours share one."""
         partials = self.parameters[0].name
         return [
             f"SPLIT_K: tl.constexpr = {self.programs}",
@@ -67,9 +63,7 @@ class SplitK:
         ]
 
     def publish(self, accumulators: Sequence[str]) -> list[str]:
-        """Return the statements that store the sums of this program, and the condition of what
-        follows.
-        """
+        """Return the statements that store a program's sums, and the condition of the rest."""
         stores = [
             f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
             for place, name in zip(self._places(len(accumulators)), accumulators, strict=True)
@@ -77,9 +71,7 @@ class SplitK:
         return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
 
     def sums(self, accumulators: int, columns: int) -> list[str]:
-        """Return the expressions of the sums over all of K, for accumulators of this many
-        columns.
-        """
+        """Return the expressions of the sums over all K, for accumulators of these columns."""
         return [
             f"sum_of_partials({place}, row_mask, {columns}, {self.elements}, SPLIT_K)"
             for place in self._places(accumulators)
@@ -94,9 +86,7 @@ class SplitK:
 def workspace(
     host: HostProgram, kernel: EmittedKernel, rows: str, operands: Sequence[str | View]
 ) -> list[str]:
-    """Return the tensors through which the programs of shared tiles communicate; none without such
-    tiles.
-    """
+    """Return the tensors through which programs of shared tiles communicate, if there are any."""
     shared = kernel.shared_tiles
     if shared is None:
         return []

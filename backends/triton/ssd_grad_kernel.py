@@ -54,9 +54,7 @@ def chunk_adjoints_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> Emitted
 
 
 def held_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of what the rows of k hold, with what states give. The rows of the launch
-    are all chunks.
-    """
+    """Emit the kernel of what the rows of k hold, with what states give, for all chunks."""
     text = SSDText(op, pitches)
     body = [
         *text.rows("_j", "(block - number)"),

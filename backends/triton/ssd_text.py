@@ -134,9 +134,7 @@ class SSDText(StateSpaceText[SSDLike]):
         ]
 
     def before_block(self) -> str:
-        """Return the expression of the sum of dt · a over the blocks of the chunk before
-        `block`.
-        """
+        """Return the sum of dt · a over the blocks of the chunk before `block`."""
         return self._over_blocks("<")
 
     def behind_block(self) -> str:
@@ -218,9 +216,7 @@ class SSDText(StateSpaceText[SSDLike]):
         )
 
     def store_columns(self, name: str, value: SSAValue) -> str:
-        """Return the statement that stores a tile of rows of columns of the head, named as `value`
-        is.
-        """
+        """Return the statement that stores a tile of columns of the head, named as `value`."""
         op, pitch = self.op, self.op.heads * self.op.head_columns
         pointer = (
             f"{name}_ptr + (start * {pitch} + head * {op.head_columns}) + "

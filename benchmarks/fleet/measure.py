@@ -136,9 +136,7 @@ def measure(
 
 
 def _has_room_for_wide_copy(model: torch.nn.Module) -> bool:
-    """Return whether other processes leave memory for weights and gradients in float64, and as much
-    again.
-    """
+    """Return whether memory is left for weights and gradients in float64, and as much again."""
     weights = sum(weight.numel() for weight in model.parameters())
     return not torch.cuda.is_available() or torch.cuda.mem_get_info()[0] > 4 * 8 * weights
 
@@ -167,9 +165,7 @@ def _compare(record: Record, results: Mapping[str, Tensors], exact: Tensors) -> 
 
 
 def noting(are_left: list[bool]) -> Callable[..., Any]:
-    """Return the backend `coda`, which also appends for each graph whether it leaves it to
-    Inductor.
-    """
+    """Return the backend `coda`, which also appends whether it leaves a graph to Inductor."""
 
     def backend(*graph: Any, **options: Any) -> Callable[..., Any]:
         run = coda(*graph, **options)

@@ -121,9 +121,7 @@ def normal(*shape: int) -> Tensor:
 def filled(
     number: float, *shape: int, count: int | None = None, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return a number for all elements, by default of its own type, and as many samples as there
-    are.
-    """
+    """Return a number for all elements, by default of its own type, and as many samples."""
     own = {"bool": torch.bool, "int": torch.long}.get(type(number).__name__)
 
     def make(setting: Setting, samples: int) -> torch.Tensor:
@@ -278,8 +276,6 @@ SD3: Mapping[str, int] = {
 
 
 def sd3(layers: int) -> Member:
-    """The transformer of Stable Diffusion 3 for 512 x 512 pixels; the medium model has 24
-    layers.
-    """
+    """The transformer of Stable Diffusion 3 for 512 x 512 pixels; medium has 24 layers."""
     inputs = latents((16, 64, 64), (333, 4096), count=each(2), pooled=2048)
     return diffusion("sd3", "SD3Transformer2DModel", inputs, num_layers=layers, **SD3)

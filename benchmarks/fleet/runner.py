@@ -86,9 +86,7 @@ class _Wave:
 
 @dataclass
 class _Turn:
-    """A context for exclusive use of the GPU: processes of a wave enter it in order, after all have
-    compiled.
-    """
+    """A context for exclusive use of the GPU, in order, after a wave of processes has compiled."""
 
     number: int
     stages: Any
@@ -146,9 +144,7 @@ def run(
 def _next_wave(
     tasks: Sequence[Task], jobs: int, needed: Mapping[Task, float], memory: float
 ) -> list[Task]:
-    """Return the first task and those that fit into memory beside it, at most `jobs` together; the
-    largest last.
-    """
+    """Return the first task and up to `jobs` that fit into memory beside it, the largest last."""
     chosen: list[Task] = []
     for task in tasks:
         gib = sum(needed[each] for each in (*chosen, task))

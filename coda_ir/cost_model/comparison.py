@@ -242,9 +242,7 @@ class _Cost:
 
 
 def _launching(op: Operation, costs: HostCosts) -> float:
-    """Return the microseconds of the host for an operator of a program, without the library's
-    GEMMs.
-    """
+    """Return the host's microseconds for an operator of a program, but the library's GEMMs."""
     if isinstance(op, ReturnOp):
         return costs.result * len(op.operands)
     if isinstance(op, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp | gemm.AttentionSumOp):
@@ -271,9 +269,7 @@ def _launching(op: Operation, costs: HostCosts) -> float:
 def spelled_attention_us(
     scores: int, head_dim: int, device: Device = DEVICES["sm_90"], *, products: int = 2
 ) -> float:
-    """Return the microseconds of attention that stores its scores, with one of its products or both
-    in float32.
-    """
+    """Return the microseconds of attention that stores its scores, with products in float32."""
     computing = 2 * products * scores * head_dim / (1e6 * VECTOR_EFFICIENCY * device.vector_tflops)
     return computing + moving_us(SCORE_BYTES * scores, device)
 
@@ -307,9 +303,7 @@ def _masked_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _read_us(op: Operation, times: OperatorTimes) -> float:
-    """Return the same for an own kernel that reads a mask; one of two kernels of the gradients
-    counts for both.
-    """
+    """Return the same for an own kernel that reads a mask; of gradients, one for both kernels."""
     forward, backward = gemm.FusedAttentionOp, gemm.AttentionDkvOp
     if not isinstance(op, (forward, backward)) or op.mask is None:
         return 0.0
@@ -318,9 +312,7 @@ def _read_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _levels(block: Block) -> dict[Operation, int]:
-    """Return the length of the longest chain of GEMMs, calls and attentions that each operator
-    waits for.
-    """
+    """Return the longest chain of GEMMs, calls and attentions that each operator waits for."""
     levels: dict[Operation, int] = {}
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]

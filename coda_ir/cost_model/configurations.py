@@ -211,9 +211,7 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
 
 
 def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Collection[int]:
-    """Return the stages to try: more of them if tiles are small and few, to keep enough loads in
-    flight.
-    """
+    """Return the stages to try: more if tiles are small and few, to keep loads in flight."""
     if space.stages:
         return space.stages
     if tile[0] == 1:

@@ -172,9 +172,7 @@ class OperatorTimes:
 
     @staticmethod
     def of(func: FuncOp, device: Device) -> "OperatorTimes":
-        """Return the times of a function, with the usual numbers of tiles for symbols without
-        sizes.
-        """
+        """Return the times of a function, with the usual sizes of symbols that have none."""
         shapes = SymbolicShapes(func)
         return OperatorTimes(device, shapes, Sizes(shapes.usual_tiles))
 
@@ -305,9 +303,7 @@ class OperatorTimes:
         return GRADIENT_PRODUCTS * us
 
     def call_us(self, op: Operation) -> float:
-        """Return the time of an operator that is no GEMM, as a kernel of a program or its call of
-        PyTorch.
-        """
+        """Return the time of an operator that is no GEMM, as a kernel or a call of PyTorch."""
         if is_product(op):
             return self._product_us(op)
         passes = CALL_PASSES if isinstance(op, torch.CallOp) else 1
@@ -432,9 +428,7 @@ def traffic(
 
 
 def _loaded(value: SSAValue) -> SSAValue:
-    """Return the tensor that a kernel loads to read `value`: rows that it shifts are those of one
-    tensor.
-    """
+    """Return the tensor that a kernel loads to read `value`, which may be shifted rows of it."""
     op = value.owner
     return op.x if isinstance(op, coda.ShiftOp) and is_shifted_where_read(op) else value
 

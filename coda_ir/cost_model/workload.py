@@ -175,9 +175,7 @@ def _known(shape: tuple[int, ...], nominal: int) -> int:
 
 
 def _bytes(segment: Segment) -> float:
-    """Return the bytes of tiles for each accumulator; vectors of rows, columns and samples are not
-    counted.
-    """
+    """Return the bytes of tiles for each accumulator, without vectors of rows and columns."""
     total = 0.0
     for kind, value in segment.ports:
         if kind.is_table and serves_samples(shape_of(value)):
@@ -190,9 +188,7 @@ def _bytes(segment: Segment) -> float:
 
 
 def _unaligned(segment: Segment, alignment: int) -> float:
-    """Return the elements for each accumulator in rows whose bytes are not a multiple of this
-    number.
-    """
+    """Return the elements for each accumulator in rows of no multiple of so many bytes."""
     return sum(
         _share(port)
         for port, type in segment.results

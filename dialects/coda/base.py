@@ -33,9 +33,7 @@ class CodaOp(IRDLOperation, ABC):
 
     @property
     def looked_up(self) -> SSAValue | None:
-        """The operand from which the operator reads one element, chosen by number, for each element
-        of its result.
-        """
+        """The operand from which each element of the result is one, chosen by number."""
         return None
 
     @classmethod

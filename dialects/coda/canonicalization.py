@@ -234,9 +234,7 @@ def _moved(view: ReshapeOp, x: SSAValue | Operation) -> ReshapeOp:
 
 
 def _reshape_positions(op: ReshapeOp) -> Operation | None:
-    """reshape(f(x)) -> f(reshape(x)) where x is made of positions: kernels compute x under any
-    shape.
-    """
+    """reshape(f(x)) -> f(reshape(x)) where x is made of positions, which have any shape."""
     inner = op.x.owner
     if isinstance(inner, ReshapeOp) or not _is_of_positions(op.x):
         return None
@@ -296,9 +294,7 @@ def _concat_before_views(op: ConcatOp) -> Operation | None:
 
 
 def _splits_columns(view: ReshapeOp, dim: int) -> bool:
-    """Return whether a reshape of a static shape keeps the dimensions up to `dim`, and splits the
-    last one.
-    """
+    """Return whether a static reshape keeps the dimensions up to `dim`, and splits the last."""
     before, after = shape_of(view.x), shape_of(view.result)
     is_static = _is_static(view.x) and _is_static(view.result)
     rows = len(before) - 1
@@ -361,9 +357,7 @@ class Fold(RewritePattern):
 
 
 def _of_its_type(op: Operation, new: SSAValue | Operation | None) -> SSAValue | Operation | None:
-    """Return `new`, but None if its type is not that of `op`, which may state extents that no rule
-    finds.
-    """
+    """Return `new`, but None if its type is not that of `op`, which may state more extents."""
     if new is None or SSAValue.get(new).type == op.results[0].type:
         return new
     if isinstance(new, Operation):

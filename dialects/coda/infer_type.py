@@ -107,9 +107,7 @@ class InferTypeOp(CodaOp, ABC):
 
     @classmethod
     def _in_order(cls, given: Sequence[Given], named: Mapping[str, Given]) -> Mapping[str, Given]:
-        """Return properties by name, from those in the order of the definitions and those in
-        `named`.
-        """
+        """Return properties by name: those in the order of definitions, and those in `named`."""
         names = list(cls.get_irdl_definition().properties)
         assert len(given) <= len(names), f"{cls.name} has no {len(given)} properties"
         in_order, others = dict(zip(names, given, strict=False)), names[len(given) :]

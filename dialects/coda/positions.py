@@ -50,9 +50,7 @@ class PositionsOp(CodaOp):
         step: int = 1,
         element_type: Attribute = i64,
     ):
-        """Build positions. `extent` is a number, or a tensor and the dimension whose extent
-        counts.
-        """
+        """Build positions. `extent` is a number, or a tensor and one of its dimensions."""
         like, dim = extent if isinstance(extent, tuple) else (None, None)
         number = extent if isinstance(extent, int) else DYNAMIC_INDEX
         super().__init__(

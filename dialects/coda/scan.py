@@ -91,9 +91,7 @@ class StateSpaceLike(CodaOp, ABC):
 
 
 class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
-    """A state space model: its result, and where they are wanted the states behind the last
-    position.
-    """
+    """A state space model: its result, and if wanted the states behind the last position."""
 
     in_place = opt_prop_def(UnitAttr)
     """Present if the last states are stored where the operand of states is."""

@@ -86,9 +86,7 @@ def is_float8(type: Attribute) -> bool:
 
 
 def is_eight_bits(type: Attribute) -> bool:
-    """Return whether `type` is an 8-bit float or integer type, whose values 16-bit floats hold
-    exactly.
-    """
+    """Return whether `type` is a float or integer of 8 bits, which 16-bit floats hold exactly."""
     return is_float8(type) or (isinstance(type, IntegerType) and type.bitwidth == 8)
 
 
@@ -133,9 +131,7 @@ def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def ceiling(extent: int, divisor: int) -> int:
-    """Return the number of blocks of `divisor` elements that cover an extent, which may be
-    `DYNAMIC_INDEX`.
-    """
+    """Return the blocks of `divisor` elements that cover an extent, which may be dynamic."""
     return extent if extent == DYNAMIC_INDEX else -(-extent // divisor)
 
 

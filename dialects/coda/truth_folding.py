@@ -58,9 +58,7 @@ def _rounded(number: Number, type: Attribute) -> Number | None:
 
 
 class Logical(NamedTuple):
-    """A logical operator with its identity, and with the value that absorbs the other operand, if
-    any.
-    """
+    """A logical operator, its identity, and the value that absorbs the other operand."""
 
     compute: Callable[..., bool]
     neutral: bool | None = None

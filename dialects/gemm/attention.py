@@ -107,9 +107,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     @property
     def rows_of(self) -> SSAValue:
-        """The tensor that has the rows and columns of the sums: the queries, unless they are summed
-        over.
-        """
+        """The tensor with the rows and columns of the sums: q, unless that is summed over."""
         return self.q
 
     @property

@@ -99,9 +99,7 @@ class Staging:
     """The buffers in which results that are not moved change their threads, one of each shape."""
 
     def in_place(self, moves: Moves) -> dict[int, int]:
-        """Return the stores of a subtile that reuse the memory of a loaded tile (see
-        `Moves.in_place`).
-        """
+        """Return the stores of a subtile that reuse a loaded tile's memory (`Moves.in_place`)."""
         return moves.in_place() if self.stores_in_place else {}
 
     def turns(self, moves: Moves) -> list[int]:
@@ -199,9 +197,7 @@ def stored_buffer(
 
 
 def aligned_bytes(element: Attribute, columns: int) -> int:
-    """Return the largest power of two, at most 16, that divides the byte offset of every row of a
-    tensor.
-    """
+    """Return the power of two, at most 16, that divides the byte offsets of a tensor's rows."""
     return gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
 
 
@@ -225,9 +221,7 @@ def stage_bytes(schedule: ScheduleAttr) -> int:
 
 
 def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
-    """Return the boxes that a group of warps with `rows` rows loads and stores for each subtile
-    of a range.
-    """
+    """Return the boxes that a group of warps with `rows` rows moves for subtiles of a range."""
     loads = [
         buffer_of(
             columns, rows, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T
@@ -323,9 +317,7 @@ def _with_more_buffers(found: Staging, moves: Sequence[Moves], room: int) -> Sta
 
 
 def _store_buffers(staged: Staging, moves: Sequence[Moves], most: int) -> dict[BufferShape, int]:
-    """Return at most `most` buffers of each shape, but one for each result of a subtile with
-    that shape.
-    """
+    """Return at most `most` buffers of each shape, but one for each result of a subtile."""
     results, stored = _most_of_a_subtile(staged, moves), dict[BufferShape, int]()
     for each in moves:
         boxes = dict[BufferShape, int]()

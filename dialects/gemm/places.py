@@ -160,9 +160,7 @@ def columns_of(part: SSAValue) -> SSAValue:
 
 
 def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
-    """Return whether `op` splits the columns of a tensor into groups: (... x N) to (... x
-    N/G x G).
-    """
+    """Return whether `op` splits columns into groups: (... x N) to (... x N/G x G)."""
     if not isinstance(op, ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -172,9 +170,7 @@ def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
 
 
 def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
-    """Return whether `op` repeats the columns of a tensor for each group: (... x 1 x N) to (... x G
-    x N).
-    """
+    """Return whether `op` repeats columns for groups: (... x 1 x N) to (... x G x N)."""
     if not isinstance(op, BroadcastOp) or len(shape_of(op.result)) < 2:
         return False
     (*rows, groups, columns), before = shape_of(op.result), shape_of(op.x)

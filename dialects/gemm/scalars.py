@@ -272,9 +272,7 @@ class ScalarBuilder:
         return self.insert(arith.ExtSIOp(self.insert(arith.TruncIOp(a, element)), a.type))
 
     def result(self, a: SSAValue, type: Attribute) -> SSAValue:
-        """Return `a` as the result of an operator with elements of `type`, rounded where eager
-        PyTorch rounds.
-        """
+        """Return `a` as an operator's result of type `type`, rounded where eager PyTorch rounds."""
         if self.mode != NumericsMode.EAGER_EXACT or not is_float(type):
             return a
         return self.round_to(a, float_type(type))

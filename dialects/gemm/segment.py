@@ -46,9 +46,7 @@ class Result(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """The number of leading sample dimensions if the rows of each sample are added up,
-        else 0.
-        """
+        """The number of leading sample dimensions if rows of a sample are added up, else 0."""
         is_col = self.port.kind.data == ResultKind.PARTIAL_COL
         return len(self.type.get_shape()) - 2 if is_col else 0
 
@@ -150,9 +148,7 @@ class Segment:
         return is_adjacent and self.layout == Layout.KN
 
     def port_arity(self, kind: PortKind) -> int:
-        """Return the number of region arguments of a port: two if each column of a pair has its
-        own.
-        """
+        """Return the region arguments of a port: two if each column of a pair has its own."""
         return 2 if self.pairing and kind.has_columns and not kind.is_half else 1
 
     def port_args(self, index: int) -> Sequence[BlockArgument]:
@@ -300,9 +296,7 @@ class HasSegments(IRDLOperation, ABC):
         """Return the operator on the same inputs with other column ranges."""
 
     def take_segments(self) -> list[Segment]:
-        """Return the column ranges with copies of their regions, for building a changed
-        operator.
-        """
+        """Return the column ranges with copies of their regions, for a changed operator."""
         segments = self.segments()
         for segment in segments:
             segment.body = segment.body.clone()

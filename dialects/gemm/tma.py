@@ -55,9 +55,7 @@ def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
 
 
 def _kn_obstacle(segment: Segment, columns: int) -> str | None:
-    """Return the reason why the columns of a K x N weight, which are contiguous in memory, form no
-    box.
-    """
+    """Return the reason why the columns of a K x N weight, which are contiguous, form no box."""
     bytes = min(element_bytes(weight.type) for weight in chain(*segment.terms))
     for extent in (columns, (segment.group_size or 0) // 2):
         if extent * bytes % ALIGNMENT_BYTES:

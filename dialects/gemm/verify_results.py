@@ -76,9 +76,7 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
 
 
 def _partial_col_shape(shape: Sequence[int], rows: Sequence[int], n: int) -> tuple[int, ...]:
-    """Return the shape of partials over all rows, or over those of each sample, whose dimensions
-    come first.
-    """
+    """Return the shape of partials over all rows, or over those of each leading sample."""
     samples = max(0, min(len(shape) - 2, len(rows) - 1))
     return (*rows[:samples], DYNAMIC_INDEX, n)
 

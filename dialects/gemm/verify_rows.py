@@ -44,9 +44,7 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
 
 
 def verify_numbers(op: FusedOp) -> None:
-    """Check that all rows of x have as many numbers of groups, and nothing else says which they
-    are.
-    """
+    """Check that all rows of x have as many numbers of groups, which nothing else states."""
     assert op.groups is not None
     _expect_ids("operand numbered", op.groups)
     others = (op.transposed, op.gather, op.gather_weights, op.scatter, op.blocks, op.order)

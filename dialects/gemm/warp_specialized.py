@@ -152,9 +152,7 @@ def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None
 
 
 def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
-    """Return the reason why a tile of grouped or scattered rows cannot have such operands or
-    results.
-    """
+    """Return why a tile of grouped or scattered rows cannot have such operands or results."""
     if op.has_ragged_depth:
         kinds = {port.kind for port in segment.ports}
         if any(kind.is_table or kind.combiner or kind == PortKind.TILE_T for kind in kinds):
@@ -170,9 +168,7 @@ def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
 
 
 def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Return the reason why the products of a step, in pieces of columns, lack a common scale for
-    each row.
-    """
+    """Return why pieces of the products of a step lack a common scale for each row."""
     blocks, (_, bn, bk) = cuts.op.blocks, schedule.tile
     if not isinstance(blocks, BlocksAttr):
         return None

@@ -99,9 +99,7 @@ _ORDER = (Determinism.GIVEN, Determinism.ON_REQUEST, Determinism.STRICT, Determi
 
 
 def determinism_of(op: AnyCall) -> Determinism:
-    """Return the requirement of `op`; a derivative recomputes its call, and has the requirements of
-    both.
-    """
+    """Return the requirement of `op`: of a derivative, also that of the call it repeats."""
     name = op.callee.data.split(".")[1]
     of_call = _of_call(name, op)
     if not isinstance(op, VjpOp):

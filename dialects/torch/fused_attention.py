@@ -71,9 +71,7 @@ class AttentionCall:
 
 
 def masked_operands(op: CallOp) -> tuple[SSAValue, SSAValue] | None:
-    """Return the queries and keys of a masked call of attention, or of its gradient; None for
-    another call.
-    """
+    """Return the queries and keys of masked attention, or of its gradient; else None."""
     names = (ATTENTION, FUSED_ATTENTION, FUSED_ATTENTION_GRAD)
     if op.callee.data not in names or not op.template.is_literal:
         return None
@@ -101,9 +99,7 @@ def fused_attention_call(call: AttentionCall) -> CallOp:
 
 
 def fused_attention_grad_call(op: CallOp, d_y: SSAValue, *, wants_mask: bool) -> CallOp:
-    """Return the gradients for q, k, v, and the mask if requested, of the call `op` with gradient
-    `d_y`.
-    """
+    """Return the gradients for q, k, v, and a requested mask, of the call `op`, given `d_y`."""
     positional, named = op.template.evaluate([None] * len(op.inputs), {}, {})
     mask = op.inputs[3] if len(op.inputs) > 3 else None
     y, lse = op.outputs

@@ -36,9 +36,7 @@ IN_PLACE = frozenset(
 
 
 def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
-    """Return whether a call only overwrites its first argument, operand 0, and reads it nowhere
-    else.
-    """
+    """Return whether a call only overwrites operand 0, and reads it nowhere else."""
     namespace, _, name = callee.partition(".")
     is_first = bool(arguments.call.args) and isinstance(arguments.call.args[0], ast.Set)
     is_first = is_first and arguments.operands[0] == 0 and arguments.operands.count(0) == 1
@@ -46,9 +44,7 @@ def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
 
 
 def in_place(callee: str) -> str:
-    """Return the name of the in-place variant: `aten.index_put_.default` for
-    `aten.index_put.default`.
-    """
+    """Return the in-place variant: `aten.index_put_.default` for `aten.index_put.default`."""
     namespace, name, overload = callee.split(".")
     return f"{namespace}.{name}_.{overload}"
 

@@ -34,9 +34,7 @@ from coda_ir.passes.support.sums import erase_unused
 
 @dataclass(frozen=True)
 class _Aligned:
-    """A product with its new input, if that changes: a tile times `factors` divided by
-    `divisors`.
-    """
+    """A product, with its new input if any: a tile times `factors` divided by `divisors`."""
 
     product: Product
     tile: SSAValue | None = None
@@ -141,9 +139,7 @@ def _check_alone(product: Product) -> Refusal | None:
 
 
 def _check_finite(product: Product) -> Refusal | None:
-    """Check that scales are finite: an infinite multiple of a sum is not the sum of infinite
-    multiples.
-    """
+    """Check that scales are finite: infinite multiples do not distribute over sums."""
     if all(isfinite(number_of(factor) or 0.0) for factor in product.factors):
         return None
     found = f"{_ONE_BY_ONE}: {name_of(product.term.value)} is scaled by infinity or NaN"

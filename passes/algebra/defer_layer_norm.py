@@ -158,9 +158,7 @@ def _corrected(
 
 
 def _port_of_vectors(segment: Segment, vectors: Sequence[SSAValue]) -> Sequence[SSAValue]:
-    """Return one element for each accumulator, from a vector of all columns or from one for each
-    half.
-    """
+    """Return one element for each accumulator, from a vector of all columns or of halves."""
     kind = PortKind.ROW if len(shape_of(vectors[0])) == 1 else PortKind.TABLE
     if len(vectors) == 1:
         return segment.add_port(kind, vectors[0])
@@ -208,9 +206,7 @@ def check_pays(
 
 
 def _saved(norm: coda.LayerNormOp, shapes: SymbolicShapes) -> SymbolicSize:
-    """Return the bytes saved: no kernel reads x for the norm, and x is not stored unless others
-    read it.
-    """
+    """Return the bytes saved: no kernel reads x for the norm, or stores x for it alone."""
     others = [use for use in norm.x.uses if use.operation is not norm]
     return shapes.bytes(norm.x) * (1 if others else 2)
 

@@ -84,9 +84,7 @@ def _find(op: Operation) -> _Scaled | None:
 
 
 def _uses_behind_casts(value: SSAValue) -> list[Use]:
-    """Return the uses of `value` and of its conversions, except to 8 bits, for which a scale is
-    meant.
-    """
+    """Return the uses of `value` and of its conversions, except to 8 bits, which have scales."""
 
     def is_cast(op: Operation) -> bool:
         return isinstance(op, coda.CastOp) and is_float(element_type_of(op.result))
@@ -95,9 +93,7 @@ def _uses_behind_casts(value: SSAValue) -> list[Use]:
 
 
 def _is_stored(x: SSAValue) -> bool:
-    """Return whether `x` is in memory regardless of the readers of x·s; otherwise its producer
-    scales it, too.
-    """
+    """Return whether `x` is in memory without the readers of x·s; else its producer scales it."""
     return not is_tilewise(x) or x.has_more_than_one_use()
 
 

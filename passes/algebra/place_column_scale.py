@@ -51,9 +51,7 @@ def _feeds_gemm(op: coda.MulOp) -> bool:
 
 
 def _scale_of(op: coda.MulOp) -> tuple[SSAValue, SSAValue] | None:
-    """Return x and w of x ⊙ w, or None if neither operand is a row vector of the other's
-    columns.
-    """
+    """Return x and w of x ⊙ w, or None if neither is a row vector of the other's columns."""
     domain = shape_of(op.result)
     for x, w in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         kinds = port_kind(shape_of(x), domain), port_kind(shape_of(w), domain)

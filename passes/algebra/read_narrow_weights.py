@@ -84,9 +84,7 @@ class ReadNarrowWeightsPass(FunctionPass):
 
 
 def _are_widened(op: LinearMap) -> bool:
-    """Return whether x and the weight contain numbers of the same 16-bit type, converted to
-    float32.
-    """
+    """Return whether x and the weight are converted from the same 16-bit type to float32."""
     if isinstance(op, coda.GroupedLinearMap) and op.bias is not None:
         return False
     wide = (element_type_of(op.x), element_type_of(op.weight), element_type_of(op.result))
@@ -184,9 +182,7 @@ def _rewrite(op: LinearMap, found: _Narrow, rewriter: FunctionRewriter) -> None:
 
 
 def _part_of(insert: OpInserter, value: SSAValue, part: coda.SliceOp | None) -> SSAValue:
-    """Return the rows of `value` that `part` selects from another tensor; all of them without
-    `part`.
-    """
+    """Return the rows of `value` that `part` selects from another tensor, if given; or all."""
     if part is None:
         return value
     return insert.insert(coda.SliceOp(value, *part.range), value.name_hint)

@@ -203,9 +203,7 @@ class _Algebra:
         return shape_of(self.rows)[-1] // self._groups
 
     def _in_groups(self, value: SSAValue) -> SSAValue:
-        """Reshape (... x C) to (... x groups x C / groups), if there are several groups of several
-        columns.
-        """
+        """Reshape (... x C) to (... x groups x C / groups), unless that is the same."""
         if 1 in (self._groups, self._group):
             return value
         shape = (*shape_of(value)[:-1], self._groups, self._group)
@@ -215,9 +213,7 @@ class _Algebra:
         return self.insert.insert(coda.ReduceOp(value, "mean"), name)
 
     def _rstd(self, squares: SSAValue) -> SSAValue:
-        """Return rsqrt(mean + eps) of the contribution of each column to the variance of
-        its group.
-        """
+        """Return rsqrt(mean + eps) of the columns' contributions to a group's variance."""
         insert = self.insert
         variance = squares if self._group == 1 else self._mean_of_group(squares, "variance")
         eps = insert.insert(coda.ConstantOp(self.op.eps.value.data, f32))

@@ -72,9 +72,7 @@ def _why_not(op: LinearMap) -> Refusal | None:
 
 
 def _rows_of_x(op: Gradient) -> list[SSAValue]:
-    """Return the operands for the columns of a weight gradient; parts of a concatenation are used
-    as they are.
-    """
+    """Return the columns of a weight gradient: those of each part of a concatenation."""
     joined = op.x.owner
     if isinstance(joined, coda.ConcatOp) and reads_parts(joined):
         return list(joined.parts)

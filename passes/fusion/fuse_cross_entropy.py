@@ -89,9 +89,7 @@ def _place_gradient(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> 
 
 
 def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:
-    """Let `op` compute sums for which reductions of logits ⊙ gradient would read both tensors
-    again.
-    """
+    """Let `op` compute the sums for which reductions of logits ⊙ gradient would read both."""
     sums = [reduce for reduce in _sums_of(op.result) if _factors(reduce) == {op.logits, op.result}]
     if not sums or check_rounding_may_move(op, "the gradient of the logits is rounded"):
         return
@@ -205,9 +203,7 @@ def _per_row_loss(
 def _over_rows(
     op: coda.CrossEntropyOp, columns: Sequence[SSAValue], rewriter: FunctionRewriter
 ) -> SSAValue:
-    """Return the sum of the losses over all rows, divided by the number of rows that count for a
-    mean.
-    """
+    """Return the sum of the losses over all rows, divided by the rows that count for a mean."""
     insert = rewriter.before(op)
     flat = [
         column

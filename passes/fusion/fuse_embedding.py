@@ -46,9 +46,7 @@ def _why_not(op: coda.EmbeddingOp) -> Refusal | None:
 
 
 def _store(op: coda.EmbeddingOp, first: Operation, rewriter: FunctionRewriter) -> None:
-    """Store the rows in `first` if it is a kernel that loads them as a tile, else in one before
-    it.
-    """
+    """Store the rows in `first` if it is a kernel that loads them as a tile, else before it."""
     port = Port(PortKind.TILE, op.result)
     kernel = first if isinstance(first, MapOp) and port in first.segment().ports else None
     if kernel is None:

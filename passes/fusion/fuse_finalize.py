@@ -90,9 +90,7 @@ def _can_join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> bool:
 
 
 def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeOp:
-    """Replace two finalizes by one at the place of the earlier one, with the partials and results
-    of both.
-    """
+    """Replace two finalizes by one, at the place of the earlier one, with all they have."""
     first, second = sorted((first, second), key=order.position)
     order.hoist(second.operands, first)
     outputs = [*first.outputs, *second.outputs]
@@ -175,9 +173,7 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def _is_repeated(value: SSAValue) -> bool:
-    """Return whether a finalize computes a single element from extents and constants, which is not
-    stored.
-    """
+    """Return whether a finalize computes one element from extents and constants, unstored."""
     op = value.owner
     return (
         isinstance(op, Operation) and not shape_of(value) and is_pointwise(op) and is_of_numbers(op)

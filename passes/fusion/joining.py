@@ -183,9 +183,7 @@ def _maps_over(domain: Sequence[int], leaves: Sequence[SSAValue]) -> list[Site]:
 
 
 def site_that_loads(value: SSAValue, op: Operation, order: BlockOrder) -> Site | None:
-    """Return an epilogue that loads `value` element by element, and does not need the result of
-    `op`.
-    """
+    """Return an epilogue that loads the tile `value`, and does not need the result of `op`."""
     sites = _sites_loading(value)
     return next((s for s in sites if order.slices_after(s.op.operands, op) is not None), None)
 

@@ -57,9 +57,7 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
 def _gradient(
     builder: ScalarBuilder, op: coda.CrossEntropyGradOp, arguments: Sequence[SSAValue]
 ) -> SSAValue:
-    """Return (exp(logit − lse − rest) − onehot) · dloss of an element; 0 where the target is
-    ignored.
-    """
+    """Return (exp(logit − lse − rest) − onehot) · dloss; 0 where the target is ignored."""
     logit, target, *row_lse, dloss, start = arguments
     type, zero = target.type, builder.constant(0.0)
     place = _as_column(
@@ -76,9 +74,7 @@ def _gradient(
 
 
 def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValue:
-    """Return `place` in 32 bits, like the column numbers of a tile; a place that is no column stays
-    none.
-    """
+    """Return `place` in 32 bits, like columns of a tile; one that is no column stays none."""
     if place.type == i32:
         return place
     least, most = builder.integer(-1, place.type), builder.integer(columns, place.type)
@@ -87,9 +83,7 @@ def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValu
 
 
 def _dloss(op: coda.CrossEntropyGradOp, insert: OpInserter) -> tuple[PortKind, SSAValue]:
-    """Return the gradient of the loss of a row; for a mean, it is divided by the number of rows
-    that count.
-    """
+    """Return the gradient of a row's loss, divided by the rows that count for a mean."""
     if op.reduction.data != "mean":
         is_per_row = op.reduction.data == "none"
         return PortKind.COL if is_per_row else PortKind.SCALAR, op.dloss

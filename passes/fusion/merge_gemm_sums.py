@@ -115,9 +115,7 @@ def _rewrite(
     groups: Sequence[Sequence[SSAValue]],
     rewriter: FunctionRewriter,
 ) -> None:
-    """Insert one GEMM per group before the sum, which adds up the remaining addends from left to
-    right.
-    """
+    """Insert a GEMM for each group before the sum, which adds up the rest from the left."""
     left = list(addends)
     for group in groups:
         rewriter.passed(root, f"{len(group)} products add up in one accumulator")

@@ -74,9 +74,7 @@ def _is_repeated_by_consumers(op: Operation) -> bool:
 
 
 def _comes_along(op: Operation) -> bool:
-    """Return whether all readers of `op` are pointwise and of the same shape, so that it joins
-    their kernel.
-    """
+    """Return whether all readers of `op` are pointwise and of its shape: it joins them."""
     users = [use.operation for use in op.results[0].uses]
     shape = shape_of(op.results[0])
     return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)
@@ -159,9 +157,7 @@ def _fits(operand: SSAValue, op: Operation) -> bool:
 
 
 def _empty_map(op: Operation, rewriter: FunctionRewriter) -> Site:
-    """Insert a kernel before `op` that absorbs it like any other consumer, together with operators
-    that join it.
-    """
+    """Insert a kernel before `op` that absorbs it, and operators that join it."""
     empty = new_map(op.location)
     rewriter.order.insert_before(empty, op)
     return Site(empty, 0, 0, is_half=False)

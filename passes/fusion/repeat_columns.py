@@ -44,9 +44,7 @@ class RepeatColumnsPass(FunctionPass):
 
 
 def _port_of(value: SSAValue, op: Operation) -> PortKind | None:
-    """Return the port by which a kernel that loads the result of `op` by row can load `value`
-    instead.
-    """
+    """Return the port by which a kernel that loads the result of `op` by row loads `value`."""
     kind = port_kind(shape_of(value), shape_of(op.results[0]))
     if kind == PortKind.SCALAR:
         return kind

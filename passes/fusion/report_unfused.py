@@ -212,9 +212,7 @@ def _is_reported(
 
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
-    """Return the reductions over groups of columns, or over rows, that `fuse-groups` refused, with
-    the reasons.
-    """
+    """Return the reductions over groups of columns, or rows, that `fuse-groups` refused."""
     found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
     refusals: dict[Operation, Refusal] = {}
     for code in found:
@@ -248,9 +246,7 @@ def _statistics(op: MapOp) -> list[SSAValue]:
 
 
 def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
-    """Return whether the kernel is a scale with a remark, or applies the statistics of a norm with
-    one.
-    """
+    """Return whether the kernel has a remark: as a scale, or for a norm's statistics."""
     norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
     makers = (value.owner for value in _statistics(op))
     return _is_reported(op.location, (coda.MulOp.name,), rewriter) or any(

@@ -47,9 +47,7 @@ Splittable: TypeAlias = coda.NormStatsOp | coda.ReduceOp | coda.SumToOp
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction split in two: the contribution of each element, and the final operation of each
-    row or column.
-    """
+    """A reduction as the contribution of each element, and a final operation of each row."""
 
     contributions: Contributions
     close: Closing
@@ -232,9 +230,7 @@ def _is_of_everything(op: coda.SumToOp) -> bool:
 
 
 def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceOp:
-    """Replace a sum over everything by row sums, and a finalize that adds them up; return the row
-    sums.
-    """
+    """Replace a sum over everything by row sums, which are returned, and a sum of these."""
     by_row = coda.ReduceOp(op.x, "sum", f32)
     flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
     type = tensor_type(op.result)
@@ -296,9 +292,7 @@ def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
 def add_partials(
     op: Operation, value: SSAValue, site: Site, reduction: Reduction, rewriter: FunctionRewriter
 ) -> list[tuple[Combiner, SSAValue]]:
-    """Make the epilogue at `site` yield the contributions of `value` to `op`; return the
-    partials.
-    """
+    """Make the epilogue at `site` yield contributions of `value` to `op`: the partials."""
     contributions, shape = reduction.contributions, shape_of(value)
     editor = EpilogueEditor(site.op, rewriter.order)
     lanes = editor.lanes_of(value, site.segment, shape_of(value), half=site.is_half)

@@ -68,9 +68,7 @@ def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
 
 
 def is_given_up(port: Port) -> bool:
-    """Return whether a port loads a tile, or a single number, in whose memory a result may be
-    stored.
-    """
+    """Return whether a port loads a tile, or a number, in whose memory a result may be."""
     is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T) or not shape_of(port.value)
     return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
 

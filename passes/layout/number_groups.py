@@ -68,9 +68,7 @@ def number_groups_of(gemms: Collection[FusedOp]) -> bool:
 
 
 def number_groups(rewriter: FunctionRewriter, gemms: Collection[FusedOp]) -> bool:
-    """Number the groups of those of these GEMMs, in a function, for which it is legal; return
-    whether any were.
-    """
+    """Number the groups of those of these GEMMs for which it is legal; return if any were."""
     is_changed = False
     for op in rewriter.ops_of(FusedOp):
         if op in gemms and op.scatter is not None and op.groups is not None:
@@ -324,9 +322,7 @@ def _only_user(value: SSAValue) -> object:
 
 
 def _reader(value: SSAValue) -> tuple[MapOp, int] | None:
-    """Return the pointwise kernel that alone reads `value`, through views, and the number of its
-    port.
-    """
+    """Return the pointwise kernel that alone reads `value`, through views, and its port."""
     while value.has_one_use():
         use = next(iter(value.uses))
         if isinstance(use.operation, MapOp):

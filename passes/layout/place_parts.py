@@ -238,9 +238,7 @@ def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
 
 
 def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Express a call that repeats one head of columns, a part of a concatenation, as
-    `coda.broadcast`.
-    """
+    """Make `coda.broadcast` of a call that repeats a head of columns for a concatenation."""
     use = op.outputs[0].get_unique_use() if op.callee.data == EXPAND else None
     if use is None or not isinstance(use.operation, coda.ConcatOp):
         return

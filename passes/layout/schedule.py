@@ -220,9 +220,7 @@ class SchedulePass(NamedPass):
         emit_remark(self._remark(op, choice))
 
     def check_options(self) -> None:
-        """Raise CodaError for an invalid value of an option, and for a main loop that the target
-        lacks.
-        """
+        """Raise CodaError for a wrong value of an option, or a main loop that the target lacks."""
         self.check_values()
         loop = MAIN_LOOPS[self.mainloop]
         if not loop.runs_on(self.device):

@@ -69,9 +69,7 @@ def _fused_order(op: FusedOp) -> OrderAttr:
 
 
 def _deepest(op: FusedOp) -> int:
-    """Return the largest K, or `DYNAMIC_INDEX` if it is unknown, or the rows of transposed
-    inputs.
-    """
+    """Return the largest K, dynamic if unknown, or the rows of transposed inputs."""
     depths = [shape_of(x)[-1] for x in op.inputs]
     return DYNAMIC_INDEX if op.is_transposed or DYNAMIC_INDEX in depths else max(depths)
 

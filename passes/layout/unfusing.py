@@ -88,9 +88,7 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
 
 
 def _has_library_product(op: FusedOp) -> bool:
-    """Return whether the library has the products: in the type of the rows, if these are in
-    groups.
-    """
+    """Return whether the library has the products: for rows in groups, in their type."""
     if op.groups is None:
         return True
     kinds = {result.port.kind.data for segment in op.segments() for result in segment.results}

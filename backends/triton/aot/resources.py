@@ -40,9 +40,7 @@ class KernelResources:
 
     @property
     def programs(self) -> int:
-        """The number of programs that a multiprocessor runs at a time; 0 if the kernel does not
-        fit.
-        """
+        """The programs that a multiprocessor runs at a time; 0 if the kernel does not fit."""
         return min(self._programs_by_resource().values())
 
     @property
@@ -96,9 +94,7 @@ def check_fits(kernels: Sequence[KernelResources]) -> None:
 
 
 def resources_table(arch: Architecture, kernels: Sequence[KernelResources]) -> str:
-    """Return the resources as a table: a line for each kernel, below the limits of the
-    architecture.
-    """
+    """Return a table of the resources: a line for each kernel, below those of the GPU."""
     limit = arch.shared_memory // KIB
     title = (
         f"{arch.name} ({arch.products}): a program may have {limit} KiB of shared memory; a "

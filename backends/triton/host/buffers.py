@@ -72,9 +72,7 @@ class HostBuffers:
         return self._holder.get(self._buffer.get(result, ""))
 
     def keep(self, value: SSAValue, variables: Sequence[str]) -> None:
-        """Record variables that keep the memory of a value alive; the caller keeps that of
-        arguments.
-        """
+        """Record variables that keep a value's memory alive; the caller keeps that of arguments."""
         root = storage_root(value)
         if root in self._variables:
             self._variables[root] += variables
@@ -97,9 +95,7 @@ class HostBuffers:
             self._takers[buffer].pop(0)
 
     def dead_after(self, op: Operation) -> list[str]:
-        """Return the variables of values whose last use is in `op`, unless a later result reuses
-        them.
-        """
+        """Return the variables of values last used in `op`, unless a later result reuses them."""
         dead: list[str] = []
         for value in self._dying.pop(self._position[op], ()):
             buffer = self._buffer.get(value)
@@ -109,9 +105,7 @@ class HostBuffers:
 
 
 def _check_changes(func: FuncOp) -> None:
-    """Raise CodaError for a call in place that changes what is read later, or what the caller
-    keeps.
-    """
+    """Raise CodaError for a call in place that changes what is read later, or the caller's."""
     remedy = "remove in_place: accumulate-in-place sets it where it may"
     for op, call in stale_reads(func.body.block.ops):
         reader = (

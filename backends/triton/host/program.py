@@ -58,9 +58,7 @@ class HostProgram:
         self._place: str | None = None
 
     def _hold_arguments(self) -> list[str]:
-        """Drop arguments after their last use, except weights, which others hold; return those
-        without a use.
-        """
+        """Drop arguments after their last use, except weights; return those without a use."""
         unused: list[str] = []
         for argument, name in self.arguments.variables.items():
             if is_weight(argument):
@@ -105,9 +103,7 @@ class HostProgram:
         return self._variables[value]
 
     def _assign_known(self, value: SSAValue) -> None:
-        """Make the tensor of a constant, of positions or of an extent, which kernels know without
-        one.
-        """
+        """Make the tensor of a constant, positions or an extent, which kernels do without."""
         if isinstance(value.owner, ConstantOp):
             self._assign_unread(value, filled_tensor(value.owner, "()"), "constant")
             return
@@ -135,9 +131,7 @@ class HostProgram:
         return self.extents.of(self.dims(op.like)[op.axis])
 
     def is_dense(self, value: SSAValue) -> bool:
-        """Return whether `variable(value)` is known to be contiguous: it may have a copy that
-        is.
-        """
+        """Return whether `variable(value)` is known to be contiguous, perhaps as a copy."""
         if value in self._pending:
             return self._views[value].has_stated_strides
         return value in self._dense and self._dense[value] == self._variables[value]
@@ -167,9 +161,7 @@ class HostProgram:
         return View(self.variable(base), (step,), dims, is_dense, argument)
 
     def kernel_operand(self, value: SSAValue, *, is_range: bool = False) -> str | View:
-        """Return the tensor that a kernel gets for a value: a contiguous one, or one with its
-        strides.
-        """
+        """Return the tensor that a kernel gets for a value: a contiguous or a strided one."""
         if value in self._pending:
             view = self._views[value]
             if view.is_dense and view.argument is not None:
@@ -263,9 +255,7 @@ class HostProgram:
         self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
     def owned(self, value: SSAValue) -> str:
-        """Return the tensor of an operand that a kernel overwrites with a result: a copy if the
-        caller keeps it.
-        """
+        """Return the tensor of an operand to overwrite: a copy if the caller keeps it."""
         name = self.operand(value)
         if may_be_overwritten(value):
             return name
@@ -280,9 +270,7 @@ class HostProgram:
         self._variables[result] = self._dense[result] = tensor
 
     def allocate(self, result: SSAValue, hint: str = "out") -> str:
-        """Allocate a tensor for a result: a new one, the buffer of a dead value, or a part of
-        another tensor.
-        """
+        """Allocate a result: a new tensor, a dead value's buffer, or a part of another tensor."""
         whole = placement(result)
         if whole is not None:
             return self._allocate_part(result, whole)
@@ -448,9 +436,7 @@ class HostProgram:
         self._start = len(self.lines)
 
     def end_operator(self, op: Operation) -> None:
-        """Add a comment with the source of the statements; drop dead values, unless nothing
-        follows.
-        """
+        """Add a comment with the source of the statements; drop dead values, if more follows."""
         place = location_comment(op.location)
         if place not in (None, self._place) and len(self.lines) > self._start:
             self.lines.insert(self._start, place)

@@ -75,9 +75,7 @@ def _rope(host: HostProgram, op: RopeOp) -> None:
 
 
 def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -> Writer:
-    """Emit a kernel over the rows of the first operand, named `name` and after the kind of the
-    operator.
-    """
+    """Emit a kernel over the rows of operand 0, named `name` and after the operator's kind."""
 
     def write(host: HostProgram, op: Operation) -> None:
         hint = f"{name}_{op.kind.data}" if isinstance(op, ReduceOp) else name

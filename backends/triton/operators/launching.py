@@ -42,9 +42,7 @@ def kernel_of(
 
 
 def by_operand(op: Operation, pitches: Mapping[SSAValue, Pitch]) -> tuple[Pitch | None, ...]:
-    """Return the layout of operands, some of which are ranges: the elements between starts
-    of rows.
-    """
+    """Return the elements between starts of rows of operands, some of which are ranges."""
     return tuple(pitches.get(operand) for operand in op.operands)
 
 
@@ -72,9 +70,7 @@ def launch(
 def operands_of(
     host: HostProgram, op: Operation, ranges: Collection[SSAValue] = ()
 ) -> list[str | View]:
-    """Return the tensors of the operands of `op`: dense except for `ranges`, which keep their
-    strides.
-    """
+    """Return the tensors of the operands of `op`: dense, but for strided `ranges`."""
     in_place = [overwritten(result) for result in op.results]
     return [
         host.owned(operand)

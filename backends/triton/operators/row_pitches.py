@@ -238,9 +238,7 @@ class _Place:
         return None if runs or count != run[0] else _Place(_sizes(dims), tuple(strides), self.start)
 
     def _runs(self, end: int | None = None) -> list[tuple[SymbolicSize, SymbolicSize]]:
-        """Return the extents and strides of runs of dimensions, up to `end`, that are one in
-        memory.
-        """
+        """Return the extents and strides of runs of dimensions, up to `end`, that are one."""
         runs: list[tuple[SymbolicSize, SymbolicSize]] = []
         for dim, stride in zip(self.dims[:end], self.strides, strict=False):
             if dim == _ONE:

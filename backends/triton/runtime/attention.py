@@ -89,16 +89,12 @@ def joined_heads(x, like, dense=True):
 
 
 def dense_columns(x):
-    """Return x if the elements of its rows are contiguous, as PyTorch's kernels
-    require, or a copy.
-    """
+    """Return x with contiguous elements of rows, as PyTorch's kernels require, or a copy."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def attention_mask(mask, queries, keys, causal, window, device):
-    """Return `mask` combined with the causal mask and the window; None if every query sees every
-    key.
-    """
+    """Return `mask` with the causal mask and the window; None if every query sees every key."""
     seen = seen_keys(queries, keys, causal, window, device)
     if mask is None:
         return seen
@@ -146,9 +142,7 @@ def attention_with_sinks(q, k, v, mask, scale, sinks):
 
 
 def spelled_attention(scores, v, sinks):
-    """Return attention for given scores, in their type, computed by a softmax and a
-    matrix product.
-    """
+    """Return attention for given scores, in their type, by a softmax and a matrix product."""
     v = v.to(scores.dtype).repeat_interleave(scores.shape[1] // v.shape[1], 1)
     return softmax_of_keys(scores, sinks) @ v
 

@@ -270,9 +270,7 @@ class TensorMap:
         self.others = (extents, strides, box, steps, 0, layout["swizzle"], PROMOTION, fill)
 
     def encode(self, place, address):
-        """Write the tensor map for an address to memory at `place`; return the driver's
-        error or 0.
-        """
+        """Write the tensor map for an address to memory at `place`; return the driver's error."""
         encode = cuda_driver().cuTensorMapEncodeTiled
         return encode(place, *self.first, address, *self.others)
 

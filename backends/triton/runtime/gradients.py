@@ -105,9 +105,7 @@ def sum_to(x, dims, shape, dtype):
 
 
 def pad(x, dim, start, extent):
-    """Return x padded with zeros to `extent` elements in dimension `dim`; x begins at index
-    `start`.
-    """
+    """Return x, from `start` on, padded with zeros to `extent` elements in dimension `dim`."""
     result = x.new_empty(*x.shape[:dim], extent, *x.shape[dim + 1 :])
     end = start + x.shape[dim]
     for place, count in ((0, start), (end, extent - end)):
@@ -130,9 +128,7 @@ def shifted(x, by):
 
 
 def mean_share(dloss, target, ignore_index):
-    """Return the gradient of each target's loss, for a mean over the targets that are not
-    `ignore_index`.
-    """
+    """Return the gradient of each target's loss, for a mean over targets that are not ignored."""
     return dloss / (target != ignore_index).sum()
 
 

@@ -57,9 +57,7 @@ class PackedWeights:
         return packed
 
     def keep(self, place, packed, *tensors):
-        """Add the packed tensor number `place` of `run` for these weights, if they can
-        be cached.
-        """
+        """Add the packed tensor number `place` of `run` for these weights, if possible."""
         state = self.state(tensors)
         if state is None:
             return

@@ -57,9 +57,7 @@ def reduce_max(x, axis: tl.constexpr):
 
 @triton.jit
 def reduce_lse(x, axis: tl.constexpr):
-    """Return log(sum(exp(x))) over an axis: -inf if all elements are -inf, NaN if one is NaN or
-    +inf.
-    """
+    """Return log(sum(exp(x))) over an axis: -inf if all are -inf, NaN if one is NaN or +inf."""
     largest = tl.max(x, axis)
     shift = tl.where(largest == float("-inf"), 0.0, largest)
     return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
@@ -136,9 +134,7 @@ def column_subtile(x, subtile: tl.constexpr, SUBTILES: tl.constexpr):
 
 @triton.jit
 def column_halves(x):
-    """Return the first and the second half of the columns of x. No elements move
-    between threads.
-    """
+    """Return the first and the second half of the columns; no elements move between threads."""
     return tl.split(tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1)))
 
 
@@ -164,9 +160,7 @@ def tree_sum(x, axis: tl.constexpr):
 
 @triton.jit
 def tree_lse(x, axis: tl.constexpr):
-    """Return log(sum(exp(x))) over an axis of a tile, with the exponentials summed
-    by `tree_sum`.
-    """
+    """Return log(sum(exp(x))) over an axis of a tile, with a sum by `tree_sum`."""
     largest = tl.max(x, axis)
     shift = tl.where(largest == float("-inf"), 0.0, largest)
     return shift + tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
@@ -194,9 +188,7 @@ def group_tree_lse(x, GROUP: tl.constexpr):
 
 @triton.jit
 def group_add(x, GROUP: tl.constexpr):
-    """Return x with every column replaced by the sum over its group of GROUP
-    neighbouring columns.
-    """
+    """Return x with every column replaced by the sum over its group of GROUP neighbours."""
     groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
     combined = tl.expand_dims(tl.sum(groups, 2), 2)
     return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
@@ -204,9 +196,7 @@ def group_add(x, GROUP: tl.constexpr):
 
 @triton.jit
 def group_max(x, GROUP: tl.constexpr):
-    """Return x with every column replaced by the maximum over its group of GROUP neighbouring
-    columns.
-    """
+    """Return x with every column replaced by the maximum over its group of GROUP neighbours."""
     groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
     combined = tl.expand_dims(reduce_max(groups, 2), 2)
     return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
@@ -214,17 +204,13 @@ def group_max(x, GROUP: tl.constexpr):
 
 @triton.jit
 def group_element(x, GROUP: tl.constexpr):
-    """Return one element for each group of GROUP neighbouring columns, on which x has equal
-    elements.
-    """
+    """Return one element for each group of GROUP neighbouring columns, whose elements are equal."""
     return reduce_max(tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP)), 2)
 
 
 @triton.jit
 def group_lse(x, GROUP: tl.constexpr):
-    """Return x with every column replaced by the logsumexp over its group of GROUP neighbouring
-    columns.
-    """
+    """Return x with every column replaced by the logsumexp over its group of GROUP neighbours."""
     groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
     combined = tl.expand_dims(reduce_lse(groups, 2), 2)
     return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)

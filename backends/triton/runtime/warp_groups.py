@@ -96,9 +96,7 @@ def group_partials(
 
 @gluon.jit
 def split_columns(x, PARTS: gl.constexpr):
-    """Return the columns of x as a tuple of PARTS tiles of equal width. No elements move between
-    threads.
-    """
+    """Return the columns of x as PARTS equal tiles. No elements move between threads."""
     if PARTS == 1:
         return (x,)
     else:
@@ -239,9 +237,7 @@ def loaded_stage(full, step, IS_COPIED: gl.constexpr = False):
 
 @gluon.jit
 def free_stage_before(empty, step, pred):
-    """Release the stage of the step before `step`, if `pred` is true: arrive at its mbarrier in
-    `empty`.
-    """
+    """Release the stage of the step before `step`, if `pred`: arrive at its mbarrier in `empty`."""
     STAGES: gl.constexpr = empty.shape[0]
     mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=pred)
 

@@ -82,9 +82,7 @@ _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 
 def render_gluon_prelude(kernels: str) -> str:
-    """Return the source of the device functions that kernels in Gluon call, as `render_prelude`
-    does.
-    """
+    """Return the source of the device functions that kernels in Gluon call."""
     own = render(specialized(_HELPERS, kernels))
     shared = translated(render_prelude(re.sub(rf"\b{PREFIX}(?=\w)", "", f"{kernels}\n{own}")))
     return "\n\n".join(section for section in (shared, own) if section)

@@ -58,9 +58,7 @@ class WeightRows:
 def weight_rows(
     segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
 ) -> list[WeightRows]:
-    """Return the weight columns for the accumulators of tile number `tile`, side by side in a
-    stage.
-    """
+    """Return the weight columns of the accumulators of tile `tile`, side by side in a stage."""
     count = columns.lanes * columns.subtiles
     first, group = f"{tile} * {count}", segment.group_size
     weights = columns.weights
@@ -140,9 +138,7 @@ class BoxDescriptors:
         default: str,
         pitch: int | None = None,
     ) -> str:
-        """Return the descriptor of an operand or result as rows x columns, dense without a
-        `pitch`.
-        """
+        """Return the descriptor of an operand or result: rows x columns, dense without `pitch`."""
         strides = () if pitch is None else (pitch, 1)
         return self._add(value, extents, box, default, strides=strides)
 
@@ -159,9 +155,7 @@ class BoxDescriptors:
         return self._add(value, extents, (1, 1, *box), default, strides=strides)
 
     def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
-        """Return the descriptor of a contiguous operand; if that may have no rows, of another one
-        then.
-        """
+        """Return the descriptor of a contiguous operand; of another one if it has no rows."""
         extents = (joined(rows, " or 1"), shape_of(value)[-1])
         return self._add(value, extents, box, default, is_never_empty=False)
 

@@ -276,9 +276,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         return first
 
     def _first_place(self, columns: ColumnIndex, port: ResultPortAttr) -> Callable[[str], str]:
-        """Return where the first of consecutive columns of a subtile is stored, in the row of its
-        tensor.
-        """
+        """Return where the first of a subtile's columns is stored, in the row of its tensor."""
         first, place = self._first_column(columns), port.place
         if not isinstance(place, PlaceAttr):
             return first
@@ -311,9 +309,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         return self._let(hint, f"{buffer}.load(LAYOUT){extended}")
 
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
-        """Load ports that vary by column ahead of their subtile, unconverted, because conversions
-        would wait.
-        """
+        """Load ports that vary by column ahead of their subtile; conversions would wait."""
         if not port.kind.has_columns or not self.has_room_ahead:
             return super()._load_port(hint, port, columns)
         before, self.lines = self.lines, []
