@@ -322,12 +322,7 @@ def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
     """Return `facts` with the device and the versions of PyTorch and Triton."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     triton: Any = import_module("triton")
-    return {
-        "device": device,
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        **facts,
-    }
+    return {"device": device, "torch": torch.__version__, "triton": triton.__version__, **facts}
 
 
 def publish(options: argparse.Namespace, **facts: object) -> None:

@@ -145,10 +145,6 @@ def lower_rope(op: RopeOp) -> LoweredMap:
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
     transposed = op.transposed is not None
     block.add_op(YieldOp(*builder.rotate(first, second, cos, sin, types, transposed=transposed)))
-    ports = [
-        Port(PortKind.TILE, op.x),
-        Port(kind, op.cos),
-        Port(kind, op.sin),
-    ]
+    ports = [Port(PortKind.TILE, op.x), Port(kind, op.cos), Port(kind, op.sin)]
     columns = _static_columns(op)
     return LoweredMap(_segment(op, ports, ResultPortAttr.tile(), block, columns, pairing_of(op)))

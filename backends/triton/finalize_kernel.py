@@ -175,10 +175,7 @@ class _FinalizeEmitter:
         """Combine a logsumexp in float64: return the nearest float32, and the remainder."""
         wide, rest = self.names.fresh(f"{base}_wide"), self.names.fresh(f"{base}_rest")
         self._combine_lse(sweep, base, wide)
-        self.lines += [
-            f"{total} = {wide}.to(tl.float32)",
-            f"{rest} = rest_of({wide}, {total})",
-        ]
+        self.lines += [f"{total} = {wide}.to(tl.float32)", f"{rest} = rest_of({wide}, {total})"]
         return [total, rest]
 
     def _combine_lse(self, sweep: _Sweep, base: str, total: str) -> None:
@@ -270,11 +267,7 @@ class _Sweep:
     def _reduction(self, kind: Literal["sum", "max"], total: str, element: str) -> Reduction:
         # Triton 3.6 does not compile a kernel that stores two columns of sums and their product.
         return reduction(
-            kind,
-            total,
-            element,
-            is_column=False,
-            is_ordered=self.emitter.op.order is not None,
+            kind, total, element, is_column=False, is_ordered=self.emitter.op.order is not None
         )
 
     def _read(self, tiles: str, identity: str) -> list[str]:

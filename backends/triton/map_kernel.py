@@ -381,11 +381,7 @@ def _prologue(block_m: int, tiles: int) -> list[str]:
     tile_m, tile_n = "tl.program_id(0)", "0"
     if tiles > 1:
         tile_m, tile_n = f"tl.program_id(0) // {tiles}", f"tl.program_id(0) % {tiles}"
-    return [
-        f"BLOCK_M: tl.constexpr = {block_m}",
-        f"tile_m = {tile_m}",
-        f"tile_n = {tile_n}",
-    ]
+    return [f"BLOCK_M: tl.constexpr = {block_m}", f"tile_m = {tile_m}", f"tile_n = {tile_n}"]
 
 
 def _row_lines(tile: str) -> list[str]:

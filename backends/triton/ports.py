@@ -309,11 +309,7 @@ def rounded(value: str, type: Attribute) -> str:
 
 
 CONVERSIONS: Mapping[Attribute, str] = MappingProxyType(
-    {
-        BFloat16Type(): "to_bf16",
-        Float8E4M3FNType(): "to_f8e4m3",
-        Float8E5M2Type(): "to_f8e5m2",
-    }
+    {BFloat16Type(): "to_bf16", Float8E4M3FNType(): "to_f8e4m3", Float8E5M2Type(): "to_f8e5m2"}
 )
 """The helpers that round a float32 to narrow types."""
 

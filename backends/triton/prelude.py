@@ -3,12 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from coda_ir.backends.triton.definitions import (
-    RUNTIME,
-    Definition,
-    read_definitions,
-    render,
-)
+from coda_ir.backends.triton.definitions import RUNTIME, Definition, read_definitions, render
 from coda_ir.backends.triton.specialize import specialized
 
 MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]

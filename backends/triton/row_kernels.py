@@ -223,7 +223,7 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
     if op.start is None:
         text.lines.append(_checked_target(text, ignored))
     text.lines += [
-        f"dloss = {load(f'dloss_ptr + {place}', element_type_of(op.dloss), 'row < M', '0.0')}",
+        f"dloss = {load(f'dloss_ptr + {place}', element_type_of(op.dloss), 'row < M', '0.0')}"
     ]
     softmax = _softmax_of(text, x, len(op.row_lse))
     text.result("out", element_type_of(op.result))

@@ -45,11 +45,7 @@ class SpecializedText:
     """Writes a function again, with the comments and the layout of what does not change."""
 
     def __init__(
-        self,
-        source: str,
-        constants: Constants,
-        signatures: Mapping[str, Signature],
-        read: Set[str],
+        self, source: str, constants: Constants, signatures: Mapping[str, Signature], read: Set[str]
     ):
         """`source` ends with the function; `read` are the names that it still reads."""
         self._lines = source.splitlines()

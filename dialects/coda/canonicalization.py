@@ -418,10 +418,4 @@ class DropUnusedLse(RewritePattern):
             rewriter.replace(op, alone, (alone.result, None))
 
 
-CANONICALIZATIONS.extend(
-    (
-        Fold(),
-        FoldBroadcast(),
-        DropUnusedLse(),
-    )
-)
+CANONICALIZATIONS.extend((Fold(), FoldBroadcast(), DropUnusedLse()))

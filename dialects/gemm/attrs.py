@@ -402,10 +402,4 @@ class SegmentAttr(ParametrizedAttribute):
             results = parser.parse_comma_separated_list(
                 square, lambda: ResultPortAttr.parse_port(parser)
             )
-        return (
-            IntAttr(weights),
-            LayoutAttr(layout),
-            pairing,
-            ArrayAttr(ports),
-            ArrayAttr(results),
-        )
+        return (IntAttr(weights), LayoutAttr(layout), pairing, ArrayAttr(ports), ArrayAttr(results))

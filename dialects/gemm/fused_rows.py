@@ -101,7 +101,4 @@ class RowsOfFused(GemmInputs, HasSegments, ABC):
         """Return the row numbers that select the elements of a port of `kind`; None if the port
         uses the tile's own rows.
         """
-        return {
-            PortKind.GATHER_COL: self.gather,
-            PortKind.SCATTER_COL: self.scatter,
-        }.get(kind)
+        return {PortKind.GATHER_COL: self.gather, PortKind.SCATTER_COL: self.scatter}.get(kind)

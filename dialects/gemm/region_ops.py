@@ -130,10 +130,7 @@ class CheckedIndexOp(IRDLOperation):
     def __init__(self, index: SSAValue | Operation, extent: int, ignored: int):
         super().__init__(
             operands=[index],
-            properties={
-                "extent": IntegerAttr(extent, 64),
-                "ignored": IntegerAttr(ignored, 64),
-            },
+            properties={"extent": IntegerAttr(extent, 64), "ignored": IntegerAttr(ignored, 64)},
             result_types=[SSAValue.get(index).type],
         )
 

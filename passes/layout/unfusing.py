@@ -43,13 +43,7 @@ _WHOLE = {
 }
 """The ports of a region of pairs, for a region that sees one column of two products each."""
 
-_IN_MAPS = (
-    PortKind.TILE,
-    PortKind.ROW,
-    PortKind.TABLE,
-    PortKind.GROUP,
-    *_WHOLE,
-)
+_IN_MAPS = (PortKind.TILE, PortKind.ROW, PortKind.TABLE, PortKind.GROUP, *_WHOLE)
 
 
 @dataclass

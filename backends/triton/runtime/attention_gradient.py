@@ -152,10 +152,7 @@ class Heads:
             )
         if self.kernel == "flash":
             y, lse, *_ = attention_operator("flash")(
-                *padded_columns(q, self.k, self.v),
-                0.0,
-                self.is_causal,
-                scale=self.factor(),
+                *padded_columns(q, self.k, self.v), 0.0, self.is_causal, scale=self.factor()
             )
             return y[..., : self.v.shape[-1]], lse
         y, lse, *_ = attention_operator("efficient")(

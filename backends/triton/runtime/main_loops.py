@@ -208,12 +208,7 @@ def multiply_row(
 
 @triton.jit
 def load_box(
-    descriptor,
-    corner,
-    k,
-    ROWS: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    K_IS_LAST: tl.constexpr,
+    descriptor, corner, k, ROWS: tl.constexpr, BLOCK_K: tl.constexpr, K_IS_LAST: tl.constexpr
 ):
     """Load a tile of ROWS x BLOCK_K elements through a TMA descriptor, from k on.
 

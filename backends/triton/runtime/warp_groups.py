@@ -183,14 +183,7 @@ def store_rows(
 
 @gluon.jit
 def store_groups(
-    pointer,
-    value,
-    first_row,
-    first,
-    M,
-    END: gl.constexpr,
-    N: gl.constexpr,
-    GROUPS: gl.constexpr,
+    pointer, value, first_row, first, M, END: gl.constexpr, N: gl.constexpr, GROUPS: gl.constexpr
 ):
     """Store one element for each of GROUPS groups of columns, on which `value` has equal elements.
 
