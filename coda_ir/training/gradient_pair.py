@@ -251,7 +251,10 @@ class _Node(torch.autograd.Function):
         ctx: Any, pair: GradientPair, sizes: Mapping[str, int], *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         results, kept = pair.run_forward(tensors, sizes)
-        if len(set(map(id, results))) < len(results):
+        if len({result.untyped_storage().data_ptr() for result in results}) == len(results):
+            # PyTorch refuses to change what is a view here in place, though nothing else sees it.
+            results = tuple(result.detach() for result in results)
+        elif len(set(map(id, results))) < len(results):
             # Of a value that is two results, one may have a gradient and the other one none.
             results = tuple(result.view_as(result) for result in results)
         ctx.pair, ctx.sizes = pair, sizes

@@ -177,6 +177,8 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
         fw_compiler=GraphCompiler(chosen, inputs, is_trained=True),
         bw_compiler=GraphCompiler(chosen, inputs, is_backward=True, is_trained=True),
         decompositions=batch_norm_rules(),
+        # Otherwise PyTorch refuses statistics that change before a checkpointed norm runs again.
+        keep_inference_input_mutations=True,
     )
     return backend(graph, example_inputs)
 

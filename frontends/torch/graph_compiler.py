@@ -37,7 +37,6 @@ from coda_ir.frontends.torch.graph_inputs import (
 from coda_ir.frontends.torch.graph_runner import (
     GraphRunner,
     Run,
-    TrainingRunner,
     detaching,
     make_updates_results,
     storing_updates,
@@ -53,6 +52,7 @@ from coda_ir.frontends.torch.regions import (
     split_graph,
 )
 from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
+from coda_ir.frontends.torch.result_views import split_off_views
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, stop_updates
 from coda_ir.frontends.torch.types import Runner, has_effects, tensors_in
 from coda_ir.inductor import compiled_by_inductor
@@ -121,8 +121,11 @@ class GraphCompiler:
         return _boxed(self._compile_or_fall_back(graph, example_inputs))
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
-        if not self._is_trained or self._is_backward:
+        if self._is_backward:
             return self._run_of(graph)
+        if not self._is_trained:
+            with_views = split_off_views(graph)
+            return with_views(self._run_of(graph))
         leaves: Any = graph.graph.output_node().args[0]
         are_computed = [isinstance(leaf, Node) and leaf.op != "placeholder" for leaf in leaves]
         return detaching(self._run_of(graph), are_computed)
@@ -350,8 +353,9 @@ class TrainingCompiler(GraphCompiler):
         """
         try:
             changed = stop_updates(self._forward, graph, self._inputs)
-            run = self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
-            return _copying(run, changed)
+            with_views = split_off_views(graph)
+            run = self._guarded(self._compile(graph), _eager(graph), graph)
+            return _copying(_enabling_gradients(with_views(run)), changed)
         except (LeftToInductor, NotDerivedError):
             raise
         except CodaError as error:
@@ -379,7 +383,7 @@ class TrainingCompiler(GraphCompiler):
             trained.prepare(wrt, captured.size_hints, accept)
             self._report(graph, captured, imported, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
-            return TrainingRunner(captured, imported, trained)
+            return GraphRunner(captured, imported, trained)
 
 
 def _is_worth(found: Estimates) -> bool:
@@ -415,10 +419,12 @@ def _inductor(graph: GraphModule) -> Runner:
     return lambda inputs: compiled(*inputs)
 
 
-def _eager_with_gradients(graph: GraphModule) -> Runner:
+def _enabling_gradients(runner: Runner) -> Runner:
+    """Return `runner` for AOTAutograd, which calls it like one without gradients."""
+
     def run(inputs: list[Any]) -> Sequence[Any]:
         with torch.enable_grad():
-            return graph.forward(*inputs)
+            return runner(inputs)
 
     return run
 

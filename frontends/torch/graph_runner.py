@@ -202,14 +202,6 @@ class GraphRunner:
         return [output(results, inputs) for output in self._outputs]
 
 
-class TrainingRunner(GraphRunner):
-    """A graph with a derived backward, which AOTAutograd calls like one without gradients."""
-
-    def __call__(self, inputs: list[Any]) -> list[Any]:
-        with torch.enable_grad():
-            return super().__call__(inputs)
-
-
 def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
     """Return the arguments that the caller passes: tensors unchanged, because packed weights are
     found by identity, and sizes as extents of tensors without memory.

@@ -8,10 +8,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from coda_ir.frontends.torch.types import (
-    ATTRIBUTES,
+    can_represent,
     is_higher_order,
     is_operator,
-    is_strided,
     tensors_in,
 )
 
@@ -132,5 +131,5 @@ def can_express(node: Node) -> bool:
     return (
         is_operator(node)
         and str(node.target) not in READS_DATA
-        and all(tensor.dtype in ATTRIBUTES and is_strided(tensor) for tensor in tensors)
+        and all(map(can_represent, tensors))
     )

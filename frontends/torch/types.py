@@ -69,6 +69,11 @@ def is_strided(value: torch.Tensor) -> bool:
     return value.layout == torch.strided
 
 
+def can_represent(value: torch.Tensor) -> bool:
+    """Return whether the IR can represent a (fake) tensor."""
+    return value.dtype in ATTRIBUTES and is_strided(value)
+
+
 def dims_of(value: torch.Tensor) -> Dims:
     """Return the extents of a (fake) tensor: numbers and symbols."""
     extents: Sequence[object] = value.shape

@@ -1,6 +1,5 @@
 """Pass `own-results`: no two results of a function share memory, nor does one with an argument."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import UnitAttr
@@ -23,7 +22,7 @@ class OwnResultsPass(FunctionPass):
     A copy or a product with 1 that the model spells is folded, and equal values become one; where
     they are results, a caller that changes one in place would see another change. A result with
     `coda.own` that is a view of an argument, or of an earlier result with `coda.own`, is copied,
-    unless both have the same number: results with one number become views of one copy. Others may
+    unless both results have the same number, because their caller changes neither. Others may
     share memory, as PyTorch lets views do. Comes after the last pass that merges equal operators.
     """
 
@@ -33,7 +32,6 @@ class OwnResultsPass(FunctionPass):
         if marks is None or not isinstance(end, ReturnOp):
             return
         taken: dict[SSAValue, object] = {}
-        copies = defaultdict[object, dict[SSAValue, OpResult]](dict)
         for index, (value, entry) in enumerate(zip(end.arguments, marks, strict=True)):
             mark = entry.data.get(OWN)
             if mark is None:
@@ -41,8 +39,7 @@ class OwnResultsPass(FunctionPass):
             group = index if isinstance(mark, UnitAttr) else mark
             refusal = _refusal(value, taken, group)
             if refusal is not None:
-                group_copies = None if group == index else copies[group]
-                end.operands[index] = value = _copied(value, end, rewriter, group_copies)
+                end.operands[index] = value = _copied(value, end, rewriter)
                 rewriter.missed(value.owner, refusal)
             taken[storage_root(value)] = group
 
@@ -62,29 +59,10 @@ def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -
     return None
 
 
-def _copied(
-    value: SSAValue,
-    end: ReturnOp,
-    rewriter: FunctionRewriter,
-    known: dict[SSAValue, OpResult] | None = None,
-) -> OpResult:
-    """Return a copy of `value`; with the `known` copies of a group, to which it is added, a view of
-    a copy of its memory.
-    """
-    if known is not None and value in known:
-        return known[value]
-    maker = value.owner if isinstance(value, OpResult) else None
-    insert = rewriter.before(end, (maker or end).location).insert
-    if known is not None and maker is not None and is_view(maker):
-        viewed = maker.operands[0]
-        view = maker.clone({viewed: _copied(viewed, end, rewriter, known)})
-        insert(view, value.name_hint)
-        copied = view.results[maker.results.index(value)]
-    else:
-        copy = CallOp(COPY, [value], "{0}, memory_format=torch.contiguous_format", [value.type])
-        copy.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(value))
-        insert(copy, value.name_hint)
-        copied = copy.outputs[0]
-    if known is not None:
-        known[value] = copied
-    return copied
+def _copied(value: SSAValue, end: ReturnOp, rewriter: FunctionRewriter) -> OpResult:
+    """Return a copy of `value`."""
+    maker = value.owner if isinstance(value, OpResult) else end
+    copy = CallOp(COPY, [value], "{0}, memory_format=torch.contiguous_format", [value.type])
+    copy.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(value))
+    rewriter.before(end, maker.location).insert(copy, value.name_hint)
+    return copy.outputs[0]

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from coda_ir.passes.pipelines import lower_leftovers
+from coda_ir.training.functions import TrainableFunction
 
 # torch.compile has no complete types.
 torch_compile: Any = import_module("torch").compile
@@ -62,6 +63,19 @@ def always_call_programs(monkeypatch: pytest.MonkeyPatch) -> None:
         return -1.0
 
     monkeypatch.setattr(lower_leftovers, "call_us", no_time)
+
+
+def record_derived(monkeypatch: pytest.MonkeyPatch) -> list[TrainableFunction]:
+    """Return a list to which each call of a graph with a derived backward adds its function."""
+    found: list[TrainableFunction] = []
+    call: Callable[..., Any] = TrainableFunction.unchecked
+
+    def recorded(self: TrainableFunction, *tensors: torch.Tensor) -> Any:
+        found.append(self)
+        return call(self, *tensors)
+
+    monkeypatch.setattr(TrainableFunction, "unchecked", recorded)
+    return found
 
 
 def reset() -> None:

@@ -7,13 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.daily import daily
-from support.torch_compile import compiled, gradients, reset
+from support.torch_compile import compiled, gradients, record_derived, reset
 from torch import nn
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.graph_runner import TrainingRunner
 
 Tensors = dict[str, torch.Tensor]
 
@@ -169,14 +168,7 @@ def _distances(q: Any, k: Any, v: Any, slopes: Any, positions: Any) -> torch.Ten
 @pytest.mark.parametrize("attention", [_keys, _keys_and_causal, _distances])
 def test_model(attention: Callable[..., torch.Tensor], monkeypatch: pytest.MonkeyPatch):
     """A model takes any number of tokens, without a graph whose backward is left to PyTorch."""
-    derived: list[TrainingRunner] = []
-    call: Callable[..., Any] = TrainingRunner.__call__
-
-    def recorded(self: TrainingRunner, inputs: list[Any]) -> Any:
-        derived.append(self)
-        return call(self, inputs)
-
-    monkeypatch.setattr(TrainingRunner, "__call__", recorded)
+    derived = record_derived(monkeypatch)
     reset()
     model = Alibi(attention)
     function = compiled(model, dynamic=True, target="triton")

@@ -15,7 +15,7 @@ from torch import nn
 
 from coda_ir.defects import DefectWarning
 from coda_ir.frontends.torch import export
-from coda_ir.frontends.torch.graph_runner import TrainingRunner
+from coda_ir.frontends.torch.graph_runner import GraphRunner
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.training.gradient_pair import DoubleBackwardError
 
@@ -30,13 +30,14 @@ broadcast_tensors: Any = import_module("torch").broadcast_tensors
 def derived(monkeypatch: pytest.MonkeyPatch) -> list[TrainableFunction]:
     """The functions of which the backward was derived here."""
     found: list[TrainableFunction] = []
-    make: Callable[..., None] = TrainingRunner.__init__
+    make: Callable[..., None] = GraphRunner.__init__
 
-    def recorded(self: TrainingRunner, graph: Any, imported: Any, compiled: Any) -> None:
-        found.append(compiled)
-        make(self, graph, imported, compiled)
+    def recorded(self: GraphRunner, graph: Any, imported: Any, compiled: Any, *more: Any) -> None:
+        if isinstance(compiled, TrainableFunction):
+            found.append(compiled)
+        make(self, graph, imported, compiled, *more)
 
-    monkeypatch.setattr(TrainingRunner, "__init__", recorded)
+    monkeypatch.setattr(GraphRunner, "__init__", recorded)
     return found
 
 
@@ -422,6 +423,21 @@ def test_random_numbers_of_checkpointed_parts(derived: list[TrainableFunction]):
         results.append(gradients(function, model, torch.ones(4, 16, requires_grad=True)))
     torch.testing.assert_close(*results)
     assert len(derived) == 1
+
+
+@pytest.mark.parametrize("backward", ["derived", "autograd"])
+def test_statistics_of_checkpointed_parts(backward: str):
+    """They change before the backward runs the part again, once in all, as in `aot_eager`."""
+    part = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16))
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(part, x, use_reentrant=False)
+
+    x, before = torch.randn(4, 16), copy.deepcopy(part.state_dict())
+    found = [*gradients(compiled(run, backward=backward), part, x), *part.buffers()]
+    found = copy.deepcopy(found)
+    part.load_state_dict(before)
+    torch.testing.assert_close(found, [*gradients(part, part, x), *part.buffers()])
 
 
 @pytest.mark.slow

@@ -41,6 +41,11 @@ def views_of_copies(x: Tensor, w: Tensor) -> Results:
     return y.t(), y[1], repeated, z.t(), z[..., 2:5], z[1]
 
 
+def views_in_another_order(x: Tensor, w: Tensor) -> Results:
+    y = (x @ w).t().contiguous()
+    return y.t(), y, y[1], torch.relu((x @ w).t())
+
+
 def shared(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
     """The pairs of tensors that share memory."""
     memory = [tensor.untyped_storage().data_ptr() for tensor in tensors]
@@ -50,7 +55,16 @@ def shared(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "function", [copies, copies_of_results, equal_results, constants, views, views_of_copies]
+    "function",
+    [
+        copies,
+        copies_of_results,
+        equal_results,
+        constants,
+        views,
+        views_of_copies,
+        views_in_another_order,
+    ],
 )
 def test_results_share_what_they_share_in_eager(function: Callable[..., Results], target: str):
     x, w = torch.randn(4, 8), torch.randn(8, 8)
@@ -64,6 +78,24 @@ def test_results_share_what_they_share_in_eager(function: Callable[..., Results]
         if function is constants:
             for result in results:
                 result.add_(1.0)  # the next call gives the old values
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("changed", [0, 1, 2, 3])
+def test_results_that_are_changed_in_place_before_the_backward(changed: int, dynamic: bool):
+    def function(x: Tensor, w: Tensor) -> Results:
+        y = (x @ w).t().contiguous()
+        return y.t(), y, y[1], (x @ w)[:, 1]
+
+    def run(function: Callable[..., Results]) -> list[Tensor]:
+        given = x.clone().requires_grad_()
+        results = function(given, w)
+        results[changed].mul_(2)
+        loss = torch.stack([result.sin().sum() for result in results]).sum()
+        return [*results, *torch.autograd.grad(loss, given)]
+
+    x, w = torch.randn(4, 8), torch.randn(8, 8)
+    torch.testing.assert_close(run(compiled(function, dynamic=dynamic)), run(function))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -10,11 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.device import DEVICE
-from support.torch_compile import compiled, gradients, graphs, joined
+from support.torch_compile import compiled, gradients, graphs, joined, record_derived
 from torch import Tensor, nn
 
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.graph_runner import TrainingRunner
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -130,14 +129,7 @@ class All(nn.Module):
 
 @pytest.mark.slow
 def test_gradients_are_pytorchs(monkeypatch: pytest.MonkeyPatch):
-    derived: list[TrainingRunner] = []
-    call: Callable[..., Any] = TrainingRunner.__call__
-
-    def recorded(self: TrainingRunner, inputs: list[Any]) -> Any:
-        derived.append(self)
-        return call(self, inputs)
-
-    monkeypatch.setattr(TrainingRunner, "__call__", recorded)
+    derived = record_derived(monkeypatch)
     model = All()
     fast, eager_model = compiled(model, target="triton"), copy.deepcopy(model)
     for _ in range(2):

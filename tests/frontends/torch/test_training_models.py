@@ -12,10 +12,9 @@ import pytest
 import torch
 from support.daily import daily
 from support.examples import mean_errors
-from support.torch_compile import compiled
+from support.torch_compile import compiled, record_derived
 
 from coda_ir.float64 import computing_in_float64
-from coda_ir.frontends.torch.graph_runner import TrainingRunner
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -104,14 +103,7 @@ def assert_as_accurate(model: Any, function: Any, inputs: Sequence[torch.Tensor]
 @daily(lambda name: name not in ("qwen3", "gemma2"))
 @pytest.mark.parametrize("name", MODELS)
 def test_loss_and_gradients(name: str, monkeypatch: pytest.MonkeyPatch):
-    derived: list[TrainingRunner] = []
-    call: Callable[..., Any] = TrainingRunner.__call__
-
-    def recorded(self: TrainingRunner, inputs: list[Any]) -> Any:
-        derived.append(self)
-        return call(self, inputs)
-
-    monkeypatch.setattr(TrainingRunner, "__call__", recorded)
+    derived = record_derived(monkeypatch)
     model, ids = make(name)
     function = compiled(model)
     assert_as_accurate(model, function, [torch.randint(1, 61, ids.shape) for _ in range(INPUTS)])
