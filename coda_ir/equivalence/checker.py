@@ -191,8 +191,8 @@ class EquivalenceCheck(PassInstrumentation):
         draws: Sequence[Draw] = DRAWS,
         counterexample: str | None = None,
     ):
-        """Set up the check; `counterexample` is the path of a `.npz` file for inputs that show a
-        difference.
+        """Set up the check; `counterexample` is the path of a `.safetensors` file for inputs that
+        show a difference.
         """
         self.sizes = sizes or {}
         self.draws = draws

@@ -130,7 +130,7 @@ class Counterexample:
         return f"result {self.mismatch.result}{name}{place} {verb}{self.mismatch.problem}"
 
     def save(self, path: str | Path) -> None:
-        """Write the arguments to a `.npz` file, for `coda-opt --run --inputs`."""
+        """Write the arguments to a `.safetensors` file, for `coda-opt --run --inputs`."""
         write_tensors(Path(path), self.arguments or {})
 
 

@@ -126,7 +126,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--args-from",
         metavar="FILE",
-        help="tensors to pass by name (.npz or .safetensors), in place of the factory's arguments",
+        help="tensors to pass by name (.safetensors), in place of the factory's arguments",
     )
 
 

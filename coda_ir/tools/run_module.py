@@ -162,7 +162,7 @@ def _few(names: Sequence[str]) -> str:
 def load_inputs(
     path: Path, signature: Signature, device: torch.device, sizes: Mapping[str, int]
 ) -> list[torch.Tensor]:
-    """Read the arguments in a `.npz` or `.safetensors` file; other tensors in it are ignored.
+    """Read the arguments in a `.safetensors` file; other tensors in it are ignored.
 
     Floats are rounded to the element type of the argument, since NumPy has no bfloat16. Raises
     CodaError for a file of another kind, with damaged content, or without a tensor that fits an

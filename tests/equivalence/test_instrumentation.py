@@ -80,7 +80,7 @@ def test_a_constant_keeps_its_digits(number: str, type: str, tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("wrong_pass")
 def test_the_pass_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    saved = tmp_path / "inputs.npz"
+    saved = tmp_path / "inputs.safetensors"
     assert main([*LLAMA, "--check-equivalence", "--counterexample", str(saved)]) == 1
     message = capsys.readouterr().err
     passes = ["cse", *(step.name for step in CodaToGemmPass().steps())]

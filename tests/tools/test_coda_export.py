@@ -256,7 +256,7 @@ def test_calls_of_pytorch_in_coda(folder: Path):
         (["factories:sums", "-o", "a.mlir", "--weights", "w.pt"], 2, "name it *.safetensors"),
         (["factories:sums", "-o", "a.mlir", "--dynamic", "x=3"], 2, "INPUT.AXIS=NAME"),
         (["factories:sums", "-o", "a.mlir", "--dynamic", "y.0=B"], 2, "use x"),
-        (["factories:sums", "-o", "a.mlir", "--args-from", "b.npz"], 1, "b.npz"),
+        (["factories:sums", "-o", "a.mlir", "--args-from", "b.safetensors"], 1, "b.safetensors"),
         (["factories:mlp", "-o", "nowhere/a.mlir"], 1, "cannot write the file"),
         (["factories:mlp", "-o", "nowhere/a.coda"], 1, "cannot write the file"),
     ],

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 import torch
 from safetensors.torch import save
@@ -209,7 +208,7 @@ class TestUsage:
             (["--dim", "M=-1"], "expected 0 or more"),
             (["--remarks=some"], "invalid choice: 'some'"),
             (["-p", "cse", "-p", "dce"], "--pass-pipeline: there are passes already: 'cse'"),
-            (["--check-equivalence", "--counterexample=x.txt"], "a name that ends in .npz"),
+            (["--check-equivalence", "--counterexample=x.txt"], "a name that ends in .safetensors"),
         ],
     )
     def test_options(
@@ -244,29 +243,25 @@ class TestRun:
         assert main([silu, "--run", "--dim", "M=0"]) == 0
         assert "float32[0, 8] norm 0 first [] error 0" in capsys.readouterr().out
 
-    @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
     def test_inputs_from_a_file(
-        self, silu: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, silu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
-        path = str(tmp_path / f"inputs{suffix}")
-        if suffix == ".npz":
-            numpy.savez(path, x=numpy.zeros((2, 8)))
-        else:
-            Path(path).write_bytes(save({"x": torch.zeros(2, 8)}))
+        path = str(tmp_path / "inputs.safetensors")
+        Path(path).write_bytes(save({"x": torch.zeros(2, 8)}))
         assert main([silu, "--run", "--inputs", path]) == 0
         assert "float32[2, 8] norm 0 first [0, 0, 0, 0, ...]" in capsys.readouterr().out
 
     def test_inputs_of_the_wrong_shape(
         self, silu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
-        path = str(tmp_path / "inputs.npz")
-        numpy.savez(path, x=numpy.zeros((2, 7)))
+        path = str(tmp_path / "inputs.safetensors")
+        Path(path).write_bytes(save({"x": torch.zeros(2, 7)}))
         assert main([silu, "--run", "--inputs", path]) == 1
         assert "argument x has shape [2, 7]: dimension 1 is 7, expected 8" in (
             capsys.readouterr().err
         )
 
-    @pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt"])
+    @pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
     def test_damaged_inputs(
         self, silu: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
@@ -274,7 +269,7 @@ class TestRun:
         path.write_bytes(b"not a tensor")
         assert main([silu, "--run", "--inputs", str(path)]) == 1
         message = capsys.readouterr().err
-        assert f"inputs{suffix}: " in message and "pass a .npz or .safetensors file" in message
+        assert f"inputs{suffix}: " in message and "pass a .safetensors file" in message
 
     @pytest.mark.parametrize(
         "arguments, message",

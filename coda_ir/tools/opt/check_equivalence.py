@@ -19,16 +19,16 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--counterexample",
-        type=_npz_name,
-        metavar="FILE.npz",
+        type=_file_name,
+        metavar="FILE.safetensors",
         help="where to save inputs that show the difference, for --run --inputs",
     )
 
 
-def _npz_name(text: str) -> str:
+def _file_name(text: str) -> str:
     """Parse the name of a file. Raises ArgumentTypeError for one that --inputs would not read."""
-    if not text.endswith(".npz"):
-        raise argparse.ArgumentTypeError(f"'{text}': expected a name that ends in .npz")
+    if not text.endswith(".safetensors"):
+        raise argparse.ArgumentTypeError(f"'{text}': expected a name that ends in .safetensors")
     return text
 
 

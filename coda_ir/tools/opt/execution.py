@@ -32,12 +32,12 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--seed", type=int, help="seed of the random inputs (default: 0)")
     group.add_argument(
-        "--inputs", metavar="FILE", help="tensors by argument name, from .npz or .safetensors"
+        "--inputs", metavar="FILE", help="tensors by argument name, from a .safetensors file"
     )
     group.add_argument(
         "--save-outputs",
         metavar="FILE",
-        help="write the results by name to a .npz (bfloat16 as float32) or .safetensors file",
+        help="write the results by name to a .safetensors file",
     )
     group.add_argument("--device", help="device of the inputs (default: cpu)")
 
