@@ -41,9 +41,7 @@ class Artifact:
     warnings: tuple[Diagnostic, ...] = ()
     """Warnings about the text of the program."""
     graph: str = ""
-    """The IR of a function that calls programs, which PyTorch runs; empty where the function is one
-    program.
-    """
+    """The IR of a function that calls programs, which PyTorch runs; empty for a single program."""
     programs: tuple[str, ...] = ()
     """The names of the functions that `graph` calls."""
     comparison: Estimates | None = None
@@ -68,9 +66,7 @@ class Artifact:
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Artifact:
-        """Read what `to_data` returns. Raises KeyError, TypeError, ValueError or AttributeError for
-        anything else.
-        """
+        """Read what `to_data` returns. Raises errors of lookup, type and value for other data."""
         from coda_ir.calls.arguments import Signature
 
         name, arguments, results = data["signature"]

@@ -85,9 +85,7 @@ class Decision:
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Decision:
-        """Read what `to_data` returns. Raises KeyError, TypeError or ValueError for
-        anything else.
-        """
+        """Read what `to_data` returns. Raises KeyError, TypeError or ValueError for other data."""
         tried = tuple(map(_tried, data["tried"]))
         fields: dict[str, Any] = {**data, "chosen": _configured(data["chosen"]), "tried": tried}
         found = Decision(**fields)

@@ -31,17 +31,13 @@ class Origin:
         return self.make(self)
 
     def read(self, path: str) -> str:
-        """Return the text of an imported file, the same each time. Raises CodaError like
-        `read_source`.
-        """
+        """Return the text of an imported file, the same each time. Raises CodaError."""
         if path not in self.files:
             self.files[path] = read_source(path)
         return self.files[path]
 
     def adopt(self, files: Mapping[str, str]) -> bool:
-        """Return whether the imported files are still equal to `files`, which then need not be read
-        again.
-        """
+        """Return whether the imported files equal `files`, which then need not be read again."""
         for path, text in files.items():
             try:
                 if read_source(path) != text:

@@ -47,9 +47,7 @@ def package_version(package: str) -> str:
 
 
 def _source_files(root: Path) -> Iterator[Path]:
-    """Yield the files that determine the emitted code. In a checkout, folders of the package are
-    links.
-    """
+    """Yield the files that determine emitted code; folders of a checkout are links."""
     for folder, folders, names in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):

@@ -87,9 +87,7 @@ def load(key: str) -> TunedEntry | None:
 
 
 def read(path: Path) -> TunedEntry:
-    """Read an entry. Raises DamagedEntryError for a damaged file, and OSError for an unreadable
-    one.
-    """
+    """Read an entry. Raises DamagedEntryError, or OSError if it cannot be read."""
     return TunedEntry.from_bytes(path.read_bytes())
 
 

@@ -184,9 +184,7 @@ def is_plain(tensor: Any) -> bool:
 
 
 def has_elements(tensor: torch.Tensor) -> bool:
-    """Return whether the elements of a tensor are in memory. Tensors of the transforms of
-    torch.func have no address.
-    """
+    """Return whether a tensor has elements in memory, unlike those of torch.func's transforms."""
     if tensor.device.type == "meta" or tensor.numel() == 0:
         return True
     try:
@@ -229,9 +227,7 @@ def _check_device(
 def _check_shape(
     spec: TensorSpec, tensor: torch.Tensor, bindings: dict[str, tuple[int, str]]
 ) -> None:
-    """Check the extents of `tensor`; `bindings` maps a symbol to its size and to the tensor that
-    bound it.
-    """
+    """Check the extents of `tensor`; `bindings` has the size of each symbol, and its tensor."""
     shape = tensor.shape
     if len(shape) != len(spec.dims):
         raise ArgumentError(

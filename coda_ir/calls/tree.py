@@ -281,9 +281,7 @@ class CallTree:
         }
 
     def _shape_of_call(self) -> tuple[int, list[str]]:
-        """Return the number of positional arguments of the exported call, and the names of the
-        others.
-        """
+        """Return the number of positional arguments of the exported call, and the other names."""
         args, kwargs = pytree.tree_unflatten(list(range(len(self.inputs))), self.in_spec)
         return len(args), list(kwargs)
 
@@ -295,9 +293,7 @@ class CallTree:
     # As text
 
     def dumps(self) -> str:
-        """Return the tree as JSON. Raises CodaError for containers that PyTorch cannot
-        serialize.
-        """
+        """Return the tree as JSON. Raises CodaError for containers that PyTorch cannot write."""
         try:
             specs = [json.loads(pytree.treespec_dumps(s)) for s in (self.in_spec, self.out_spec)]
         except (NotImplementedError, TypeError) as error:

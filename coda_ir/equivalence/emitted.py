@@ -110,9 +110,7 @@ class _Emitted:
 
     @staticmethod
     def of(scheduled: ModuleOp, name: str) -> _Emitted:
-        """Emit a function. Raises NotComparedError if it cannot be emitted, or cannot run on this
-        machine.
-        """
+        """Emit a function. Raises NotComparedError if it cannot be emitted or run here."""
         device = default_device()
         try:
             program = emit_program(scheduled, name)
@@ -175,9 +173,7 @@ def _draws(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) -> lis
 
 
 def _scheduled(module: ModuleOp) -> ModuleOp:
-    """Return a copy of the module in which linear layers are GEMMs, and every GEMM has a
-    schedule.
-    """
+    """Return a copy of the module whose linear layers are GEMMs, all with a schedule."""
     module = module.clone()
     try:
         _schedule(module)
@@ -199,9 +195,7 @@ def _schedule(module: ModuleOp) -> None:
 def _reference(
     func: FuncOp, draw: Draw, given: Mapping[str, int]
 ) -> tuple[Mapping[str, int], Rounding] | None:
-    """Return sizes and the results at these sizes; None if no sizes that were tried are
-    accepted.
-    """
+    """Return sizes and the results at these sizes; None if none that were tried fit."""
     for attempt in range(ATTEMPTS):
         sizes = choose_sizes(func, draw, given, attempt)
         try:
@@ -226,9 +220,7 @@ def _problem(rounding: Rounding, index: int, got: torch.Tensor) -> str | None:
 
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with the same elements in another order in memory, or with gaps if it has one
-    dimension.
-    """
+    """Return a tensor of equal elements in another order in memory, or a vector with gaps."""
     if tensor.dim() < 1:
         return tensor
     if tensor.dim() == 1:

@@ -214,9 +214,7 @@ def _rounded(
 def perturbed(
     tensor: torch.Tensor, random: torch.Generator, amount: float | None = None
 ) -> torch.Tensor:
-    """Return `tensor` with each element changed by up to `amount`, or by up to two of its
-    roundings.
-    """
+    """Return `tensor`, each element changed by up to `amount`, by default by two roundings."""
     if not tensor.is_floating_point():
         return tensor
     amount = torch.finfo(tensor.dtype).eps if amount is None else amount

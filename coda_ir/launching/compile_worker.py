@@ -63,9 +63,7 @@ def load_shared(request: Request) -> None:
 
 @cache
 def _launcher() -> Any:
-    """Return Triton's class of launchers, which are compiled in C; None where Triton has no driver
-    of the GPU.
-    """
+    """Return Triton's class of launchers, which are compiled in C; None without a driver."""
     backends: Any = importlib.import_module("triton.backends").backends
     target = importlib.import_module("triton.runtime").driver.active.get_current_target()
     with suppress(Exception):
@@ -76,9 +74,7 @@ def _launcher() -> Any:
 
 
 def prepare(target: tuple[Any, ...]) -> None:
-    """Make Triton compile for a target (backend, architecture, warp size) that may not be
-    present.
-    """
+    """Make Triton compile for a target (backend, architecture, warp size), present or not."""
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     driver = _Driver(compiler.GPUTarget(*target))

@@ -100,9 +100,7 @@ class CudaRecorder:
     """Captures CUDA graphs."""
 
     def __init__(self, device: torch.device, *, shares_memory: bool = True):
-        """Set up the graphs; those of a stream that `shares_memory` store results in the
-        same pool.
-        """
+        """Set up the graphs; those of a stream that `shares_memory` have one pool of results."""
         self._device, self._shares_memory = device, shares_memory
         self._graphs = defaultdict[int, WeakSet[Any]](WeakSet)
         """Those that there are, by stream. A pool ends with the last of its graphs."""

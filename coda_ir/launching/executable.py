@@ -38,9 +38,7 @@ def start_triton() -> Future[None]:
 
 
 def wait_for_triton() -> None:
-    """Wait for that setup. Triton retries failed parts when they are needed, and reports the
-    reason.
-    """
+    """Wait for that setup. Triton retries what failed when it is needed, and reports why."""
     wait([start_triton()])
 
 
@@ -55,9 +53,7 @@ _INTERPRETER = RLock()
 
 
 def _interpreted(run: Callable[..., Results]) -> Callable[..., Results]:
-    """Run by one thread at a time, because the interpreter is a single one that knows one
-    program.
-    """
+    """Run by one thread at a time: there is a single interpreter, which knows one program."""
 
     def run_alone(*arguments: Any) -> Results:
         with _INTERPRETER:

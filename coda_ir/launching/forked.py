@@ -78,9 +78,7 @@ class ForkingProcess:
         self._write(str(index))
 
     def answers(self, *, more: bool = False) -> Generator[Answer]:
-        """Yield the answers in the order in which they are ready. With `more`, further requests may
-        follow.
-        """
+        """Yield the answers as they become ready. With `more`, further requests may follow."""
         self._write(WAIT if more else "")
         assert self._process.stdout is not None
         while self._left:
@@ -240,9 +238,7 @@ class KernelCompiler:
                 self._process.submit(request)
 
     def wait(self) -> None:
-        """Wait until all submitted kernels are compiled. The process ends, and nobody waits for
-        that.
-        """
+        """Wait until all submitted kernels are compiled, and let the process end on its own."""
         with self._lock:
             if self._is_open:
                 self._is_open = False

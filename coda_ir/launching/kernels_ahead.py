@@ -144,7 +144,5 @@ class _OnlyCompiled:
 
 
 def _stand_in(type: str) -> torch.Tensor:
-    """A tensor without memory, with an address divisible by 16, and with extents on every axis that
-    a descriptor reads.
-    """
+    """A tensor without memory, aligned to 16 bytes, with all the extents that descriptors read."""
     return torch.empty((16,) * MAX_AXES, dtype=DTYPES[type], device="meta")

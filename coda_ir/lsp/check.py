@@ -24,9 +24,7 @@ from coda_ir.frontends.coda_text.values import Value, is_poisoned
 from coda_ir.lsp.symbols import SymbolTable
 
 Values = dict[tuple[int, int], Value]
-"""Values by the line and column of the token that they are known by: a name, or the name or sign
-of an operator.
-"""
+"""Values by line and column of the name or operator that they are known by."""
 
 
 class Recorder:
@@ -149,9 +147,7 @@ class _Run:
         self.loader = Loader(self.reporter, {}, self._read)
 
     def lowered(self, scope: Scope) -> ModuleOp | None:
-        """Return the module; None after syntax errors. Raises DiagnosticError if there are
-        errors.
-        """
+        """Return the module; None after syntax errors. Raises DiagnosticError for errors."""
         reporter = self.reporter
         if reporter.count:
             self._record_in_spite_of_errors()

@@ -46,9 +46,7 @@ _SNIPPETS = {
 
 
 def complete(check: Check, cursor: Cursor, *, snippets: bool) -> list[CompletionItem]:
-    """Return the completions at the cursor. With `snippets`, they may contain
-    placeholders.
-    """
+    """Return the completions at the cursor. With `snippets`, they may contain placeholders."""
     return list(_Completion(check, cursor, snippets).items())
 
 
@@ -139,9 +137,7 @@ class _Completion:
                 yield item
 
     def _types_of_names(self) -> dict[str, str]:
-        """Return the types of variables, as far as the text was understood; the last one of each
-        name.
-        """
+        """Return the types of variables, as far as the text is known; the last of each name."""
         types: dict[str, str] = {}
         for occurrence in self.check.symbols.occurrences.values():
             value = self.check.values.get((occurrence.span.line, occurrence.span.column))
@@ -174,9 +170,7 @@ class _Completion:
             yield item
 
     def _counterparts(self, texts: Mapping[str, str]) -> Iterator[CompletionItem]:
-        """Yield names of PyTorch, which are replaced by their counterparts in .coda; they come
-        last in the list.
-        """
+        """Yield names of PyTorch, replaced by their counterparts, as the last ones in the list."""
         for name in sorted(texts):
             if name.isidentifier() and name not in self.check.scope.meanings:
                 text = fill(texts[name], {})

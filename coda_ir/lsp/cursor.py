@@ -1,6 +1,4 @@
-"""The context of the cursor, found from the tokens before it, because the text may be
-incomplete.
-"""
+"""The context of the cursor, from the tokens before it: the text may be incomplete."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -85,9 +85,7 @@ class _Conversion:
         return Span(line, column, line, column + max(1, len(word)))
 
     def _obstacle(self, function: str, error: CodaError) -> types.Diagnostic:
-        """Return the reason why the backend cannot run a function, as a warning, because the
-        program is right.
-        """
+        """Return why the backend cannot run a function, as a warning: the program is right."""
         found = _PLACE.match(error.message)
         message = error.message
         symbols = self.check.symbols.occurrences.values()

@@ -282,9 +282,7 @@ class TrainableFunction(NotCopied):
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """Count the operators of each name in both scheduled programs, including those in
-        epilogues.
-        """
+        """Count the operators of both scheduled programs by name, including those in epilogues."""
         pair = self.pair()
         return Counter(pair.forward.operators) + Counter(pair.backward.operators)
 

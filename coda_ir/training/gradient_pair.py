@@ -79,17 +79,13 @@ class _Backward:
     def run(
         self, arguments: list[torch.Tensor], sizes: Mapping[str, int]
     ) -> list[torch.Tensor | None]:
-        """Return the gradients of the forward program's arguments, None for one without a gradient;
-        empties `arguments`.
-        """
+        """Return the gradients of the forward's arguments, or None; empties `arguments`."""
         results = self.function.run_boxed(arguments, sizes)
         return [None if place is None else results[place] for place in self.places]
 
 
 class GradientPair:
-    """A forward program, which returns the results and the saved tensors, and its backward
-    program.
-    """
+    """A forward program, which returns results and saved tensors, and its backward program."""
 
     def __init__(
         self,
@@ -150,9 +146,7 @@ class GradientPair:
         return frozenset(s.index for s, is_used in pairs if s.kind == "gradient" and is_used)
 
     def require(self, wrt: Sequence[str]) -> None:
-        """Raise BackwardProgramError if a requested gradient is one that the pair does not
-        compute.
-        """
+        """Raise BackwardProgramError for a requested gradient that the pair does not compute."""
         for spec, place in zip(self.forward.signature.arguments, self._full.places, strict=True):
             if spec.name in wrt and place is None:
                 raise BackwardProgramError(

@@ -1,6 +1,4 @@
-"""Buckets of row counts that share a schedule, so that a new sequence length needs no
-measurement.
-"""
+"""Buckets of row counts that share a schedule: new sequence lengths need no measurement."""
 
 SMALLEST, LARGEST = 16, 1 << 17
 """Fewer rows take the same tile, more rows many waves: what is fast does not change any more."""

@@ -17,9 +17,7 @@ from coda_ir.tuning.measurer import Candidate
 from coda_ir.tuning.problem import ENTRY, Problem
 
 MAX_SHAPES = 5
-"""Fused candidates of a GEMM that differ in tile, warps or main loop, the model's choice among
-them.
-"""
+"""Fused candidates of a GEMM that differ in tile, warps or main loop, with the model's choice."""
 
 OTHER_SPLITS = 2
 """Numbers of programs for a tile that are measured beside that of the best shape."""
@@ -70,9 +68,7 @@ def candidates_of(request: Request) -> list[Candidate]:
 
 
 def _shapes(ranking: list[Ranked]) -> list[Ranked]:
-    """Return the best configuration for each main loop, tile and number of warps, in the order of
-    the ranking.
-    """
+    """Return the best configuration for each main loop, tile and number of warps, in order."""
     shapes: dict[tuple[object, ...], Ranked] = {}
     for ranked in ranking:
         schedule = ranked.schedule
@@ -98,9 +94,7 @@ def _fused(problem: Problem, found: list[Ranked]) -> list[Candidate]:
 
 
 def _other_forms(request: Request, fused_us: float) -> list[Candidate]:
-    """Return the other forms: products by the library, and by the best kernel without an
-    epilogue.
-    """
+    """Return the other forms: products by the library, and by the best bare kernel."""
     problem = request.problem
     products = _products(request)
     if products is None:
@@ -131,17 +125,13 @@ def _products(request: Request) -> Ranked | None:
 
 
 def _may_round(problem: Problem) -> bool:
-    """Return whether PyTorch may multiply float32 with reduced precision, which our kernels never
-    do.
-    """
+    """Return whether PyTorch may multiply float32 with reduced precision, unlike our kernels."""
     is_f32 = isinstance(element_type_of(problem.op.x), Float32Type)
     return is_f32 and torch.get_float32_matmul_precision() != "highest"
 
 
 def _maps_us(problem: Problem, form: Form, device: Device) -> float:
-    """Return the microseconds of the pointwise kernels of a form: their bytes, and a launch of
-    each.
-    """
+    """Return the microseconds of the pointwise kernels of a form, by bytes and launches."""
     func = find_entry(problem.in_form(form), ENTRY)
     shapes, total = SymbolicShapes(func), 0.0
     for op in func.body.block.ops:

@@ -99,9 +99,7 @@ class _Choice:
         raise MeasurementError("the clock rate of the device was not stable")
 
     def _confirmed(self, incumbent: Candidate) -> Candidate:
-        """Return the best candidate of the incumbent's form, unless another form is faster
-        than it.
-        """
+        """Return the best candidate of the incumbent's form, unless another form is faster."""
         same = [each for each in self.ratios if each.form == incumbent.form]
         others = [each for each in self.ratios if each.form != incumbent.form]
         return self._fastest(others, self._fastest(same, incumbent))

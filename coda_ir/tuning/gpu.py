@@ -93,9 +93,7 @@ class GpuMeasurer:
         deadline: Deadline,
         done: Callable[[Candidate, str | None], None],
     ) -> None:
-        """Emit candidates, have processes compile them into Triton's cache, and load the
-        results.
-        """
+        """Emit candidates, have processes compile them into Triton's cache, and load them."""
         emitted: list[tuple[Candidate, EmittedProgram]] = []
         for candidate in candidates:
             try:
@@ -160,9 +158,7 @@ class GpuMeasurer:
     def _times_us(
         self, run: Callable[..., Any], inputs: list[list[torch.Tensor]], calls: int
     ) -> list[float]:
-        """Return the time of each call, queued while the GPU sleeps, so that the host is not
-        measured.
-        """
+        """Return the time of each call, queued while the GPU sleeps: the host is not measured."""
         events = [torch.cuda.Event(enable_timing=True) for _ in range(calls + 1)]
         torch.cuda.synchronize(self._device)
         # PyTorch documents nothing that keeps a GPU busy for a time. Without this function the host
@@ -195,8 +191,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def _launch_errors() -> tuple[type[BaseException], ...]:
-    """Return the errors with which launches fail: too few resources, kernels that do not compile or
-    do not run.
-    """
+    """Return the errors of launches: too few resources, kernels that do not compile or run."""
     errors: Any = import_module("triton.errors")
     return (RuntimeError, errors.TritonError)

@@ -267,9 +267,7 @@ def _tensor(
     device: torch.device,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Draw a tensor: normal, weights with variance 1/K; integers are small, because they may be
-    indices.
-    """
+    """Draw a tensor: normal, weights with variance 1/K; integers small, as they may be indices."""
     roles = list(roles_of(func.args[index]))
     if not dtype.is_floating_point:
         high = 2 if dtype == torch.bool else INTEGER_LIMIT

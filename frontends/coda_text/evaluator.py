@@ -104,9 +104,7 @@ class Evaluator(ABC):
     def assigned(
         self, statement: syntax.Assign, value: Value
     ) -> Iterator[tuple[syntax.Identifier, Value]]:
-        """Yield the targets of an assignment with their values: `value`, or the items of a
-        tuple.
-        """
+        """Yield the targets of an assignment with `value`, or with the items of a tuple."""
         targets = statement.targets
         items: tuple[Value, ...] = (POISON,) * len(targets)
         if len(targets) == 1:

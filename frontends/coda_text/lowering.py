@@ -188,9 +188,7 @@ class FunctionLowering(ExpressionLowering):
         return new
 
     def _may_declare(self, node: syntax.Expression, size: Dim, new: Sequence[str]) -> bool:
-        """Check an extent with symbols: a call divides what it is given by the factors of the
-        `new` one.
-        """
+        """Check an extent with symbols: a call divides its argument by the `new` one's factors."""
         if isinstance(size, int) or isinstance(node, syntax.Name):
             return True
         if self.definition.is_called and (not new or (len(new) == 1 and len(size.terms) == 1)):
@@ -290,9 +288,7 @@ class FunctionLowering(ExpressionLowering):
                 self.output.named.add(value.ssa)
 
     def _check_unused(self) -> None:
-        """Report unused variables as errors, and unused parameters, which callers pass, as
-        warnings.
-        """
+        """Report unused variables as errors, unused parameters (callers pass them) as warnings."""
         tree = self.definition.tree
         parameters = {parameter.name.text for parameter in (*tree.parameters, *tree.options)}
         for name, variable in self.unused():

@@ -1,6 +1,4 @@
-"""The parser: builds a syntax tree of .coda text, and continues after an error at the next
-statement.
-"""
+"""The parser: builds a tree of .coda text, and continues after an error at the next statement."""
 
 import re
 import unicodedata
@@ -268,9 +266,7 @@ class _Recovery:
         return None
 
     def _resume(self, index: int) -> int:
-        """Reset the parser to a state from which it can continue; return the index of the next
-        token.
-        """
+        """Reset the parser to a state that can continue; return the index of the next token."""
         if self._inside_body() and self.tokens[index].type not in DEFINITION_STARTS:
             self.parser.pop_to("RETURN")
             return self._next_statement(index)

@@ -311,9 +311,7 @@ def _check_kind(path: str) -> None:
 
 
 def _overridden(name: str, value: Number, override: Number) -> Number:
-    """Return the override as the kind of number that the const has. Raises CodaError if it is not
-    one.
-    """
+    """Return the override as the kind of number that the const has. Raises CodaError for others."""
     if not is_number(override):
         raise CodaError(f"const '{name}' is overridden with {override!r}, expected a number")
     if isinstance(value, float):

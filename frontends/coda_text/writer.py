@@ -236,9 +236,7 @@ class FunctionWriter:
         self._modules = Modules(func.body.block.ops)
 
     def run(self) -> str:
-        """Write the text of the function. Raises UnwritableError for anything that the language
-        lacks.
-        """
+        """Write the text of the function. Raises UnwritableError for what the language lacks."""
         header = self._header()
         operators = list(self._func.body.block.ops)
         for op in operators:
@@ -272,9 +270,7 @@ class FunctionWriter:
         return f"{kind}{self._texts[argument].text}: {type}"
 
     def _results(self) -> str:
-        """Return the types of the results, if the symbols of the parameters determine their
-        extents.
-        """
+        """Return the types of the results, if symbols of the parameters determine their extents."""
         returned = self._func.body.block.last_op
         assert returned is not None, "a function has a terminator"
         dims = [dim for value in returned.operands for dim in self._shapes.dims(value)]
@@ -387,9 +383,7 @@ class Modules:
 
 
 def split_parts(op: coda.SliceOp) -> Sequence[coda.SliceOp]:
-    """Return the slices that fill a dimension of the operand of `op` and are its only uses; ()
-    otherwise.
-    """
+    """Return the slices that fill a dimension of the operand of `op` and are its only uses."""
     users = [use.operation for use in op.x.uses]
     parts = [user for user in users if isinstance(user, coda.SliceOp) and user.result.uses]
     parts.sort(key=lambda part: part.range[1])

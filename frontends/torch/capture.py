@@ -255,9 +255,7 @@ def losses_of_rows() -> Generator[None]:
 
 @contextmanager
 def _marks_removed(arguments: object) -> Generator[None]:
-    """Remove marks that tracing leaves on the example tensors, because a later capture would read
-    them.
-    """
+    """Remove marks that tracing leaves on the example tensors: later captures would read them."""
     leaves: list[Any] = pytree.tree_leaves(arguments)
     before = [(leaf, set(vars(leaf))) for leaf in leaves if isinstance(leaf, torch.Tensor)]
     try:
@@ -358,9 +356,7 @@ def normalized_channels(
     variance: torch.Tensor,
     eps: float,
 ) -> torch.Tensor:
-    """Decompose a batch norm by stored statistics into a scale and a shift of each channel, in
-    float32 at least.
-    """
+    """Decompose a batch norm by stored statistics into a scale and a shift of each channel."""
     wide = _widened(x)
 
     def column(value: torch.Tensor) -> torch.Tensor:

@@ -52,9 +52,7 @@ def keep_float8_layers() -> None:
 
 
 def with_scaled_layers(model: nn.Module) -> nn.Module:
-    """Return `model`, or if it has such layers a copy with the same tensors in which they call
-    `float8_linear`.
-    """
+    """Return `model`, or a copy with the same tensors whose FP8 layers call `float8_linear`."""
     kind: Any = getattr(sys.modules.get(MODULE), "FP8Linear", None)
     if kind is None or not any(isinstance(module, kind) for module in model.modules()):
         return model

@@ -140,9 +140,7 @@ class Options:
             )
 
     def _check_of_programs(self) -> None:
-        """Check options that compiled programs check too; without this, each graph would fail and
-        fall back.
-        """
+        """Check what compiled programs check too, so that a wrong option is no fallback."""
         try:
             TuningOptions.of(self.tune)
             CompileOptions(pack_weights=self.pack_weights, fold_weights=self.fold_weights)

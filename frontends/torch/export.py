@@ -75,9 +75,7 @@ def export(
 
 
 def _warn_of_training(model: torch.nn.Module, module: ModuleOp) -> None:
-    """Warn that the exported model will drop values in every call, because it was left in training
-    mode.
-    """
+    """Warn if the exported model is in training mode, and so drops values in every call."""
     calls = [op for op in module.walk() if isinstance(op, CallOp) and op.random is not None]
     if model.training and calls:
         message = (
@@ -139,9 +137,7 @@ def _article(value: object) -> str:
 def _example_leaves(
     program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    """Return the leaves of the example call, with the arguments by name in the order of the
-    program.
-    """
+    """Return the leaves of the example call, with named arguments in the program's order."""
     spec: Any = program.call_spec.in_spec
     _, order = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
     return pytree.tree_leaves((tuple(args), {name: kwargs[name] for name in order}))

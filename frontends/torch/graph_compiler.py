@@ -348,9 +348,7 @@ class TrainingCompiler(GraphCompiler):
         self._forward = forward
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
-        """Compile, or fall back. Raises NotDerivedError for a graph whose gradients PyTorch must
-        derive.
-        """
+        """Compile, or fall back. Raises NotDerivedError if PyTorch must derive the gradients."""
         try:
             changed = stop_updates(self._forward, graph, self._inputs)
             with_views = split_off_views(graph)
@@ -430,9 +428,7 @@ def _enabling_gradients(runner: Runner) -> Runner:
 
 
 def _copying(runner: Runner, changed: Sequence[int]) -> Runner:
-    """Return `runner` on copies of the inputs that change after it, because the backward may need
-    their values.
-    """
+    """Return `runner` on copies of the inputs that change later: the backward may read them."""
     if not changed:
         return runner
 

@@ -111,9 +111,7 @@ class DynamoGraph:
 
     @property
     def size_hints(self) -> dict[str, int]:
-        """The sizes of the symbols in the captured call, if PyTorch may know them (a size may
-        depend on data).
-        """
+        """The sizes of the symbols in the captured call, as far as PyTorch knows them."""
         hints: dict[str, int] = {}
         for node in self._positions:
             value: Any = node.meta.get("val")
@@ -148,9 +146,7 @@ class DynamoGraph:
 
 
 def model_inputs(graph: GraphModule) -> list[ModelInput]:
-    """Return the inputs of a graph of TorchDynamo by position. Inputs that share a name
-    have none.
-    """
+    """Return the inputs of a graph of TorchDynamo by position; those of equal names have none."""
     inputs = [_model_input(node) for node in graph.graph.nodes if node.op == "placeholder"]
     names = [each.name for each in inputs]
     return [each if names.count(each.name) == 1 else replace(each, name="") for each in inputs]
@@ -291,9 +287,7 @@ def _widen(given: Node, user: Node) -> None:
 
 
 def _source_of(owner: object) -> object:
-    """Return the path by which TorchDynamo reaches a placeholder from the variables of the traced
-    code.
-    """
+    """Return the path by which TorchDynamo reaches a placeholder from the traced code."""
     argument = owner.meta.get("grapharg") if isinstance(owner, Node) else None
     return getattr(argument, "source", None)
 
@@ -476,9 +470,7 @@ def transforms_itself(graph: GraphModule) -> bool:
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:
-    """Return whether an input is a DTensor, which has rules for ATen's decomposed operators, but
-    none for `linear`.
-    """
+    """Return whether an input is a DTensor, which has no rule for `linear`."""
     distributed: Any = import_module("torch.distributed")
     if not (distributed.is_available() and distributed.is_initialized()):
         return False

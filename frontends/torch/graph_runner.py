@@ -92,9 +92,7 @@ def without_overlaps(
 
 
 def _have_common_bytes(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
-    """Return whether the address range of one of the `written` tensors intersects that of another
-    tensor.
-    """
+    """Return whether the addresses of a `written` tensor intersect those of another tensor."""
     last, last_written = 0, 0
     places = [
         (*_place(x), is_written)
@@ -130,9 +128,7 @@ def _is_same_memory(old: torch.Tensor, new: torch.Tensor) -> bool:
 
 
 def storing_updates(runner: Runner, positions: Sequence[int]) -> Runner:
-    """Return `runner` with its last results stored as the new values of the inputs at
-    `positions`.
-    """
+    """Return `runner` with its last results stored in the inputs at `positions`."""
     if not positions:
         return runner
 

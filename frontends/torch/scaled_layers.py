@@ -94,9 +94,7 @@ def quantized(x: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def quantized_weight(weight: torch.Tensor, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quantize a weight N x K: return it in float8, and the scales of its blocks (N / columns x K /
-    depth).
-    """
+    """Return a weight N x K in float8, and its scales (N / columns x K / depth)."""
     (n, k), depth = weight.shape, scheme.depth_of(weight.shape[1])
     padded = F.pad(weight.float(), (0, 0, 0, -n % scheme.columns))
     blocks = padded.view(-1, scheme.columns, k // depth, depth)
@@ -144,9 +142,7 @@ def scaled_linear(
     bias: torch.Tensor | None,
     scheme: Scheme,
 ) -> torch.Tensor:
-    """Compute a linear layer with a float8 weight: x is quantized, and the result has the type of
-    x.
-    """
+    """Compute a linear layer with a float8 weight in the type of x, which is quantized."""
     depth = scheme.depth_of(x.shape[-1])
     q, x_scales = quantized(x, depth)
     return SCALED_LINEAR(q, weight, x_scales, scales, bias, depth, scheme.columns, x.dtype)

@@ -32,9 +32,7 @@ BLOCKS = (4, 5)
 
 
 def scaled_mm(graph: GraphImporter, node: Node) -> Value | None:
-    """Import `_scaled_mm` with scales of tensors or rows; its fast accumulation is controlled by
-    `numerics`.
-    """
+    """Import `_scaled_mm` with scales of tensors or rows; `numerics` controls accumulation."""
     if argument(node, 5, "scale_result") is not None:
         return None
     return _product(graph, node, arguments(node)[2:4], argument(node, 4, "bias"))

@@ -40,9 +40,7 @@ def chosen_names(
 def _bound(
     model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a call by the names of their parameters, which
-    `dynamic_shapes` uses.
-    """
+    """Yield the arguments of a call by the names of parameters, which `dynamic_shapes` uses."""
     function = getattr(model, "forward", model)
     signature = inspect.signature(function)
     for name, value in signature.bind(*args, **kwargs).arguments.items():

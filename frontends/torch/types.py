@@ -40,9 +40,7 @@ UNNAMED = "?"
 
 
 def element_type(dtype: torch.dtype) -> Attribute:
-    """Return an element type. Raises CodaError for a type that the IR lacks, such as complex
-    numbers.
-    """
+    """Return an element type. Raises CodaError for one that the IR lacks, such as complex64."""
     if dtype not in ATTRIBUTES:
         raise CodaError(
             f"tensors of type {dtype} cannot be represented",
@@ -258,9 +256,7 @@ def called_name(node: Node) -> str:
 
 
 def used_results(node: Node) -> dict[int, torch.Tensor]:
-    """Return the tensors among the results of a node by position; of several results, only those
-    that are used.
-    """
+    """Return the tensors that a node returns by position; of several, those that are used."""
     value: Any = node.meta["val"]
     if isinstance(value, torch.Tensor):
         return {0: value}
@@ -277,9 +273,7 @@ def is_higher_order(node: Node) -> bool:
 
 
 def has_effects(graph: GraphModule) -> bool:
-    """Return whether AOTAutograd keeps the order of effects in a graph, such as the checks of
-    `torch.inverse`.
-    """
+    """Return whether AOTAutograd keeps an order of effects, such as checks of `torch.inverse`."""
     return any(is_higher_order(n) and called_name(n) == "with_effects" for n in graph.graph.nodes)
 
 
@@ -291,9 +285,7 @@ def viewed_by(node: Node) -> Node | None:
 
 
 def is_operator(node: Node) -> bool:
-    """Return whether a node calls an operator of PyTorch with a schema, such as
-    `aten.add.Tensor`.
-    """
+    """Return whether a node calls an operator with a schema, such as `aten.add.Tensor`."""
     return hasattr(node.target, "overloadpacket")
 
 

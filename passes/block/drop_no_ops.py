@@ -88,9 +88,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
 
 
 def _decided(op: coda.WhereOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return the value that a condition on numbers selects, if they are known to satisfy or violate
-    it.
-    """
+    """Return the value that a condition on numbers selects, if its outcome is known."""
     condition = op.condition.owner
     while isinstance(condition, coda.ReshapeOp):
         condition = condition.x.owner
@@ -135,9 +133,7 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
 
 
 def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return a product that only such transposes read, computed in their order, if that only
-    reshapes operands.
-    """
+    """Return a product that only such transposes read, of reshaped operands in their order."""
     product, order = op.x.owner, op.permutation
     if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
         return None
@@ -363,9 +359,7 @@ def _store_of(value: SSAValue) -> _Store | None:
 
 
 def _joins(a: _Store, b: _Store) -> bool:
-    """Return whether both store contiguous elements of one dimension, or equally many elements
-    with the same step.
-    """
+    """Return whether both store contiguous elements, or as many with the same step, of one dim."""
     if (a.dim, a.places.step) != (b.dim, b.places.step):
         return False
     return a.places.step == 1 or len(a.places) == len(b.places)

@@ -59,9 +59,7 @@ class SplitConcatenationPass(FunctionPass):
 
 
 def reads_parts(op: coda.ConcatOp) -> bool:
-    """Return whether GEMMs read the parts of a concatenation in place, as the columns of weight
-    gradients of K x N.
-    """
+    """Return whether GEMMs read the parts in place, as the columns of weight gradients of K x N."""
     return _joins_columns(op) and all(
         isinstance(use.operation, coda.WeightGradientOp) and use.index == 1
         for use in op.result.uses
@@ -122,18 +120,14 @@ class _Users:
 
 
 def _is_by_column(op: Operation) -> bool:
-    """Return whether `op` computes each column from those of its operands: pointwise code, and
-    rows in another order.
-    """
+    """Return whether `op` computes each column from those of its operands, in any order of rows."""
     if isinstance(op, coda.TransposeOp):
         return op.keeps_columns
     return is_pointwise(op)
 
 
 def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:
-    """Return whether `op` sums over columns or rows of its operand `use`, or multiplies its
-    rows.
-    """
+    """Return whether `op` sums columns or rows of its operand `use`, or multiplies its rows."""
     match op:
         case coda.ReduceOp():
             return op.kind.data == "sum"
@@ -211,9 +205,7 @@ class _Split:
                 return coda.MatmulOp(x, weight, element_type=type)
 
     def _part(self, value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
-        """Return the columns of `value` that belong to a part; all of a value with one column, or
-        none.
-        """
+        """Return the columns of `value` that are of a part; all if it has one column, or none."""
         shape = shape_of(value)
         if shape[-1:] != (self.ranges[-1][1],):
             return value

@@ -119,9 +119,7 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
 
 
 def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
-    """Return `value` before it was widened. Scaled rows of a GEMM that were rounded before scaling
-    are rounded after it.
-    """
+    """Return `value` before it was widened; scaled rows of a GEMM are rounded after scaling."""
     if unwidened(value) is not value:
         return unwidened(value)
     op = value.owner
@@ -137,9 +135,7 @@ def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
 
 
 def _last_view(value: SSAValue) -> SSAValue:
-    """Return the only view through which a sum is read, with the same columns, or its
-    rounded form.
-    """
+    """Return the only view or rounded form through which a sum is read, with its columns."""
     use = value.get_unique_use()
     view = None if use is None else use.operation
     if not isinstance(view, coda.CastOp | coda.ReshapeOp):

@@ -183,9 +183,7 @@ class _Backward:
         )
 
     def _needed_arguments(self) -> set[SSAValue]:
-        """Return the arguments with uses, and those that determine sizes that no other argument
-        has.
-        """
+        """Return the arguments with uses, and those that alone determine a size."""
         block, shapes = self.func.body.block, SymbolicShapes(self.func)
         kept: set[SSAValue] = {argument for argument in block.args if argument.uses}
         told = {dim for argument in kept for dim in shapes.dims(argument)}

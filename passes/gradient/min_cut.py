@@ -1,6 +1,4 @@
-"""Minimum vertex cut: the cheapest set of vertices that separates available values from needed
-ones.
-"""
+"""Minimum vertex cut: the cheapest vertices that separate available from needed values."""
 
 from collections.abc import Hashable
 from importlib import import_module

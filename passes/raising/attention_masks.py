@@ -161,17 +161,13 @@ class _Resolution:
         return all(self._by_position(leaf) is not None for leaf in _conjuncts(part))
 
     def _left(self, bias: Part) -> list[SSAValue]:
-        """Return the terms of a bias except those that hide by position; the whole bias if it has
-        none.
-        """
+        """Return the terms of a bias that do not hide by position; all of it if none does."""
         terms = _terms(bias.value)
         left = [term for term in terms if self._hiding_term(term, bias.factor) is None]
         return [bias.value] if len(left) == len(terms) else left
 
     def _hiding_term(self, term: SSAValue, factor: float) -> SSAValue | None:
-        """Return where keys are visible, for a term that is 0 there and hides the others by
-        position.
-        """
+        """Return where keys are visible, for a term of 0 there that hides others by position."""
         where = defined_by(unexpanded(unconverted(term)), coda.WhereOp)
         number = None if where is None else number_of(where.rhs)
         if where is None or number_of(where.lhs) != 0 or number is None:

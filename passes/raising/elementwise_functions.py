@@ -34,9 +34,7 @@ def _with_numbers(
 def _in_wide_floats(
     call: ElementwiseCall, x: SSAValue, make: Callable[[SSAValue], Operation]
 ) -> Operation:
-    """Return `make`(x), computed in float32 at least with one rounding at the end, like PyTorch's
-    kernels.
-    """
+    """Return `make`(x), computed in float32 at least and rounded once, like PyTorch's kernels."""
     narrow, wide = call.element_type, call.computing_type
     if wide == narrow:
         return make(x)
@@ -66,9 +64,7 @@ def _scaled(
 
 
 def _softplus(call: ElementwiseCall) -> Operation | None:
-    """Raise softplus(beta · x) / beta, which is x where beta · x is above PyTorch's threshold of
-    20.
-    """
+    """Raise softplus(beta · x) / beta, which is x where beta · x is above a threshold of 20."""
     found = _with_numbers(call, beta=1, threshold=20)
     if found is None:
         return None

@@ -35,9 +35,7 @@ class GroupHeadNormsPass(FunctionPass):
 
 
 def _is_narrow(norm: coda.RMSNormOp) -> bool:
-    """Return whether a GEMM may compute the norm's input, and the norm is not modulated, which
-    norms of heads never are.
-    """
+    """Return whether a GEMM may compute the input of an unmodulated norm."""
     return computes_in_float32(element_type_of(norm.x)) and not is_modulated(norm)
 
 

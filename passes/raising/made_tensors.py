@@ -70,9 +70,7 @@ def _extent(dim: Dim, op: CallOp, rewriter: FunctionRewriter) -> int | tuple[SSA
 
 
 def read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Let elementwise operators read the operand of a repetition, if they broadcast it
-    themselves.
-    """
+    """Let elementwise operators read the operand of a repetition that they can broadcast."""
     source = _repeated(op, rewriter)
     if source is None:
         return

@@ -161,9 +161,7 @@ def is_close(a: float, b: float) -> bool:
 def factors_of(
     value: SSAValue, whole: SSAValue | None = None, depth: int = MAX_DEPTH
 ) -> tuple[float, list[SSAValue]]:
-    """Return the number and the other factors of the product `value`; `whole` is not taken
-    apart.
-    """
+    """Return the number and the other factors of the product `value`; `whole` stays whole."""
     op, number = value.owner, number_of(value)
     if number is not None:
         return number, []

@@ -69,9 +69,7 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
 
 
 def _windows(found: Convolution) -> tuple[int, ...] | None:
-    """Return the number of windows in each dimension; None if they are no partition of the
-    input.
-    """
+    """Return the number of windows in each dimension; None if they do not partition the input."""
     if any(found.padding) or set(found.dilation) != {1} or found.groups != 1:
         return None
     counts: list[int] = []
@@ -109,9 +107,7 @@ def _reshaped(x: SSAValue, shape: Sequence[int], name: str | None, insert: OpIns
 
 
 def _readers(value: SSAValue) -> list[Operation] | None:
-    """Return the transposes that move the channels of a result after its positions; None if
-    something else reads it.
-    """
+    """Return the transposes that move channels behind positions; None if others read the result."""
     rank, found = len(shape_of(value)), list[Operation]()
     for use in value.uses:
         user = use.operation

@@ -49,9 +49,7 @@ class RaiseElementwisePass(FunctionPass):
 
 
 def _read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Let readers broadcast the operand of `op` themselves, and insert a broadcast for the
-    others.
-    """
+    """Let readers broadcast the operand of `op` themselves; insert a broadcast for others."""
     read_through(op, rewriter)
     if op.callee.data in (FULL, FULL_LIKE) and op.outputs[0].uses:
         raised = raised_number(op, rewriter)

@@ -191,9 +191,7 @@ def _joined_tables(group: Sequence[_Rotated], insert: OpInserter) -> tuple[SSAVa
 
 
 def _disjoint(group: Sequence[_Rotated]) -> list[_Rotated]:
-    """Return the rotations in the order of their columns, without those of columns that another one
-    rotates already.
-    """
+    """Return the rotations in the order of their columns, each column in the first one only."""
     found: list[_Rotated] = []
     position = 0
     for rotated in sorted(group, key=lambda rotated: rotated.first):

@@ -182,9 +182,7 @@ class AttentionFinder:
         return refusal or scores
 
     def _unscaled(self, value: SSAValue, found: SpelledAttention) -> SSAValue:
-        """Return a factor of the scores before it was multiplied by a number, which `found`
-        records.
-        """
+        """Return a factor of the scores before it was multiplied by numbers, kept in `found`."""
         value = self.unmerged(value)
         while isinstance(op := value.owner, coda.MulOp | coda.DivOp) and number_of(op.rhs):
             number = number_of(op.rhs) or 1.0
@@ -211,9 +209,7 @@ class AttentionFinder:
     def _takes_sinks(
         self, joined: coda.ConcatOp, weights: SSAValue, found: SpelledAttention
     ) -> bool:
-        """Return whether the scores of the keys are followed by a score that each head has for all
-        rows.
-        """
+        """Return whether a score that each head has for all rows follows those of the keys."""
         if len(joined.parts) != 2 or joined.dim.value.data != len(shape_of(joined.result)) - 1:
             return False
         scores, column = joined.parts
@@ -231,9 +227,7 @@ class AttentionFinder:
         return True
 
     def _without_maximum(self, value: SSAValue) -> SSAValue:
-        """Return `value` before the maximum of each row was subtracted, which does not change a
-        softmax.
-        """
+        """Return `value` before the maximum of each row was subtracted, which softmax ignores."""
         sub = defined_by(value, coda.SubOp)
         if sub is None:
             return value
@@ -275,9 +269,7 @@ def _product_and_sum(
 
 
 def _inner(value: SSAValue) -> Iterator[SSAValue]:
-    """Yield `value` and the values from which pointwise operators and moves compute it, without
-    products.
-    """
+    """Yield `value` and what pointwise operators and moves compute it from, without products."""
     pending, seen = [value], set[SSAValue]()
     while pending and len(seen) < MAX_STEPS:
         value = pending.pop()

@@ -94,9 +94,7 @@ def is_scattered(op: Operation) -> bool:
 
 
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
-    """Return the tensors that the scalar code of `op` reads, after recomputation of cheap
-    operands.
-    """
+    """Return the tensors that the scalar code of `op` reads; cheap operands are recomputed."""
     repeated = dict.fromkeys(recomputation(op, domain))
     operands = dict.fromkeys(value for inner in repeated for value in inner.operands)
     return [
@@ -107,9 +105,7 @@ def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
 
 
 def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
-    """Return `op` and the operators that the epilogue recomputes for it, each after its
-    operands.
-    """
+    """Return `op` and what the epilogue recomputes for it, each after its operands."""
 
     def inner(op: Operation) -> list[Operation]:
         repeated = (recomputed(value, domain) for value in op.operands)
@@ -258,9 +254,7 @@ class EpilogueEditor:
             self.op.detach_region(segment.body)
 
     def builder(self, segment: int, location: LocationAttr) -> ScalarBuilder:
-        """Return a builder that appends to the region of a segment, at the location of the
-        operator.
-        """
+        """Return a builder that appends to the region of a segment, at the operator's location."""
         self.locations.append(location)
         return ScalarBuilder(self.segments[segment].block, location, self.mode)
 
@@ -343,9 +337,7 @@ class EpilogueEditor:
     def elements_of_groups(
         self, value: SSAValue, segment: int, *, half: bool
     ) -> Sequence[SSAValue]:
-        """Return the elements of `value` (... x H x 1), which has one for each of H groups of
-        columns.
-        """
+        """Return the elements of `value` (... x H x 1), one for each of H groups of columns."""
         kind = PortKind.GROUP.halved() if half else PortKind.GROUP
         return self.segments[segment].add_port(kind, self.view(value, shape_of(value)[:-1]))
 
@@ -403,9 +395,7 @@ class EpilogueEditor:
                     self.remove_result(number, index)
 
     def _tells_domain(self, number: int, index: int) -> bool:
-        """Return whether a result of a map is its only tile, and therefore determines its
-        domain.
-        """
+        """Return whether a result of a map is its only tile, and so determines its domain."""
         segment = self.segments[number]
         tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
         has_tile_port = any(port.kind == PortKind.TILE for port in segment.ports)

@@ -50,9 +50,7 @@ class FunctionRewriter:
 
     @property
     def ops(self) -> list[Operation]:
-        """The current operators of the function, in order; safe against rewriting while
-        iterating.
-        """
+        """The current operators of the function in order; safe against rewriting in a loop."""
         return list(self.func.body.block.ops)
 
     def ops_of(self, kind: type[OpT]) -> list[OpT]:

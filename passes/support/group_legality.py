@@ -1,6 +1,4 @@
-"""Legality of fusing reductions over groups of columns, or over rows: questions about the IR that
-do not change it.
-"""
+"""Legality of fusing reductions over groups of columns, or over rows."""
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import SSAValue
@@ -18,9 +16,7 @@ from coda_ir.passes.support.order import BlockOrder
 
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
-    """Check that group code can be one epilogue: no sum leaves it except stored ones, and all its
-    operands precede it.
-    """
+    """Check that group code can be one epilogue, whose operands precede it and its results."""
     for value in code.values_of_groups:
         if not _stores_groups(code, value, order):
             user = code.users_outside(value)[0]

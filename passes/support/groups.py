@@ -45,9 +45,7 @@ def joins_columns(op: object) -> TypeGuard[coda.ReshapeOp]:
 
 
 def is_of_small_groups(op: Operation) -> bool:
-    """Return whether `op` reduces groups of columns that a tile holds, which needs no additional
-    pass.
-    """
+    """Return whether `op` reduces groups of columns that a tile holds, in no pass of its own."""
     if not isinstance(op, GroupReduction) or not splits_columns(op.x.owner):
         return False
     return shape_of(op.x)[-1] <= MAX_GROUP
@@ -206,9 +204,7 @@ def _is_float32(op: Operation) -> bool:
 
 
 def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
-    """Return the code on groups of columns that a tile holds, with a reduction over them,
-    in order.
-    """
+    """Return the code that reduces groups of columns that a tile holds, in order."""
     found: list[GroupCode] = []
     code_of: dict[SSAValue, GroupCode] = {}
     behind: set[SSAValue] = set()

@@ -144,9 +144,7 @@ def whole_rows(view: View) -> Heads | None:
 
 
 def _rows(dims: Sequence[Factors], view: View) -> Dims | None:
-    """Return the rows that `dims` are, if these are those of the base in order except for extents
-    of 1.
-    """
+    """Return the rows that `dims` are, if these are the base's in order but for extents of 1."""
     if tuple(chain.from_iterable(dims)) != view.rows_of_base:
         return None
     return tuple(factors[0].extent if factors else 1 for factors in dims)
@@ -175,9 +173,7 @@ def _heads(
 
 
 def _period_of_one(offset: int, width: int, columns: int) -> int:
-    """Return the period of a single head: the columns of the tensor, or its own if those are a
-    projection of others.
-    """
+    """Return the period of a single head: the tensor's columns, or its own in a projection."""
     return width if offset else columns
 
 

@@ -36,9 +36,7 @@ class Affine:
         return self.minus(Affine(0, (0,) * len(other.coefficients)).minus(other))
 
     def least(self, shape: Sequence[int]) -> float:
-        """Return the least value over all indices of a tensor of `shape`, minus infinity if
-        unknown.
-        """
+        """Return the least value in a tensor of `shape`, minus infinity if unknown."""
         least: float = self.constant
         for coefficient, extent in zip(self.coefficients, shape, strict=True):
             if coefficient < 0:
@@ -101,9 +99,7 @@ class IndexValues:
         return self._known[value]
 
     def spread(self, value: SSAValue, rank: int) -> Known | None:
-        """Return the contents of `value`, as a tensor of `rank` with leading dimensions of extent
-        1.
-        """
+        """Return the contents of `value` as a tensor of `rank`, with leading extents of 1."""
         return _spread(self.of(value), rank)
 
     def _derive(self, value: SSAValue) -> Known | None:
@@ -295,9 +291,7 @@ def _arange(op: CallOp, operands: _Operands) -> Known | None:
 
 
 def _converted(known: Known | None, type: Attribute, rank: int) -> Known | None:
-    """Evaluate a conversion of a tensor of `rank`; of truth values, to integers, if all are
-    equal.
-    """
+    """Evaluate a conversion of a tensor of `rank`, of truth values only if all are equal."""
     match known:
         case Affine() if type != i1:
             return known

@@ -26,9 +26,7 @@ def defined_by(value: SSAValue, kind: type[OpT]) -> OpT | None:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """Return the number that `value` is, if it is a constant or its square root, converted
-    or not.
-    """
+    """Return the number that `value` is: a constant or its square root, converted or not."""
     value = unconverted(value)
     if isinstance(value.owner, coda.SqrtOp):
         number = number_of(value.owner.operand)

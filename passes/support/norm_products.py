@@ -19,9 +19,7 @@ def is_modulated(norm: Norm) -> bool:
 
 
 def keeps_vectors(norm: coda.LayerNormOp) -> bool:
-    """Return whether a product with a parameter depends on weights alone, and is kept between
-    calls.
-    """
+    """Return whether a product with a parameter is of weights alone, and kept between calls."""
     weight, bias = parameters_of(norm)
     return not is_table(weight) or (bias is not None and not is_table(bias))
 
@@ -43,9 +41,7 @@ def narrow_parameter(insert: OpInserter, norm: Norm, parameter: SSAValue | None)
 def products(
     insert: OpInserter, norm: coda.LayerNormOp, weight: SSAValue, layout: Layout
 ) -> tuple[SSAValue, SSAValue | None]:
-    """Return W·w, or the sums of the columns of W, and W·b if there is a bias: vectors, or one for
-    each sample.
-    """
+    """Return W·w, or the sums of W's columns, and W·b, if any: vectors, or one for each sample."""
     scale, shift = parameters_of(norm)
     if is_table(scale) and is_table(shift):
         return _of_both(insert, norm, weight, layout)

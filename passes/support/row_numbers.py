@@ -25,9 +25,7 @@ _VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.IndexOp)
 
 
 def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
-    """Return a number above every element of `value`, none of which is negative; None if
-    unknown.
-    """
+    """Return a number above every element of `value`, all at least 0; None if unknown."""
     if is_permutation(value):
         return SymbolicSize.of(shapes.dims(value)[0])
     match value.owner:
@@ -146,9 +144,7 @@ def _is_call(op: Operation | Block, callee: str, arguments: str) -> TypeGuard[Ca
 
 
 def inverse_of(ids: SSAValue) -> SSAValue | None:
-    """Return the permutation whose inverse is `ids`: a sort of its numbers, or their places one by
-    one.
-    """
+    """Return the permutation whose inverse is `ids`: a sort of it, or the places of its numbers."""
     match ids.owner:
         case coda.SortOp() as op if is_permutation(ids) and not op.given["descending"]:
             order: SSAValue = op.x

@@ -73,9 +73,7 @@ def _available(
 
 
 def _result_entry(joint: Joint, index: int) -> DictionaryAttr:
-    """Return the metadata of a result; its name is stated, because the backward finds it by
-    name.
-    """
+    """Return the metadata of a result with its name, by which the backward finds it."""
     entry = joint.result_entry(index)
     return DictionaryAttr({**entry.data, "coda.name": StringAttr(joint.result_name(index))})
 
@@ -133,9 +131,7 @@ class _FunctionCopy:
     def tellers(
         self, wanted: Sequence[SSAValue], read: set[SSAValue], available: Sequence[SSAValue]
     ) -> set[SSAValue]:
-        """Return the values in `available` that are also needed for the sizes in the code of
-        `wanted`.
-        """
+        """Return the values in `available` that are needed for sizes in the code of `wanted`."""
         shapes = SymbolicShapes(self.joint.func)
         told = {dim for value in available if value in read for dim in shapes.dims(value)}
         needed = sizes_in(ops_behind(wanted, available, self.instead), shapes)

@@ -89,9 +89,7 @@ class View:
 
     @staticmethod
     def of(value: SSAValue, shapes: SymbolicShapes) -> View:
-        """Return the view that `value` is of ranges of the dimensions of the farthest tensor, at
-        least of itself.
-        """
+        """Return the view that `value` is of ranges of the farthest tensor, at least of itself."""
         return _farthest(sources(value), shapes, lambda view: view.covered is not None)
 
     @staticmethod
@@ -179,9 +177,7 @@ class View:
                 return None if taken is None else self._sliced(taken, shape_of(op.results[0]))
 
     def _sliced(self, taken: Taken, shape: tuple[int, ...]) -> View | None:
-        """Return a part of a dimension that is one factor; None for an empty one, which has no
-        factors.
-        """
+        """Return a part of a dimension that is one factor; None for an empty part."""
         dim, start, step = taken
         if len(self.dims[dim]) != 1 or shape[dim] < 1:
             return self if (start, shape[dim]) == (0, 1) and not self.dims[dim] else None
@@ -244,9 +240,7 @@ def sources(value: SSAValue, *, widened: bool = False) -> Iterator[SSAValue]:
 def _farthest(
     values: Iterable[SSAValue], shapes: SymbolicShapes, fits: Callable[[View], bool]
 ) -> View:
-    """Return the view that the first of `values` is of the farthest one, such that it fits, and so
-    do those in between.
-    """
+    """Return the first of `values` as a view of the farthest one, such that all between fit."""
     base, *views = reversed([*values])
     view = View.whole(base, shapes.dims(base))
     for value in views:

@@ -31,9 +31,7 @@ def form_of(arguments: Sequence[str]) -> Form:
 def print_diagnostics(
     diagnostics: Sequence[Diagnostic], sources: Mapping[str, str], form: str, tool: str = "coda-opt"
 ) -> None:
-    """Print diagnostics to stderr; in text, one without a place begins with the name of the
-    tool.
-    """
+    """Print diagnostics to stderr; in text, the tool's name is before those without a place."""
     if form == "json":
         text = "".join(json.dumps(diagnostic.to_dict()) + "\n" for diagnostic in diagnostics)
     else:

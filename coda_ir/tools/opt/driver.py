@@ -50,9 +50,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], argparse.N
 
 
 def make_session(arguments: Sequence[str], options: argparse.Namespace) -> Session:
-    """Make the session, with everything that the features need. Raises PipelineError and
-    UsageError.
-    """
+    """Make the session with all that features need. Raises PipelineError and UsageError."""
     universe = get_multiverse()
     context = Context(allow_unregistered=options.allow_unregistered_dialect)
     # Ours also where the package is not installed, and so has no entry point.

@@ -1,6 +1,4 @@
-"""`--explain`: what a code of an error, the name of a pass or operator, or a word of the language
-stands for.
-"""
+"""`--explain`: the meaning of an error code, a pass, an operator, or a word of the language."""
 
 import argparse
 import re

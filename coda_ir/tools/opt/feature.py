@@ -81,9 +81,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Feature:
-    """Options of the command line and their implementation, with a method for each place where a
-    feature can act.
-    """
+    """Options of the command line, with a method for each place where their feature can act."""
 
     register_arguments: Callable[[argparse.ArgumentParser], None]
     action: Callable[[Session], int | None] = lambda _: None

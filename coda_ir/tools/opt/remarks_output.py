@@ -75,9 +75,7 @@ class RemarksAction(argparse.Action):
 
 
 def remark_kinds(text: str) -> tuple[RemarkKind, ...] | str:
-    """Parse a list of kinds, `all`, `none` or `json`. Raises ArgumentTypeError for anything
-    else.
-    """
+    """Parse a list of kinds, `all`, `none` or `json`. Raises ArgumentTypeError for others."""
     if text == JSON:
         return text
     if text in ("all", "none"):

@@ -89,9 +89,7 @@ class WriteReproducer(PassInstrumentation):
 
 @contextmanager
 def kept_input(session: Session) -> Generator[None]:
-    """Write a reproducer with the input if the block fails because of a defect outside of a
-    pass.
-    """
+    """Write a reproducer with the input if the block fails by a defect outside of a pass."""
     try:
         yield
     except Exception as error:

@@ -76,9 +76,7 @@ def input_name(options: argparse.Namespace) -> str:
 
 
 def read_chunks(options: argparse.Namespace) -> list[Chunk]:
-    """Read the pieces of the input. Raises UsageError for a file that no front end reads, and
-    OSError.
-    """
+    """Read the pieces of the input. Raises OSError, and UsageError for an unknown kind of file."""
     name, syntax = input_name(options), syntax_of(options)
     if options.const and syntax != "coda":
         raise UsageError(f"argument --const: {name} is MLIR, which has no constants to override")
@@ -90,9 +88,7 @@ def read_chunks(options: argparse.Namespace) -> list[Chunk]:
 
 
 def syntax_of(options: argparse.Namespace) -> str:
-    """Return the kind of the input: `coda` or `mlir`. Raises UsageError for a file of
-    another kind.
-    """
+    """Return the kind of the input, `coda` or `mlir`. Raises UsageError for another kind."""
     if options.frontend:
         return options.frontend
     if options.input_file in (None, STDIN):
@@ -131,9 +127,7 @@ def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
 
 
 def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
-    """Return the verified module that a piece of the input describes. Raises CodaError for a wrong
-    one.
-    """
+    """Return the verified module of a piece of the input. Raises CodaError for a wrong one."""
     text = decode_source(chunk.data, chunk.name)
     if chunk.syntax != "coda":
         return _read_mlir(text, chunk, context, options)

@@ -55,9 +55,7 @@ def _target_spec(session: Session) -> ArgSpec:
 
 
 def mlir_target(options: argparse.Namespace, target: MLIRTarget | None = None) -> MLIRTarget:
-    """Return the printer of IR, with the options of the command line in addition to those of
-    `target`.
-    """
+    """Return the printer of IR with the options of the command line added to `target`'s."""
     target = target or MLIRTarget()
     return replace(
         target,

@@ -86,9 +86,7 @@ class _CommentReader:
         return expectations
 
     def _directives(self, index: int) -> list[tuple[re.Match[str], int]]:
-        """Return the directives in the comment of a line, and where the braces of each are
-        closed.
-        """
+        """Return the directives in the comment of a line, and where their braces are closed."""
         line = self.lines[index]
         start = line.find(self.marker)
         found: list[tuple[re.Match[str], int]] = []
@@ -123,9 +121,7 @@ class _CommentReader:
         return Expectation(severity, line, text, self._range(index, directive))
 
     def _line(self, index: int, place: str | None) -> int | None:
-        """Return the line that a directive on line `index` refers to. Raises ValueError for an
-        invalid one.
-        """
+        """Return the line that a directive on line `index` means. Raises ValueError for none."""
         match place:
             case None:
                 return index + 1
@@ -282,7 +278,5 @@ def _selected_remarks(session: Session) -> list[Remark]:
 
 
 def _counted(session: Session) -> frozenset[Severity]:
-    """Return the remarks to compare: unexpected ones count even if none is expected, if they are
-    requested.
-    """
+    """Return the remarks that count where none is expected: those that are requested."""
     return frozenset({"remark"}) if session.options.remarks is not None else frozenset()

@@ -1,6 +1,4 @@
-"""Construction of a backward: gradients of values, added up over their uses, operator by
-operator.
-"""
+"""Construction of a backward: gradients of values, added up over their uses."""
 
 from __future__ import annotations
 
@@ -96,9 +94,7 @@ class Adjoint:
             self.backward.add(operand, self.fitted(gradient, operand))
 
     def fitted(self, gradient: SSAValue, operand: SSAValue) -> SSAValue:
-        """Sum `gradient` over the dimensions along which `operand` was broadcast, and convert it to
-        its type.
-        """
+        """Sum `gradient` over the dimensions in which `operand` was broadcast; take its type."""
         shape, type = shape_of(operand), element_type_of(operand)
         if summed_dims(shape_of(gradient), shape):
             return self.insert(coda.SumToOp(gradient, shape, element_type=type))

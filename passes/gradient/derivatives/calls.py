@@ -98,9 +98,7 @@ def _index(call: Call, dy: SSAValue) -> None:
 
 
 def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
-    """Return the gradient of rows that a permutation names once, or p // k names k times: the sum
-    of k.
-    """
+    """Return the gradient of rows that a permutation names once, or p // k names k times."""
     insert = call.adjoint.insert
     order = inverse_of(op.ids) or _inverted(op.ids, call)
     if order is not None:

@@ -121,9 +121,7 @@ NORM_RULES: dict[type, Rule] = {
 
 
 def _reduce(op: coda.ReduceOp, adjoint: Adjoint) -> None:
-    """Differentiate a reduction: a sum gives dy to every element of the row, a mean its share; for
-    the others see below.
-    """
+    """Differentiate a reduction: a sum gives dy to every element, a mean its share."""
     match op.kind.data:
         case "sum":
             adjoint.give(op.x, adjoint.broadcast(adjoint.dy, op.x))
