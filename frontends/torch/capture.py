@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
@@ -129,49 +130,13 @@ WEIGHT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR
 _ONE_AT_A_TIME = RLock()
 """Keeps other threads from capturing: PyTorch patches itself while it does so."""
 
-KEPT_OPERATORS = frozenset(
-    {
-        "linear",
-        "matmul",
-        "bmm",
-        "addmm",
-        "baddbmm",
-        "layer_norm",
-        "rms_norm",
-        "group_norm",
-        "batch_norm",
-        "scaled_dot_product_attention",
-        "_scaled_dot_product_flash_attention_for_cpu",
-        "silu",
-        "gelu",
-        "relu",
-        "sigmoid",
-        "softmax",
-        "softplus",
-        "conv1d",
-        "conv2d",
-        "transpose",
-        "mean",
-        "rsqrt",
-        "hardtanh",
-        "hardswish",
-        "hardsigmoid",
-        "pad",
-        "split",
-        "cross_entropy_loss",
-        "binary_cross_entropy",
-        "celu",
-        "special_log_ndtr",
-        "special_entr",
-        "logit",
-        "sinc",
-        "xlogy",
-        "special_xlog1py",
-        "detach",
-        "index_copy",
-        "index_fill",
-    }
-)
+_KEPT = """
+linear matmul bmm addmm baddbmm layer_norm rms_norm group_norm batch_norm
+scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu silu gelu relu sigmoid
+softmax conv1d conv2d transpose mean rsqrt pad split cross_entropy_loss binary_cross_entropy
+special_log_ndtr special_entr logit sinc xlogy special_xlog1py detach index_copy index_fill
+"""
+KEPT_OPERATORS = frozenset(_KEPT.split())
 """Operators of ATen that stay whole: their decompositions would have to be found again, or have
 derivatives of NaN where theirs are finite.
 """
@@ -330,6 +295,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.as_strided.default: _as_strided,
         known._native_multi_head_attention.default: multi_head_attention,
         known._transformer_encoder_layer_fwd.default: encoder_layer,
+        **activation_rules(),
     }
     kept = {
         overload: rule
@@ -337,6 +303,15 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         if overload.namespace != "aten" or overload.overloadpacket.__name__ not in KEPT_OPERATORS
     }
     return kept | ours
+
+
+def activation_rules() -> Mapping[Any, Callable[..., Any]]:
+    """Return decompositions of activations that the IR has no operators for, which compute in
+    float32 at least, like PyTorch's kernels, and whose derivatives at bounds are PyTorch's.
+    """
+    known: Any = torch.ops.aten
+    rules = (_softplus, _elu, _celu, _leaky_relu, _hardtanh, _hardsigmoid, _hardswish)
+    return {getattr(known, rule.__name__[1:]).default: rule for rule in rules}
 
 
 def batch_norm_rules() -> Mapping[Any, Callable[..., Any]]:
@@ -413,3 +388,51 @@ def _root(variance: torch.Tensor) -> torch.Tensor:
 
 def _widened(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def _softplus(x: torch.Tensor, beta: float = 1, threshold: float = 20) -> Any:
+    if beta in (0, 1) or threshold != 20:
+        return NotImplemented
+    return (F.softplus(_widened(x) * beta) * (1 / beta)).to(x.dtype)
+
+
+def _elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    if scale == 1 == input_scale or input_scale <= 0:
+        return NotImplemented
+    wide = _widened(x)
+    inner = wide if input_scale == 1 else wide * input_scale
+    return (F.elu(inner, alpha * input_scale) * (scale / input_scale)).to(x.dtype)
+
+
+def _celu(x: torch.Tensor, alpha: float = 1) -> Any:
+    """Decompose the continuous ELU; where x is above 0, the quotient may overflow."""
+    if alpha <= 0:
+        return NotImplemented
+    y = torch.ops.aten.elu.default(x, alpha, 1, 1 / alpha)
+    return y if alpha >= 1 else torch.where(x > 0, x, y)
+
+
+def _leaky_relu(x: torch.Tensor, negative_slope: float = 0.01) -> torch.Tensor:
+    wide = _widened(x)
+    return (wide.relu() + wide.clamp(max=0) * negative_slope).to(x.dtype)
+
+
+def _hardtanh(x: torch.Tensor, min_val: float = -1, max_val: float = 1) -> Any:
+    if not x.is_floating_point():
+        return NotImplemented
+    limited = x.relu() if min_val == 0 else x.masked_fill(x <= min_val, min_val)
+    return limited.masked_fill(limited >= max_val, max_val)
+
+
+def _hardsigmoid(x: torch.Tensor) -> torch.Tensor:
+    return (_up_to_six(_widened(x)) / 6).to(x.dtype)
+
+
+def _hardswish(x: torch.Tensor) -> torch.Tensor:
+    wide = _widened(x)
+    return (wide * _up_to_six(wide) / 6).to(x.dtype)
+
+
+def _up_to_six(x: torch.Tensor) -> torch.Tensor:
+    shifted = (x + 3).relu()
+    return shifted.masked_fill(shifted >= 6, 6)

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import UnknownLoc
 
 from coda_ir.collector import collector_paused
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.capture import batch_norm_rules, decompositions
+from coda_ir.frontends.torch.capture import activation_rules, batch_norm_rules, decompositions
 from coda_ir.frontends.torch.compile_options import RUNNERS, Options
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler, LeftToInductor, TrainingCompiler
 from coda_ir.frontends.torch.graph_inputs import (
@@ -176,7 +176,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     backend = _aot_autograd(
         fw_compiler=GraphCompiler(chosen, inputs, is_trained=True),
         bw_compiler=GraphCompiler(chosen, inputs, is_backward=True, is_trained=True),
-        decompositions=batch_norm_rules(),
+        decompositions={**batch_norm_rules(), **activation_rules()},
         # Otherwise PyTorch refuses statistics that change before a checkpointed norm runs again.
         keep_inference_input_mutations=True,
     )

@@ -311,22 +311,12 @@ def _replace_by_number(node: Node, number: float) -> None:
         user.kwargs = map_arg(user.kwargs, replaced)
 
 
-WHOLE_OPERATORS = (
-    "batch_norm.default",
-    "conv1d.default",
-    "conv1d.padding",
-    "conv2d.default",
-    "conv2d.padding",
-    "cross_entropy_loss.default",
-    "group_norm.default",
-    "layer_norm.default",
-    "linear.default",
-    "matmul.default",
-    "pad.default",
-    "rms_norm.default",
-    "scaled_dot_product_attention.default",
-    "softmax.int",
-)
+_WHOLE = """
+batch_norm.default conv1d.default conv1d.padding conv2d.default conv2d.padding
+cross_entropy_loss.default group_norm.default layer_norm.default linear.default matmul.default
+pad.default rms_norm.default scaled_dot_product_attention.default softmax.int
+"""
+WHOLE_OPERATORS = _WHOLE.split()
 """Those of `KEPT_OPERATORS` that PyTorch decomposes before AOTAutograd sees them."""
 
 
