@@ -293,6 +293,8 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
         known.as_strided.default: _as_strided,
+        known.eye.default: _eye,
+        known.eye.m: _eye,
         known._native_multi_head_attention.default: multi_head_attention,
         known._transformer_encoder_layer_fwd.default: encoder_layer,
         **activation_rules(),
@@ -379,6 +381,22 @@ def _as_strided(
         shape[axis] = n
         number = number + torch.arange(n, device=x.device).mul(step).reshape(shape)
     return in_memory.reshape(-1)[number]
+
+
+def _eye(
+    rows: int,
+    columns: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    """Decompose an identity matrix; PyTorch counts in the narrowest integers, which may be
+    unsigned integers of 16 bits, a type that the IR lacks.
+    """
+    row = torch.arange(rows, device=device).unsqueeze(1)
+    column = torch.arange(rows if columns is None else columns, device=device)
+    return (row == column).to(dtype or torch.get_default_dtype())
 
 
 def _root(variance: torch.Tensor) -> torch.Tensor:

@@ -229,6 +229,18 @@ def test_one_row_of_mixed_values(caplog: pytest.LogCaptureFixture) -> None:
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_identity_matrices_of_more_rows_than_8_bits_count(caplog: pytest.LogCaptureFixture) -> None:
+    def signed(_: Part, y: Tensor) -> Tensor:
+        return (y @ y.mT) * (2 * torch.eye(300) - 1) + y @ torch.eye(24, 300)
+
+    model, x = Part(signed), torch.randn(300, 32)
+    found = gradients(compiled(model, target="reference"), model, x)
+    assert "left to autograd" not in caplog.text
+    for got, expected in zip(found, gradients(model, model, x), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_the_gradient_of_the_length_of_a_row_of_zeros() -> None:
     """It is 0, where the derivative of a root is not finite."""
     model = Part(lambda _, y: torch.ops.aten.linalg_vector_norm(y, 2, [-1]))
