@@ -17,16 +17,17 @@ Modulation: TypeAlias = coda.MulOp | coda.AddOp
 
 
 class AbsorbModulationPass(FunctionPass):
-    """Makes the scale and shift of each sample parameters of their norm: LN(x; w, b) ⊙ s + t =
-    LN(x; w ⊙ s, b ⊙ s + t).
+    """Makes the scale and shift of each sample parameters of the norm: LN(x; w, b) ⊙ s + t = LN(x;
+    w ⊙ s, b ⊙ s + t).
 
         %h = coda.layer_norm %x                        %m = coda.layer_norm %x, %s, %t
         %y = coda.mul %h, %s                    ->
         %m = coda.add %y, %t
 
-    A norm of an argument is then one kernel with its modulation (adaLN), and one that follows a
-    GEMM can move past the next one with both: `defer-layer-norm`. Other uses read the norm without
-    them. Legal iff the numerics mode allows rounding points to move; an RMSNorm takes no shift.
+    A norm of an argument then runs in one kernel with its modulation (adaLN). A norm after a GEMM
+    can be deferred past the next GEMM together with its modulation (`defer-layer-norm`). Other uses
+    read the unmodulated norm. Legal iff the numerics mode allows rounding points to move. An
+    RMSNorm takes no shift.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

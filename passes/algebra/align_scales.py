@@ -1,4 +1,6 @@
-"""Pass `align-scales`: products that are added get one scale, so that one accumulator suffices."""
+"""Pass `align-scales`: give products that are added one common scale, so that one accumulator
+suffices.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,15 +73,15 @@ class AlignScalesPass(FunctionPass):
         %z = coda.linear %x, %W                ->     %u = coda.linear %a, %B
         %y = coda.add %z, (coda.mul %u, %s)           %y = coda.add (coda.linear %x, %W), %u
 
-    `merge-gemm-sums` adds products in one accumulator if they are added unchanged. A scale of
-    a product, one number or one per row, moves to the epilogue that computes its input; behind a
-    norm that was deferred, where all products have the factor rstd, it is applied to their sum, and
-    an input that was shifted, too, is divided by rstd.
+    `merge-gemm-sums` adds products in one accumulator if they are added unchanged. The scale of a
+    product, one number or one per row, moves to the epilogue that computes the input of the
+    product. After a deferred norm, where all products have the factor rstd, rstd is applied to
+    their sum; an input that is also shifted is divided by rstd.
 
-    Legal iff the input is computed tile by tile, before which the scale is known; the scaled
-    product has no other use and no bias; the input has no other use, or fewer columns than the
-    product, so that a scaled copy costs less; the type is not float16, whose range the input
-    may leave; and the numerics mode allows rounding points to move.
+    Legal iff the scale is known before the input of the product, which is computed tile by tile;
+    the scaled product has no other use and no bias; the input has no other use, or fewer columns
+    than the product, so that a scaled copy costs less; the type is not float16, whose range the
+    input may leave; and the numerics mode allows rounding points to move.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -68,23 +68,23 @@ class DeferLayerNormPass(FunctionPass):
                                                  %c = gemm.pack_weight %W, %beta
                                                  %z = r·linear(%s, %W) − (r·mu)·u + c + b
 
-    u and c are computed once per weight; without w, u is the sum of each column of W. Where the
-    GEMM has an epilogue already, its accumulators become z before the code of the epilogue. Legal
-    iff x is computed in this function, every consumer of the norm is a GEMM, not a grouped one, or
-    code in the epilogue of another GEMM, which normalizes x again, and x ⊙ w cannot leave the range
-    of float16. Where only the first holds, the norm is split into its statistics and a pointwise
-    operator.
+    u and c are computed once per weight; without w, u is the sum of each column of W. If the GEMM
+    already has an epilogue, its accumulators become z before the code of the epilogue. Legal iff
+    this function computes x; every consumer of the norm is a GEMM, but not a grouped one, or code
+    in the epilogue of another GEMM, which recomputes the norm; and x ⊙ w cannot leave the range of
+    float16. If only the first condition holds, the norm is split into its statistics and a
+    pointwise operator.
 
-    Where w and beta have one row for each sample (adaLN, see `absorb-modulation`), so do u and c:
+    If w and beta have one row per sample (adaLN, see `absorb-modulation`), so do u and c:
 
                                                  %t = coda.concat %w, %beta
                                           ->     %p = coda.linear %t, %W : ... -> f32
                                                  %u, %c = the rows of %p for each sample
 
-    That GEMM runs in every call and reads W once more: with `modulated=auto` only where it moves
-    fewer bytes than the norm's own kernel would, with `always` wherever it is legal, with `never`
-    nowhere. The subtraction cancels where abs(mean) >> std: a norm of float32 stays whole, and so
-    does one in the mode eager-exact.
+    That GEMM runs in every call and reads W once more. `modulated=auto` uses it only if it moves
+    fewer bytes than a separate kernel for the norm would, `always` wherever it is legal, and
+    `never` nowhere. The subtraction cancels if abs(mean) >> std. Therefore a norm in float32, or in
+    the mode eager-exact, is not deferred.
     """
 
     pack_weights: bool = True

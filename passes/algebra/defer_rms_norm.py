@@ -34,15 +34,15 @@ class DeferRMSNormPass(FunctionPass):
                                              %a = coda.linear %s, %W : ... -> f32
                                              %z = coda.cast(coda.mul %a, %r)
 
-    They commute with a rotation of columns too: the projection then rotates x ⊙ w in its epilogue,
-    and only the scale of the rows is left for afterwards. Where the GEMM has an epilogue already,
-    r scales its accumulators before the code of the epilogue.
+    Row scales also commute with a rotation of columns: the epilogue of the projection then rotates
+    x ⊙ w, and only the row scale is applied later. If the GEMM already has an epilogue, r scales
+    its accumulators before the code of the epilogue.
 
-    Legal iff x is computed in this function (so that its statistics cost nothing), every consumer
-    of the norm is a GEMM, not a grouped one, a rotation, or code in the epilogue of another GEMM,
-    which computes x·r ⊙ w again, and the type is not float16, whose range x ⊙ w may leave. A norm
-    in float32 that GEMMs take in bfloat16, as autocast has it, leaves x ⊙ w in bfloat16. Where only
-    the first holds, the norm is split into its statistics and a pointwise operator.
+    Legal iff this function computes x, so that its statistics cost nothing; every consumer of the
+    norm is a GEMM, but not a grouped one, a rotation, or code in the epilogue of another GEMM,
+    which recomputes x·r ⊙ w; and the type is not float16, whose range x ⊙ w may leave. If GEMMs
+    read a float32 norm in bfloat16, as under autocast, x ⊙ w is stored in bfloat16. If only the
+    first condition holds, the norm is split into its statistics and a pointwise operator.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

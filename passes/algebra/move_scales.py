@@ -1,4 +1,4 @@
-"""Pass `move-scales`: a factor of rows or of the whole tensor moves past GEMMs."""
+"""Pass `move-scales`: move a factor of rows, or of the whole tensor, past GEMMs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,20 +42,20 @@ class _Scaled:
 
 
 class MoveScalesPass(FunctionPass):
-    """Moves a scalar, or a scale per row, past a GEMM, which reads the unscaled x:
-    (s·x)·W = s·(x·W).
+    """Moves a scalar, or a scale per row, past a GEMM, which then reads the unscaled x: (s·x)·W =
+    s·(x·W).
 
         %t = coda.mul %x, %s                         %a = coda.matmul %x, %W : ... -> f32
         %z = coda.matmul %t, %W               ->     %z = coda.cast(coda.mul %a, %s)
         %d = coda.weight_gradient %t, %h             %b = coda.weight_gradient %x, %h : ... -> f32
                                                      %d = coda.cast(coda.mul %b, %s)
 
-    The scale of a loss, or of a residual branch, enters the epilogues of the two GEMMs of the
-    backward instead of a kernel that reads and writes the whole gradient. Legal iff x is stored
-    anyway, every other use of x·s is pointwise code, which repeats the product, no GEMM has a bias
-    or is an addend of a sum that one accumulator holds, a constant s is finite, and the numerics
-    mode allows rounding points to move. A weight gradient sums over the rows, so only scalars move
-    past it.
+    The epilogues of the two GEMMs of the backward then apply the scale of a loss or of a residual
+    branch, instead of a kernel that reads and writes the whole gradient. Legal iff x is stored
+    anyway; every other use of x·s is pointwise code, which recomputes the product; no GEMM has a
+    bias or is an addend of a sum in one accumulator; a constant s is finite; and the numerics mode
+    allows rounding points to move. A weight gradient sums over the rows, so only scalars move past
+    it.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

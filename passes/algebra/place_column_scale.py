@@ -1,4 +1,6 @@
-"""Pass `place-column-scale`: place the weight of a deferred norm."""
+"""Pass `place-column-scale`: apply the weight of a deferred norm in an epilogue, or fold it into
+the next weight.
+"""
 
 from collections.abc import Sequence
 
@@ -25,11 +27,11 @@ class PlaceColumnScalePass(FunctionPass):
         %s = coda.mul %x, %w                  %v = gemm.scale_weight nk %W, %w
         %z = coda.linear %s, %W       ->      %z = coda.linear %x, %v
 
-    By default nothing is folded: `fuse-pointwise` then puts the scale into the producer's epilogue
-    and the weights stay unchanged. With `fold`, x itself is the input of the GEMM, so that the
-    scaled copy is never stored; the price is a second copy of W. Legal only for frozen weights: W
-    and w are arguments of the function that are marked as weights (others may be new tensors in
-    each call, which would fold them again), and every consumer of the scaled x is a GEMM.
+    By default nothing is folded: `fuse-pointwise` moves the scale into the epilogue that computes
+    x, and the weights stay unchanged. With `fold`, the GEMM reads x itself, and the scaled copy is
+    never stored, at the cost of a second copy of W. Legal only for frozen weights: W and w are
+    arguments of the function that are marked as weights (other arguments may change with each call,
+    which would fold them again), and every consumer of the scaled x is a GEMM.
     """
 
     fold: bool = False

@@ -1,5 +1,6 @@
-"""Pass `read-narrow-weights`: a GEMM reads operands in their narrow type, and its result takes the
-scale of a weight of 8 bits."""
+"""Pass `read-narrow-weights`: read operands of a GEMM in their narrow type, and scale the result
+instead of an 8-bit weight.
+"""
 
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -43,21 +44,21 @@ class _Narrow:
 
 
 class ReadNarrowWeightsPass(FunctionPass):
-    """Reads a weight of 8 bits as it is stored, and scales the result: x·(s·W)ᵀ = s·(x·Wᵀ), for one
+    """Reads an 8-bit weight as it is stored, and scales the result: x·(s·W)ᵀ = s·(x·Wᵀ), for one
     scale, or one per column of the result.
 
         %d = coda.cast %w : i8 -> bf16                 %z = coda.linear %x, %w : bf16, i8 -> f32
         %v = coda.mul %d, %s                    ->     %y = coda.cast(%z * %s + %b)
         %y = coda.linear %x, %v, %b
 
-    Of a packed weight, parts of W and s are taken. The GEMM loads W as 8 bits and converts it on
-    the way to the product, its epilogue scales the accumulator, and the dequantized weight is never
-    stored. Legal iff the type of x holds the elements of W, each column of the result has one
-    scale, a constant scale is finite, and the numerics mode allows rounding points to move.
-    Without a scale, converting is exact in any mode.
+    A slice of a packed weight takes the matching slices of W and s. The GEMM loads W in 8 bits and
+    converts it before the product, its epilogue scales the accumulator, and the dequantized weight
+    is never stored. Legal iff the type of x represents every element of W; each column of the
+    result has one scale; a constant scale is finite; and the numerics mode allows rounding points
+    to move. Without a scale, the conversion is exact in every mode.
 
-    Rows and weights of 16 bits that are both converted for a product in float32, as routers of
-    experts do, are read in 16 bits. Each product of two such elements is exact in float32:
+    Rows and weights of 16 bits that are both converted to float32 for a product, as in the routers
+    of experts, are read in 16 bits. The product of two such elements is exact in float32:
 
         %a = coda.cast %x : bf16 -> f32
         %b = coda.cast %w : bf16 -> f32                %y = coda.linear %x, %w : bf16, bf16 -> f32

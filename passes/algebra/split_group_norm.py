@@ -1,4 +1,6 @@
-"""Pass `split-group-norm`: a GroupNorm becomes sums of columns, a scale and a shift of samples."""
+"""Pass `split-group-norm`: split a GroupNorm into sums of columns, and a scale and shift per
+sample.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ GROUPS = "rewritten as code on groups of columns"
 
 
 class SplitGroupNormPass(FunctionPass):
-    """Splits a GroupNorm into sums of columns of x, and x ⊙ scale + shift with one row of each for
-    each sample.
+    """Splits a GroupNorm into sums of columns of x, and x ⊙ scale + shift with one row of scale and
+    shift per sample.
 
         %t = coda.transpose %x                     %s = coda.sum_to %x        (B x 1 x C)
         %n = coda.group_norm %t, %w, %b      ->    %q = coda.sum_to %x ⊙ %x   (B x 1 x C)
@@ -49,15 +51,15 @@ class SplitGroupNormPass(FunctionPass):
                                                    %y = %x ⊙ %scale + (%b − %mean · %scale)
 
     The sums are partials of the kernel that computes x, or of one that reads it
-    (`split-reductions`), one small kernel combines groups of columns (`fuse-groups`), and scale and
-    shift are tables of the pointwise code that follows, activations included. PyTorch reads x
-    twice, and its transpose is a copy before and after that. A norm without positions (M x C) is
-    code on groups of columns alone, which the epilogue that computes x can hold. Derivatives follow
-    from those of the operators.
+    (`split-reductions`). One small kernel combines groups of columns (`fuse-groups`). Scale and
+    shift are tables of the pointwise code that follows, including activations. PyTorch, in
+    contrast, reads x twice, and copies it for the transposes before and after the norm. A norm
+    without positions (M x C) is only code on groups of columns, which the epilogue that computes x
+    can run. The derivatives of the operators give the derivative.
 
-    Legal iff the channels that the norm reads are columns of x, and the difference %v costs
-    less accuracy than rounding x does: not in float32, nor in the mode eager-exact. The mode
-    deterministic has no sums by sample in tiles. Without positions there are no such sums.
+    Legal iff the channels are columns of x, and the difference %v costs less accuracy than rounding
+    x does: not in float32, nor in the mode eager-exact. In the mode deterministic, tiles cannot
+    compute sums per sample, so only norms without positions are split.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

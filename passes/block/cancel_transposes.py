@@ -1,4 +1,6 @@
-"""Pass `cancel-transposes`: code between two transposes that undo each other needs neither."""
+"""Pass `cancel-transposes`: remove pairs of transposes that cancel, and compute the code between
+them without them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ TOO_LONG = Refusal(
 
 
 class CancelTransposesPass(FunctionPass):
-    """Computes in the order of dimensions that operands have and readers want.
+    """Moves transposes in front of the code that computes their operand, where they cancel other
+    transposes.
 
         %h = coda.transpose %x : (B x T x heads x D) to (B x heads x T x D)
         %m = coda.mul %h, %s : (B x heads x T x D), (1 x heads x 1 x D)
@@ -39,11 +42,11 @@ class CancelTransposesPass(FunctionPass):
         %r = coda.reshape %s : (1 x heads x 1 x D) to (heads x D)
         %y = coda.mul %x, %r
 
-    A transpose behind elementwise operators, slices, concatenations, and norms and reductions of
-    the last dimension moves in front of them, where it cancels others: heads stay the columns that
-    a GEMM stores and attention reads. Legal iff the last dimension stays the last one. Worth it
-    iff fewer bytes are transposed: operands that are not, and results that others read, are
-    transposed instead. Long code stays, as looking at all of it for each transpose takes long.
+    The code may consist of elementwise operators, slices, concatenations, and norms and reductions
+    of the last dimension. Heads then remain the columns that a GEMM stores and attention reads.
+    Legal iff the last dimension stays the last one. Worth it iff fewer bytes are transposed,
+    counting operands that must be transposed instead and results that others read. Long code is not
+    rewritten, because analyzing it for each transpose takes too long.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

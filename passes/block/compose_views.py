@@ -1,4 +1,6 @@
-"""Pass `compose-views`: reshapes, transposes and slices of a tensor become as few as possible."""
+"""Pass `compose-views`: express a chain of reshapes, transposes and slices with as few views as
+possible.
+"""
 
 from dataclasses import replace
 from itertools import chain
@@ -10,10 +12,10 @@ from coda_ir.passes.support.views import Factor, View, ViewOp, insert_steps, sou
 
 
 class ComposeViewsPass(FunctionPass):
-    """Replaces views of views by slices, a reshape, a transpose and a reshape, if those are fewer,
-    or as many with fewer transposes.
+    """Replaces a chain of views by slices, a reshape, a transpose and a reshape, if those are
+    fewer, or equally many with fewer transposes.
 
-    The heads of PyTorch's own attention, whose rows are (T x B):
+    For example, the heads of PyTorch's own attention, whose rows are (T x B):
 
         %a = coda.reshape %z : (T x B x 3·E) to (T x B x 3 x E)
         %b = coda.transpose %a : to (3 x T x B x E)
@@ -22,20 +24,19 @@ class ComposeViewsPass(FunctionPass):
         %e = coda.transpose %d : to (B·heads x T x D)              %q = coda.transpose %b
         %q = coda.reshape %e : to (B x heads x T x D)
 
-    A reshape between transposes joins dimensions that are not adjacent in memory, which copies
-    them; the composed views are read in place, and slices of the columns of a linear map can become
-    linear maps of their own. Legal iff no reshape cuts a factor of a dimension in parts, and each
-    slice takes a range of the outermost factor of a dimension of the tensor, and not an empty one.
+    A reshape between transposes joins dimensions that are not adjacent in memory, which requires a
+    copy. The composed views are read in place, and a slice of the columns of a linear map can
+    become a separate linear map. Legal iff no reshape splits a factor of a dimension, and each
+    slice takes a nonempty range of the outermost factor of a dimension of the tensor.
 
-    A linear map of rows in another order than that of its tensor, which each reader of the result
-    puts back, maps the rows as they are:
+    If the operand of a linear map has permuted rows, and each reader of the result restores their
+    order, the linear map reads the rows in their original order:
 
         %t = coda.transpose %x : (B x T x K) to (T x B x K)        %l = coda.linear %x, %w
         %l = coda.linear %t, %w                               ->
         %y = coda.transpose %l : (T x B x N) to (B x T x N)
 
-    Rows that the operand joins in another order than that of its tensor, which copies it, are not
-    joined.
+    This does not apply if the operand also joins the permuted rows, which requires a copy.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

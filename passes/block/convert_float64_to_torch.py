@@ -25,10 +25,10 @@ class ConvertFloat64ToTorchPass(FunctionPass):
         %a = coda.exp %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
     ->  %a = torch.call "aten.exp.default"(%x) {arguments = "{0}"}
 
-    Kernels compute in float32, which does not hold every value. Always legal: PyTorch computes in
-    float64 as well. Views, copies and attention stay: PyTorch runs them in any case.
-    What PyTorch has no single operator for (`coda.rope`, `coda.glu`, norms of groups) and losses
-    stay, too; the target triton refuses these.
+    Kernels compute in float32, which cannot represent every float64 value. Always legal: PyTorch
+    computes in float64 as well. Views, copies and attention are unchanged, because PyTorch runs
+    them in any case. Operators without a counterpart in PyTorch (`coda.rope`, `coda.glu`, norms of
+    groups) and losses are also unchanged; the target triton refuses them.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,17 +1,18 @@
-"""Pass `drop-barriers`: operators in their final order need no barriers."""
+"""Pass `drop-barriers`: remove barriers from operators that are in their final order."""
 
 from coda_ir.dialects import coda
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
 class DropBarriersPass(FunctionPass):
-    """Removes `coda.barrier`, once no later pass moves operators past one another.
+    """Removes every `coda.barrier`, when no later pass reorders operators.
 
         %h1 = coda.barrier %h, %dw0
         %z1 = gemm.fused %h1 ...         ->    %z1 = gemm.fused %h ...
 
-    Always legal: operators run in the order in which they are written. Kernels that a barrier kept
-    apart may read the same tensor from here on, so this comes after the passes that merge them.
+    Always legal: operators run in the order in which they are written. The pass runs after the
+    passes that merge kernels, because kernels that a barrier kept apart may read the same tensor
+    afterwards.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `drop-detach`: a program that will not be differentiated needs no `coda.detach`."""
+"""Pass `drop-detach`: remove `coda.detach` from a program that will not be differentiated."""
 
 from xdsl.ir import Block
 
@@ -7,13 +7,13 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
 class DropDetachPass(FunctionPass):
-    """Replaces every `coda.detach` by its operand, so that patterns see through it.
+    """Replaces every `coda.detach` by its operand, so that patterns match across it.
 
         %h1 = coda.detach %h
         %y = coda.mul %h, %h1            ->    %y = coda.mul %h, %h
 
-    Always legal for the function itself, whose derivative is another one from here on:
-    `differentiate` comes first.
+    Always legal for the results of the function. It changes the derivative, so it runs after
+    `differentiate`.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `drop-hidden-queries`: fully masked queries stay unchanged without a gradient."""
+"""Pass `drop-hidden-queries`: read fully masked queries unchanged where no gradient is needed."""
 
 from xdsl.ir import SSAValue
 
@@ -23,15 +23,16 @@ OTHER = Refusal(
 
 
 class DropHiddenQueriesPass(FunctionPass):
-    """Removes the zeros that `raise-attention` puts in place of queries whose keys are all masked.
+    """Removes the zeros with which `raise-attention` replaces queries whose keys are all masked.
 
         %any = torch.call "aten.any.dim"(%keep)
         %mask = coda.where %keep, 0, -1e38
         %q0 = coda.where %any, %q, 0
         %y = coda.attention %q0, %k, %v mask(%mask)    ->    %y = coda.attention %q, %k, %v ...
 
-    The zeros keep gradients from the scores of these queries; `differentiate` comes first.
-    Legal iff the masking number is so negative that adding a score does not change it.
+    The zeros stop gradients through the scores of these queries, so the pass runs after
+    `differentiate`. Legal iff the masking number is so negative that adding a score does not change
+    it.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -19,7 +19,7 @@ from coda_ir.passes.support.views import start_of
 
 
 class DropNoOpsPass(FunctionPass):
-    """Replaces an operator by its operand, or by a simpler one, where no bit changes.
+    """Replaces an operator by its operand, or by a simpler operator with bitwise equal results.
 
         cast(cast(x) to a wider type) to the type of x   -> x
         expand(x) to the dimensions of x                 -> x
@@ -39,7 +39,8 @@ class DropNoOpsPass(FunctionPass):
         where(ids >= n, x, y) of ids below n             -> y
         minimum(ids, n) of ids up to n                   -> ids
 
-    Dimensions are compared as symbols: two symbols are never the same extent.
+    Dimensions are compared as symbols. Two different symbols are never assumed to have the same
+    extent.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `drop-unused-results`: epilogues do not store unused results."""
+"""Pass `drop-unused-results`: remove results of epilogues that are not used."""
 
 from coda_ir.dialects.gemm import FusedOp, MapOp
 from coda_ir.passes.support.editing import EpilogueEditor
@@ -10,7 +10,7 @@ class DropUnusedResultsPass(FunctionPass):
 
         %y, %z = gemm.fused ... { yield a, b }     ->     %y = gemm.fused ... { yield a }
 
-    Always legal; operators without any used result are left to dead code elimination.
+    Always legal. Dead code elimination removes operators without any used result.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

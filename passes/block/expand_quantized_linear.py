@@ -1,4 +1,4 @@
-"""Pass `expand-quantized-linear`: operands are quantized by operators of their own."""
+"""Pass `expand-quantized-linear`: quantize operands with separate operators."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -21,7 +21,7 @@ Maxima: TypeAlias = dict[tuple[SSAValue, int], SSAValue]
 
 
 class ExpandQuantizedLinearPass(FunctionPass):
-    """Turns Q(x)·Q(W)ᵀ into a product of float8 whose epilogue applies the scales.
+    """Turns Q(x)·Q(W)ᵀ into a product in float8 whose epilogue applies the scales.
 
         %y = coda.quantized_linear %x, %w    ->    %sx = max(abs(%x)) / 448 of each row
                                                    %qx = coda.cast %x / %sx : f32 -> f8E4M3FN
@@ -29,11 +29,11 @@ class ExpandQuantizedLinearPass(FunctionPass):
                                                    %z = coda.linear %qx, %qw : f8, f8 -> f32
                                                    %y = coda.cast(%z * %sx * %sw)
 
-    With blocks, the product is a `coda.scaled_linear`, to which zeros are added where a row is no
-    number of whole blocks. Linear maps that read the same x share what is quantized, and the kernel
-    that computes x quantizes it, if it has the whole row or block. Always legal. After
-    differentiation, because the derivative is defined for the operator, and before
-    `save-or-recompute`: the forward then finds the scales that the backward needs of what it reads.
+    With scales of blocks, the product is a `coda.scaled_linear`; rows that do not consist of whole
+    blocks are padded with zeros. Linear maps of the same x share its quantization. The kernel that
+    computes x quantizes it, if it has the whole row or block. Always legal. The pass runs after
+    differentiation, because the derivative is defined for `coda.quantized_linear`, and before
+    `save-or-recompute`, so that the forward has the scales that the backward needs.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

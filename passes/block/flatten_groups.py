@@ -1,4 +1,4 @@
-"""Pass `flatten-groups`: pointwise code on groups of columns becomes code on all columns."""
+"""Pass `flatten-groups`: turn pointwise code on groups of columns into code on all columns."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ class FlattenGroupsPass(FunctionPass):
         %p = coda.mul %h, %s : (... x H x G), (... x H x 1)   %r = coda.reshape %b : (... x N)
         %y = coda.reshape %p : (... x N)                   -> %y = coda.mul %z, %r
 
-    The columns are those of a GEMM, such as those of all experts, which the gates of a router
-    scale: its epilogue takes the code, and loads %s by a `group` port, without the broadcast. What
-    broadcasts along the groups, such as a vector for the columns of each head, is a table. Legal
-    iff the tiles that the code reads are columns in groups. What leads to reductions of groups, or
-    follows from them, is left to `fuse-groups`.
+    The columns are those of a GEMM, for example the columns of all experts, which a router scales.
+    The epilogue of the GEMM can then run the code, and loads %s with a `group` port instead of a
+    broadcast. An operand that broadcasts along the groups, such as a vector for the columns of each
+    head, becomes a table. Legal iff the tiles that the code reads are columns in groups.
+    `fuse-groups` handles the operands and users of reductions over groups.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,6 @@
-"""Pass `order-groups`: sorting group numbers and counting the group ends is one operator."""
+"""Pass `order-groups`: replace the sort of group numbers, and the count of the group ends, by one
+operator.
+"""
 
 from xdsl.ir import Operation, SSAValue
 
@@ -11,14 +13,14 @@ from coda_ir.passes.support.row_numbers import number_groups
 
 
 class OrderGroupsPass(FunctionPass):
-    """Sorts rows by group and counts them in one operator, which is two kernels.
+    """Sorts rows by group and computes the group ends in one operator, which takes two kernels.
 
         %s, %order = coda.sort %ids                    %order, %ends = coda.group_order %ids
         %h = torch.call "aten.histc"(%s)        ->
         %ends = torch.call "aten.cumsum"(%h)
 
-    Tokens are sorted by expert in this way. Legal iff the ids are known to be numbers of the
-    groups, there are at most 512 of them, and the sorted numbers are read for the ends alone.
+    This sorts tokens by expert. Legal iff the ids are known to be group numbers, there are at most
+    512 groups, and only the group ends are computed from the sorted numbers.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

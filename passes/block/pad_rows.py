@@ -1,4 +1,4 @@
-"""Pass `pad-rows`: products read unaligned rows from a copy with padded columns."""
+"""Pass `pad-rows`: copy unaligned rows of operands of products, and pad their columns."""
 
 from math import prod
 
@@ -20,7 +20,7 @@ Product = coda.MatmulOp | coda.WeightGradientOp
 
 
 class PadRowsPass(FunctionPass):
-    """Copies operands of products so that rows start where vector loads and TMA accept them.
+    """Copies operands of products so that their rows are aligned for vector loads and TMA.
 
         %dx = coda.matmul %dy, %w             ->    %p = coda.pad %dy {dim = 1, ...}    // zeros
         %dw = coda.weight_gradient %dy, %x          %q = coda.pad %w {dim = 0, ...}
@@ -28,10 +28,10 @@ class PadRowsPass(FunctionPass):
                                                     %z = coda.weight_gradient %p, %x
                                                     %dw = coda.slice %z {dim = 0, ...}
 
-    The gradient of logits of an odd vocabulary is such a %dy, and both products share its copy.
-    Legal iff the rows of %dy do not start at multiples of 16 bytes: zeros add nothing to the first
-    product, and the rows that they give the second are cut off. Worth it iff %dy has many rows and
-    columns.
+    For example, %dy is the gradient of the logits of an odd vocabulary, and both products share its
+    copy. Legal iff the rows of %dy do not start at multiples of 16 bytes: zeros add nothing to the
+    first product, and the slice removes the rows that they add to the second. Worth it iff %dy has
+    many rows and columns.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `set-numerics`: the contract about the bits of the results, stated on every function."""
+"""Pass `set-numerics`: state the numerics mode of each function."""
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NUMERICS_ATTRIBUTE, NumericsAttr, NumericsMode
@@ -6,14 +6,13 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
 class SetNumericsPass(FunctionPass):
-    """States the numerics mode of every function; later passes and the backends keep it.
+    """Sets the numerics mode of each function, which later passes and the backends follow.
 
         func.func @f(...)   ->   func.func @f(...) attributes {
                                    coda.numerics = #gemm.numerics<"eager-exact">}
 
-    `mode` is fp32-epilogue (the default of functions that state none: the attribute is removed),
-    fast, eager-exact or deterministic. It has to run before `coda-to-gemm`, which does the
-    rewriting.
+    `mode` is fp32-epilogue (the default, for which the attribute is removed), fast, eager-exact or
+    deterministic. Run the pass before `coda-to-gemm`, which rewrites the program.
     """
 
     mode: str = NumericsMode.FP32_EPILOGUE.value

@@ -1,4 +1,4 @@
-"""Pass `share-key-heads`: attention with one query reads shared keys without repeating them."""
+"""Pass `share-key-heads`: let attention with one query read shared keys without repeating them."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ TOO_MANY = Refusal(
 
 
 class ShareKeyHeadsPass(FunctionPass):
-    """Passes keys and values that query heads share to attention, without repeating them.
+    """Passes keys and values that several query heads share to attention without repeating them.
 
         %k4 = reshape(expand(reshape %k))                      (B x G x S x E) to (B x G·R x S x E)
         %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %mask)
@@ -31,9 +31,9 @@ class ShareKeyHeadsPass(FunctionPass):
         %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %mask)
             {arguments = "{0}, {1}, {2}, {3}, 0.0, False, scale=..., enable_gqa=True"}
 
-    Otherwise a decoding step would write a copy of its cache, R times as large, and then read it.
-    Legal iff keys and values are repeated alike, and the call is one that backends have a kernel
-    for that shares heads: one query for each head (`coda_ir.one_query_attention`).
+    Otherwise, a decoding step would write a copy of its cache, R times as large, and read it again.
+    Legal iff keys and values are repeated in the same way, and backends have a kernel for the call
+    with shared heads: one query for each head (`coda_ir.one_query_attention`).
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `skip-zero-rows`: products of all groups of rows become those of the rows that are not 0."""
+"""Pass `skip-zero-rows`: compute only the rows of a batched product that are not 0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ REPEATED = ("aten.expand.default", "aten.repeat.default")
 
 
 class SkipZeroRowsPass(FunctionPass):
-    """Computes the rows of the groups that are chosen for a token, where those of the others are 0.
+    """Computes only the rows of the groups that are chosen for a token, if those of all other
+    groups are 0.
 
         %s = coda.scatter %zeros, %ids, %values           %order, %ends = coda.group_order %ids
         %r = torch.call "aten.repeat"(%x)                 %r = coda.index %x, %order // 2
@@ -38,10 +39,10 @@ class SkipZeroRowsPass(FunctionPass):
         %o = coda.sum_to %y                               %o = coda.sum_to of %y in order of tokens
             : (4 x T x N) -> (1 x T x N)                      : (T x 2 x N) -> (T x 1 x N)
 
-    Llama 4 multiplies all tokens by all experts in this way, though a token has few. Legal iff
-    factors are scattered to the chosen groups, by numbers that are those of groups and differ for a
-    token, and what they are scattered into gives 0 in all code up to the sum. Weights must be
-    finite: 0 times an element is taken to be 0.
+    Llama 4 multiplies all tokens by all experts in this way, although each token has few experts.
+    Legal iff factors are scattered to the chosen groups; the scattered ids are group numbers that
+    differ within a token; and the initial values of the scatter give 0 in all code up to the sum.
+    Weights must be finite: 0 times an element is taken to be 0.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

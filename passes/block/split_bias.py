@@ -1,4 +1,4 @@
-"""Pass `split-bias`: pointwise code adds the bias of a convolution."""
+"""Pass `split-bias`: add the bias of a convolution in pointwise code."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
@@ -28,10 +28,10 @@ class SplitBiasPass(FunctionPass):
                                                    %c = coda.add %0, %1
                                                    %y = coda.relu %c
 
-    cuDNN's convolutions have no bias: PyTorch reads and writes the whole result once more to add
-    it. Legal iff the program leaves rounding to the compiler: the sum may be rounded once or twice.
-    Worth it iff an operator that reads the result is pointwise, and PyTorch runs the convolution by
-    cuDNN, which it does not for groups of single channels.
+    cuDNN's convolutions have no bias, so PyTorch reads and writes the whole result once more to add
+    it. Legal iff the program leaves rounding to the compiler, because the sum may be rounded once
+    or twice. Worth it iff an operator that reads the result is pointwise, and cuDNN runs the
+    convolution, which it does not for groups of single channels.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

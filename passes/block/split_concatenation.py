@@ -1,4 +1,4 @@
-"""Pass `split-concatenation`: code on a concatenation is computed on each of its parts."""
+"""Pass `split-concatenation`: compute with each part of a concatenation separately."""
 
 from dataclasses import dataclass, field
 from functools import reduce
@@ -27,7 +27,7 @@ place: far fewer than in training, and far more than one for each sample of a ba
 
 
 class SplitConcatenationPass(FunctionPass):
-    """Avoids copying the parts of a packed projection's gradient side by side.
+    """Avoids concatenating the parts of the gradient of a packed projection.
 
         %d = coda.concat %dq, %dk {dim = 1}           %wq, %wk = slices of the rows of %w
         %dx = coda.matmul %d, %w                ->    %dx = %dq·%wq + %dk·%wk
@@ -35,15 +35,14 @@ class SplitConcatenationPass(FunctionPass):
         %s = coda.reduce (%z ⊙ %d) {kind = "sum"}     %s = the sums of %zq ⊙ %dq and of %zk ⊙ %dk
         %dw = coda.weight_gradient %d, %x             %dw = coda.concat those of %dq and of %dk
 
-    `merge-gemm-sums` makes one GEMM of the products again. A weight gradient of K x N reads the
-    parts as weights of one GEMM (`convert-linear-to-gemm`), and so keeps the concatenation.
+    `merge-gemm-sums` merges the products into one GEMM again. A weight gradient of K x N reads the
+    parts as weights of one GEMM (`convert-linear-to-gemm`), and therefore keeps the concatenation.
 
-    Legal iff all that is computed of the concatenation are such products and sums, or pointwise
-    code and transposes of rows that lead to them; sums are added up in another order, which the
-    mode eager-exact forbids.
-    Worth it where a weight gradient reads the parts too: the slices of the weight are copies, which
-    are small beside as many rows as a gradient has, but not beside those of a step of decoding, or
-    one for each sample (adaLN).
+    Legal iff the concatenation is used only by such products and sums, or by pointwise code and
+    transposes of rows that lead to them. Sums are added in a different order, which the mode
+    eager-exact forbids. Worth it if a weight gradient also reads the parts. The slices of the
+    weight are copies. They are small compared with the many rows of a gradient, but not compared
+    with those of a decoding step, or with one row per sample (adaLN).
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `split-packed-linear`: slices of a packed projection become projections of their own."""
+"""Pass `split-packed-linear`: split a packed projection into one projection for each slice."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ class SplitPackedLinearPass(FunctionPass):
         %z = coda.linear %x, %w                   %wq = coda.slice %w {dim = 0, ...}
         %q = coda.slice %z {dim = 1, ...}   ->    %q = coda.linear %x, %wq
 
-    Each part can then have an epilogue of its own; `merge-sibling-gemms` makes them one launch
-    again. Legal iff the product is used by slices of its columns only, or by pointwise code of
-    which that is true, which each slice then computes of its own columns. Worth it unless the
-    slices only feed attention, which reads slices in place, or become one row for each sample of a
-    batch (adaLN), which no epilogue takes.
+    Each part can then have its own epilogue, and `merge-sibling-gemms` merges the parts into one
+    launch again. Legal iff the product is used only by slices of its columns, or by pointwise code
+    whose result is used only by such slices; each part then computes that code for its own columns.
+    Not worth it if the slices only feed attention, which reads slices in place, or if they have one
+    row per sample of a batch (adaLN), which no epilogue takes.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `split-queries`: attention whose result is read in parts runs once for each part."""
+"""Pass `split-queries`: run attention separately for each part of its result that is read."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -14,20 +14,20 @@ from coda_ir.passes.support.matching import defined_by
 
 
 class SplitQueriesPass(FunctionPass):
-    """Computes attention separately for each part of its rows that is read.
+    """Computes attention separately for each range of rows that is read.
 
         %q = coda.concat %q1, %q2 {dim = 1}
         %y = coda.attention %q, %k, %v          ->    %a = coda.attention %q1, %k, %v
         %a, %b = slices of the rows of %y             %b = coda.attention %q2, %k, %v
 
-    Each query has a softmax of its own, so that the queries of two streams over shared keys, as in
-    the joint attention of text and images (arXiv 2403.03206), need not be one tensor. Then neither
-    the queries nor the rows for the GEMM behind are copied, and rows that nobody reads are not
-    computed.
+    Each query has its own softmax, so the queries of two streams over shared keys, as in the joint
+    attention of text and images (arXiv 2403.03206), need not be one tensor. Without the
+    concatenation, neither the queries nor the rows for the next GEMM are copied, and unused rows
+    are not computed.
 
-    Legal iff slices are all that reads the result, and what a query sees does not depend on its
-    position: without a causal mask or a window, and with a mask that is the same for all queries.
-    Not worth it where slices overlap: the common rows would be computed twice.
+    Legal iff only slices read the result, and the keys that a query attends to do not depend on its
+    position: there is neither a causal mask nor a window, and a mask is the same for all queries.
+    Not worth it if slices overlap, because the common rows would be computed twice.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `unroll-sums`: a sum over few neighbouring rows is a sum of slices."""
+"""Pass `unroll-sums`: turn a sum over a few adjacent rows into a sum of slices."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -28,20 +28,21 @@ MAX_ROWS = 16
 
 
 class UnrollSumsPass(FunctionPass):
-    """Turns a sum over the last dimension but one, of a few rows, into additions in float32.
+    """Turns a sum of a few rows, over the second-to-last dimension, into additions in float32.
 
         %s = coda.sum_to %x                           %a = coda.slice %x {dim = 1, start = 0, ...}
             : (tensor<?x2x8xf32>)             ->      %b = coda.slice %x {dim = 1, start = 1, ...}
             -> tensor<?x1x8xf32>                      %s = coda.add %a, %b
 
-    Pointwise kernels read the slices where they are, and add up what follows in the same kernel:
-    the results of the experts of a token, and the residual. The order is that of the rows. Legal
+    A pointwise kernel reads the slices in place and adds them together with what follows, such as
+    the results of the experts of a token and the residual. It adds the rows in their order. Legal
     iff the number of rows is static and at most 16, rows start at multiples of 16 bytes, and no
     GEMM has the rows on chip. Pointwise code before the sum is computed for each row.
 
-    Rows that were widened before they were moved are moved in their narrow type. If the numerics
-    mode allows rounding points to move, so are rows of a GEMM that were scaled in float32: they are
-    rounded after the scale, which the epilogue applies, instead of before it.
+    Rows that are converted to a wider type and then moved are moved in their narrow type. If the
+    numerics mode allows rounding points to move, this also holds for rows of a GEMM that are scaled
+    in float32: the epilogue applies the scale, and the rows are rounded after the scale instead of
+    before it.
 
         %w = coda.cast %z : bf16 -> f32                %n = coda.cast %y : f32 -> bf16
         %y = coda.mul %w, %s                           %x = coda.index %n, %ids
