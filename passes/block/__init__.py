@@ -1,10 +1,9 @@
-"""The block level: cleaning up, and rewrites of shapes that need no GEMM.
+"""Rewrites of the block level: cleanup, and changes of shape that involve no GEMM.
 
-The `drop-*` passes remove what has no effect, or none without a gradient.
-`cancel-transposes` computes on heads where transposes would move them back, and `flatten-groups`
-gives code on groups of columns the shape of the GEMMs around it. `compose-views` makes the fewest
-views of a tensor that have the same elements.
-`share-key-heads`, `split-packed-linear`, `split-concatenation` and `pad-rows` choose the shapes of
-linear maps, around and between the passes of `algebra`; `unroll-sums` that of sums over few rows.
-`split-bias` leaves the bias of a convolution to pointwise code.
+The `drop-*` passes remove operators that have no effect, or only one on gradients.
+`cancel-transposes` removes transposes around code on heads. `flatten-groups` gives code on groups
+of columns the shape of the GEMMs around it. `compose-views` minimizes the number of views.
+`share-key-heads`, `split-packed-linear`, `split-concatenation` and `pad-rows` change the shapes of
+linear maps, before and between the passes of `algebra`. `unroll-sums` rewrites sums over few rows.
+`split-bias` moves the bias of a convolution into pointwise code.
 """

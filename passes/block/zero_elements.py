@@ -1,4 +1,4 @@
-"""Elementwise code on one number: where it gives 0."""
+"""Numbers for which elementwise code gives 0."""
 
 from collections.abc import Sequence
 from math import isfinite, nan

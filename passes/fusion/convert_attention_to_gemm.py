@@ -1,4 +1,4 @@
-"""Pass `convert-attention-to-gemm`: attention and its backward as chains of GEMMs."""
+"""Pass `convert-attention-to-gemm`: turn attention and its backward into chains of GEMMs."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -30,21 +30,22 @@ FEW_QUERIES = 16
 
 
 class ConvertAttentionToGemmPass(FunctionPass):
-    """Turns attention that PyTorch has no fast kernel for, and its backward, into chains of GEMMs.
+    """Turns attention for which PyTorch has no fast kernel, and its backward, into chains of GEMMs.
 
         %y = coda.attention %q, %k, %v {softcap = 50.0, ...}
         ->  %lse, %y = gemm.attention (%q, %k, %v) {softcap = 50.0, ...} { yield o }
 
-        %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {...}
-        ->  %moment, %dq = gemm.attention_dq (%dy, %y, %lse, %q, %k, %v) {...} { yield dq }
-            %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
+    PyTorch has fast kernels for causal attention, and for masks that are Boolean or have the type
+    of the queries. It expands a window to a Boolean mask of all scores, and sinks to an additional
+    key. With a softcap, or a mask of another type, it stores the scores. With a mask of keys, it
+    expands the causal mask or the window to a mask of all scores, and its kernels that also return
+    the logsumexp are slower, by up to 3 x with their backward. The gradient of the sinks follows
+    from the logsumexp and the moment: -sum(exp(sink - lse) ⊙ moment) for each head.
 
-    PyTorch has fast kernels for causal attention and for masks of truth values or of the type of
-    the queries. A window it reads as a mask with a truth value for each score, and sinks as one
-    more key; with a cap, or a mask of another type, it stores the scores. Beside a mask of keys, it
-    reads the causal mask or the window as a mask of all scores, and its kernels that also return
-    the logsumexp take longer, by up to 3 x with their backward. The gradient of sinks follows from
-    the logsumexp and the moment, -sum(exp(sink - lse) ⊙ moment) of each head.
+    Legal iff tensor cores multiply the type of the operands; heads have up to 256 columns, a
+    multiple of 8; in the forward, keys and values have the same number of columns; no gradient of a
+    mask is needed, and in the backward no mask is added if there are sinks, which the logsumexp
+    includes; and the function does not require the bits of eager PyTorch.
 
     Legal iff tensor cores multiply the operands; heads have up to 256 columns, a multiple of 8, and
     in the forward keys and values have equally many; no gradient of a mask is needed, and in the

@@ -1,5 +1,6 @@
-"""Pass `convert-linear-to-gemm`: linear maps, and the gradients of their weights, become GEMMs with
-an (almost) empty epilogue."""
+"""Pass `convert-linear-to-gemm`: turn linear maps, and the gradients of their weights, into GEMMs
+with at most a bias in the epilogue.
+"""
 
 from typing import TypeAlias
 
@@ -35,14 +36,14 @@ class ConvertLinearToGemmPass(FunctionPass):
                                                  yield acc
                                                }
 
-    The weights of a `coda.grouped_linear` stay those of groups (`gemm.fused %x groups(%ends)`), and
-    its biases become a port of rows by group; the gradients of the weights are those of groups, too
-    (`gemm.fused transposed %dz groups(%ends)`). Columns that are joined for gradients of weights
-    alone are read where they are. Scales of blocks of a `coda.scaled_linear` stay those of its
-    operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`), and so do those of a
-    `coda.low_bit_linear` (`gemm.fused %x quantized<128> columns(%w) scales(%s)`). Legal iff
-    float32, in which GEMMs accumulate, holds every value: not in f64, and there are
-    elements. A weight's gradient needs rows to sum over.
+    The weights of a `coda.grouped_linear` become weights of groups (`gemm.fused %x groups(%ends)`),
+    and its biases a port with one row per group. The gradients of these weights are GEMMs of groups
+    as well (`gemm.fused transposed %dz groups(%ends)`). Columns that are concatenated only for the
+    gradient of a weight are read in place. The block scales of a `coda.scaled_linear` become scales
+    of the operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`), and likewise
+    those of a `coda.low_bit_linear` (`gemm.fused %x quantized<128> columns(%w) scales(%s)`). Legal
+    iff float32, in which GEMMs accumulate, can represent every value (not f64), and no operand is
+    empty. The gradient of a weight must sum over more than one row.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-attention`: pointwise code after the backward of attention runs in its epilogues."""
+"""Pass `fuse-attention`: move pointwise code after the backward of attention into its epilogues."""
 
 from collections.abc import Sequence
 
@@ -23,17 +23,17 @@ _STORED = (ResultKind.TILE, ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.
 
 
 class FuseAttentionPass(FunctionPass):
-    """Moves a pointwise kernel on gradients of attention into the epilogue that has them on chip.
+    """Moves a pointwise kernel on gradients of attention into the epilogue that computes them.
 
         %m, %dq = gemm.attention_dq (...) { yield dq }
         %dz, %s = gemm.map pair<halves, 128> tile(%dq) half_table(%cos, %sin) tile(%z) { ... }
         ->  %m, %dz, %s = gemm.attention_dq (...) pair<halves, 128> half_table(%cos, %sin)
                 tile(%z) { ... }
 
-    In this way the rotary embedding is undone, norms of heads are differentiated, and rows are
-    summed before anything is stored. Legal iff pairs of columns lie in one head, sums over groups
-    too, and nothing else that the kernel reads depends on the gradients. Where heads have no power
-    of two of columns, only code of single columns is moved.
+    The epilogue then inverts the rotary embedding, differentiates norms of heads, and sums rows
+    before anything is stored. Legal iff pairs of columns and groups that are summed lie within one
+    head, and no other operand of the kernel depends on the gradients. If the number of columns of a
+    head is not a power of two, only code on single columns is moved.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-cross-entropy`: the loss in the epilogue of the language-model head."""
+"""Pass `fuse-cross-entropy`: compute the loss in the epilogue of the language-model head."""
 
 from collections.abc import Iterator, Sequence
 
@@ -42,24 +42,24 @@ class FuseCrossEntropyPass(FunctionPass):
                                                      }
                                                      %l = gemm.finalize row (lse %p) col(%t, ...)
 
-    The gradient of the logits is computed where they are, if they are computed again and the
-    logsumexp of each row is known:
+    If the logits are recomputed and the logsumexp of each row is known, the same epilogue computes
+    their gradient:
 
         %z = gemm.fused ... { yield v }              %d = gemm.fused ... col(%target, %lse) {
         %d = coda.cross_entropy_grad %z, ...   ->      yield (exp(v − lse) − onehot) · dloss
                                                      }
 
-    Otherwise the row sums of logits times their gradient, which the backward of a norm before the
-    head needs (see `move-norm-gradient-sums`), are a second result of the kernel that computes the
-    gradient:
+    Otherwise, the kernel that computes the gradient also returns the row sums of the logits times
+    their gradient, which the backward of a norm before the head needs (see
+    `move-norm-gradient-sums`):
 
         %d = coda.cross_entropy_grad %z, ...         %d, %s = coda.cross_entropy_grad %z, ...
         %s = coda.reduce (z ⊙ d) {kind = "sum"}  ->
 
-    The logits are stored only where something else uses them. Rows whose target is `ignore_index`
+    The logits are stored only if another operator uses them. Rows whose target is `ignore_index`
     contribute 0. A mean or a sum over the rows is one more finalize. Legal iff the logits are the
-    tile of a GEMM in plain columns and the target does not depend on it; of the sums, iff the
-    numerics mode allows rounding points to move.
+    tile of a GEMM with unpaired columns, and the target does not depend on it; for the row sums,
+    iff the numerics mode allows rounding points to move.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-embedding`: pointwise kernels look up the rows of tables."""
+"""Pass `fuse-embedding`: let pointwise kernels load the rows of embeddings."""
 
 from xdsl.ir import Operation
 
@@ -13,17 +13,18 @@ from coda_ir.storage import is_looked_up_where_read, may_be_looked_up
 
 
 class FuseEmbeddingPass(FunctionPass):
-    """Lets one pointwise kernel alone read an embedding, whose rows it loads by their ids.
+    """Makes a pointwise kernel the only reader of an embedding, so that it can load the rows from
+    the table.
 
         %e = coda.embedding %ids, %table          %e = coda.embedding %ids, %table
         %s = gemm.map tile(%e) { ... }            %s, %x = gemm.map tile(%e) { ... yield ..., e }
         %y = gemm.fused ... tile(%e)        ->    %y = gemm.fused ... tile(%x)
 
-    An embedding that one kernel reads is no tensor: the kernel adds positions, scales the rows or
-    adds up the squares of a norm as it loads them from the table. Where others read the rows too,
-    the first kernel that does stores them, or one that does nothing else. Legal iff the table
-    is no view, its size is known, kernels compute with its element type, and the ids have a
-    dimension. An id that is no row of the table ends the program with an error, as in PyTorch.
+    An embedding with one reader is not stored: the kernel loads the rows by their ids, and adds
+    positions, scales the rows or sums the squares of a norm. If other operators read the rows too,
+    the first kernel that reads them stores them; if none does, a separate kernel does. Legal iff
+    the table is not a view, its size is known, kernels compute with its element type, and the ids
+    have a dimension. As in PyTorch, an id out of range raises an error.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-finalize`: pointwise operators on combined partials move into the finalize."""
+"""Pass `fuse-finalize`: move pointwise operators on combined partials into the finalize."""
 
 from collections.abc import Sequence
 
@@ -27,16 +27,16 @@ from coda_ir.passes.support.ports import port_kind
 
 
 class FuseFinalizePass(FunctionPass):
-    """Fuses code on combined partials into the finalize that combines them.
+    """Fuses code on combined partials into the `gemm.finalize` that combines them.
 
         %s = gemm.finalize row (add %p) { yield sum }        %r = gemm.finalize row (add %p) {
         %m = coda.mul %s, %c                           ->      yield rsqrt(sum · c)
         %r = coda.rsqrt %m                                   }
 
-    Legal iff every operand is a result of the finalize, a constant, or a column or scalar that
-    does not depend on it. Code on a reshaped result of `gemm.finalize col` is applied to the
-    result, and reshaped. Two finalizes become one where neither depends on the other, and their
-    results meet, or one kernel gives sums of the same columns to both.
+    Legal iff every operand is a result of the finalize, a constant, or a column or scalar that does
+    not depend on it. Code on a reshaped result of `gemm.finalize col` is applied to the result,
+    which is then reshaped. Two finalizes become one if neither depends on the other and one
+    operator reads results of both, or one kernel computes both sums over the same columns.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-gather`: GEMMs read the rows that ids select in place."""
+"""Pass `fuse-gather`: let GEMMs read rows that ids select in place."""
 
 from dataclasses import replace
 
@@ -15,16 +15,16 @@ from coda_ir.symbolic_shapes import SymbolicSize
 
 
 class FuseGatherPass(FunctionPass):
-    """Lets GEMMs load the rows that only they read in their main loops, instead of copying them.
+    """Lets GEMMs gather rows in their main loops instead of reading a copy.
 
         %r = coda.index %x, %ids {dim = 0}          %y = gemm.fused %x gather(%ids) ...
         %y = gemm.fused %r ...                ->
 
-    The tokens of experts are such rows. A GEMM reads as many bytes as before; writing and reading
-    the copy is saved. Legal iff the ids are known to be numbers of rows of x, as those of a sort
-    are (any other id has to stop the program with an error, which a GEMM cannot do), and the GEMMs
-    have no other input. Scales of the same rows are loaded by their numbers, too (`gather_col`).
-    GEMMs that sum over rows in groups, as gradients of weights do, gather those of either factor.
+    Examples are the tokens of experts. The GEMM reads as many bytes as before, but the copy is
+    neither written nor read. Legal iff only GEMMs without other inputs read the rows, and the ids
+    are known to be row numbers of x, such as those of a sort. An invalid id must raise an error,
+    which a GEMM cannot do. Scales of the same rows are gathered as well (`gather_col`). A GEMM that
+    sums over rows in groups, such as the gradient of a weight, gathers the rows of either operand.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-groups`: code on groups of columns runs where a tile holds whole groups."""
+"""Pass `fuse-groups`: fuse code on groups of columns where a tile holds whole groups."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ from coda_ir.passes.support.groups import (
 
 
 class FuseGroupsPass(FunctionPass):
-    """Fuses pointwise code and reductions over groups of columns into one epilogue, or one kernel.
+    """Fuses pointwise code and reductions over groups of columns into one epilogue or one kernel.
 
         %h = coda.reshape %z : (... x N) -> (... x N/G x G)
         %p = coda.mul %h, %dy                               %d, %p = gemm.map tile(%z, ...) {
@@ -39,18 +39,18 @@ class FuseGroupsPass(FunctionPass):
         %g = coda.sum_to %p : (G)                           }
         %y = coda.reshape %d : (... x N)                    %g = gemm.finalize col (...)
 
-    The gradient of a norm of heads is such code: it needs sums over each head, which one tile
-    holds. It joins the epilogue that computes one of its operands, in pair mode too, such as the
-    rotation of the gradient of q or k. So is that of a norm of whole rows which no GEMM has on
-    chip: a kernel that holds the row, and computes it where it can, reads it once, and not for the
-    sum before. So is code on rows of a weight gradient and the weight, such as that of weights of
-    one length: the epilogue would read the weight once more. Legal iff a group fits into a tile (a
-    row into registers), every other operand fits a port, no sum of a group leaves but one in
-    float32 that the kernel stores, and no operand depends on a result.
+    An example is the gradient of a norm of heads, which needs sums over each head. It joins the
+    epilogue that computes one of its operands, also in pair mode, such as the rotation of the
+    gradient of q or k. Another example is the gradient of a norm of whole rows that no GEMM has on
+    chip: one kernel holds the row, computes it if possible, and reads it only once. A third is code
+    on rows of a weight gradient and the weight, for example for weights of normalized length, which
+    would read the weight once more in an epilogue. Legal iff a group fits into a tile (a row into
+    registers); every other operand fits a port; the only sums of groups that other operators use
+    are in float32 and stored by the kernel; and no operand depends on a result.
 
-    Code on whole rows of few columns joins the epilogue of the GEMM that computes them, one tile of
-    which has the rows: a norm that is stored, or added to a residual, and what scales a row by its
-    largest element. So does a softmax, over the experts of a router or the classes of a classifier:
+    Code on whole rows of few columns joins the epilogue of the GEMM that computes them, if one tile
+    holds the rows: a norm that is stored or added to a residual, or the scaling of a row by its
+    largest element. So does a softmax over the experts of a router or the classes of a classifier:
 
         %z = gemm.fused ... { yield acc }         %p = gemm.fused ... {
         %p = coda.softmax %z : (... x 8)     ->     m = gemm.group_reduce max acc over 8

@@ -1,4 +1,4 @@
-"""Pass `fuse-pointwise`: pointwise operators move into the epilogue that feeds them."""
+"""Pass `fuse-pointwise`: move pointwise operators into the epilogue that computes their operand."""
 
 from collections.abc import Iterator
 
@@ -29,12 +29,12 @@ class FusePointwisePass(FunctionPass):
         %y = coda.add %z, %x                ->      yield acc + x
                                                   }
 
-    Residuals, biases, activations, casts, norm weights and deferred row scales are all fused by
-    this pass. An intermediate with other consumers is stored as well, and pointwise code that only
-    computes another operand moves along. Legal iff the operator has the shape of the tile, every
-    other operand fits a port, and none of them depends on the same GEMM. What combines two GEMMs
-    that can share one pair epilogue is left to `pair-glu`; where they cannot, one of them is stored
-    for the other, and a remark gives the reason.
+    This pass fuses residuals, biases, activations, casts, norm weights and deferred row scales. A
+    fused operand that other operators use is stored as well. Pointwise code that computes only
+    another operand of the operator is fused together with it. Legal iff the operator has the shape
+    of the tile, every other operand fits a port, and none of them depends on the same GEMM.
+    `pair-glu` handles operators that combine two GEMMs which can share a pair epilogue. If they
+    cannot, one of them is stored for the other, and a remark gives the reason.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

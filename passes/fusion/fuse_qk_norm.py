@@ -1,4 +1,4 @@
-"""Pass `fuse-qk-norm`: per-head RMSNorm in the kernel that computes the heads."""
+"""Pass `fuse-qk-norm`: fuse an RMSNorm of each head into the kernel that computes the heads."""
 
 from xdsl.ir import SSAValue
 
@@ -13,16 +13,16 @@ from coda_ir.passes.support.legality import check_qk_norm
 
 class FuseQkNormPass(FunctionPass):
     """Fuses a norm over groups of columns (heads) that fit into one tile into the GEMM, such as the
-    projection of queries, or into the pointwise kernel that computes them.
+    projection of queries, or the pointwise kernel that computes them.
 
         %z = gemm.fused ... { yield acc }              %q = gemm.fused ... table(%w) {
         %q = coda.rms_norm %z, %w {group = 128}   ->     s = gemm.group_reduce add acc² over 128
                                                          yield acc · rsqrt(s/128 + eps) · w
                                                        }
 
-    Legal iff the operand is the tile of a kernel in plain columns and a group fits into a tile; the
-    schedule then gives every tile whole groups. The norm of what pointwise code computes waits for
-    a run with `maps_only` behind `outline-pointwise`, which makes a kernel of that code.
+    Legal iff the operand is the tile of a kernel with unpaired columns, and a group fits into a
+    tile; the schedule then gives every tile whole groups. A norm of pointwise code is fused in a
+    second run with `maps_only`, after `outline-pointwise` has made a kernel of that code.
     """
 
     maps_only: bool = False

@@ -1,4 +1,4 @@
-"""Pass `fuse-scatter`: GEMMs store rows of results in the order in which they are read."""
+"""Pass `fuse-scatter`: let GEMMs store rows in the order in which they are read."""
 
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import SSAValue
@@ -12,17 +12,16 @@ from coda_ir.passes.support.row_numbers import inverse_of
 
 
 class FuseScatterPass(FunctionPass):
-    """Stores rows of a result in the only order in which they are read.
+    """Stores the rows of a result in permuted order, if they are read only in that order.
 
         %inverse = ... of %order                    %z = gemm.fused %x scatter(%order) ...
         %y = gemm.fused %x ...                ->
         %z = coda.index %y, %inverse {dim = 0}
 
-    In this way the rows that experts compute return to the order of the tokens, without a copy and
-    without computing the inverse of the permutation. Scales of rows in that order are loaded by the
-    numbers of the rows (`scatter_col`) instead of being copied. Legal iff the numbers of the rows
-    are the inverse of a permutation, and the rows are the only result of a GEMM, without another
-    use.
+    This returns the rows that experts compute to the order of the tokens, without a copy and
+    without computing the inverse permutation. Scales of rows in that order are loaded by row number
+    (`scatter_col`). Legal iff the row numbers are the inverse of a permutation, and the rows are
+    the only result of a GEMM and have no other use.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

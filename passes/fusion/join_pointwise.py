@@ -1,4 +1,4 @@
-"""Pass `join-pointwise`: pointwise code joins an epilogue that loads its operands."""
+"""Pass `join-pointwise`: move pointwise code into an epilogue that loads its operands."""
 
 from xdsl.ir import Operation
 
@@ -12,17 +12,17 @@ from coda_ir.passes.support.legality import find_site
 
 
 class JoinPointwisePass(FunctionPass):
-    """Moves pointwise code on tensors that an epilogue loads anyway into that epilogue: horizontal
-    fusion.
+    """Moves pointwise code into an epilogue that loads the same tensors anyway (horizontal fusion).
 
         %dx = gemm.fused %dz ... tile(%x) {...}        %dx, %h = gemm.fused %dz ... tile(%x) {
         %h  = coda.mul %x, %r                     ->     yield ..., x · r
                                                        }
 
-    It does not need the accumulator, only a kernel that has its operands on chip: the backward
-    computes a norm or an activation again where the gradient of the same elements is made. What
-    reads the result of such code then follows as in `fuse-pointwise`. Legal iff the code has the
-    shape of the tile, its other operands fit ports, and neither needs a result of the other.
+    The code needs no accumulator, only a kernel that has its operands on chip. In the backward, a
+    norm or an activation is recomputed in the kernel that computes the gradient of the same
+    elements. `fuse-pointwise` can then fuse the users of the code. Legal iff the code has the shape
+    of the tile, its other operands fit ports, and neither the code nor the kernel needs a result of
+    the other.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

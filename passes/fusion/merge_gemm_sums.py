@@ -1,4 +1,4 @@
-"""Pass `merge-gemm-sums`: the sum of several products is one GEMM with several inputs."""
+"""Pass `merge-gemm-sums`: merge a sum of products into one GEMM with several inputs."""
 
 from collections.abc import Hashable, Sequence
 
@@ -14,18 +14,18 @@ from coda_ir.remarks import fuse_locations
 
 
 class MergeGemmSumsPass(FunctionPass):
-    """Accumulates a sum of products in one GEMM, whose loops over K follow one another.
+    """Accumulates a sum of products in one GEMM, which runs their loops over K one after the other.
 
         %a = gemm.fused %dq columns(%wq) kn          %dh = gemm.fused %dq + %dk
         %b = gemm.fused %dk columns(%wk) kn    ->      columns(%wq) + (%wk) kn
         %dh = coda.add %a, %b
 
-    The gradient of a value that several linear maps read is such a sum, and so is that of a weight
-    with several uses; blocks whose attention and MLP run side by side add up their projections.
-    Sums of more than two, and sums with other addends, are taken apart first. Biases are added in
-    the epilogue of the one GEMM. Legal iff each product has no other use (so none depends on
-    another) and no epilogue but a bias, they have the same type, and their weights the same layout.
-    Rounds once where the products were rounded before, which the mode eager-exact forbids.
+    Examples are the gradient of a value that several linear maps read, the gradient of a weight
+    with several uses, and the projections of blocks whose attention and MLP run in parallel. Longer
+    sums, and sums with other addends, are regrouped first. The epilogue of the GEMM adds the
+    biases. Legal iff each product has no other use (so none depends on another) and no epilogue
+    except a bias, all have the same type, and their weights the same layout. The sum is rounded
+    once instead of once per product, which the mode eager-exact forbids.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `merge-sibling-gemms`: GEMMs that share their input become one launch."""
+"""Pass `merge-sibling-gemms`: merge GEMMs that share their input into one launch."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -25,25 +25,24 @@ MAX_RANGES = 8
 
 
 class MergeSiblingGemmsPass(FunctionPass):
-    """Merges GEMMs on the same x into one GEMM of several column ranges, each with its own
+    """Merges GEMMs of the same x into one GEMM with several column ranges, each with its own
     epilogue.
 
         %q = gemm.fused %h columns(%wq) {...}        %q, %k = gemm.fused %h
         %k = gemm.fused %h columns(%wk) {...}   ->     columns(%wq) {...}
                                                        columns(%wk) {...}
 
-    The weights are not concatenated: each column range keeps its own. Gradients of weights that
-    multiply the same h take it as their x first, and store their tiles transposed:
+    The weights are not concatenated: each column range has its own weight. Weight gradients that
+    multiply the same h are first transposed so that h is their x, and store transposed tiles:
 
         %dwq = gemm.fused transposed %dq        %dwq, %dwk = gemm.fused transposed %h
           columns(%h) kn -> (tile)         ->     columns(%dq) kn -> (tile_t)
         %dwk = gemm.fused transposed %dk ...      columns(%dk) kn -> (tile_t)
 
-    Legal iff none of the GEMMs depends on another, and an epilogue whose rows become columns
-    only reads and stores tiles, vectors of one element per row or column, and scalars. A kernel has
-    code for each column range, so that its compilation takes as long as all of them do: beyond
-    `MAX_RANGES`, as where all layers of a model read one vector, another GEMM begins, and those of
-    equal layers share a kernel.
+    Legal iff none of the GEMMs depends on another, and a transposed epilogue only reads and stores
+    tiles, vectors with one element per row or column, and scalars. A kernel has code for each
+    column range, so its compile time is the sum of theirs. After `MAX_RANGES`, for example if all
+    layers of a model read one vector, a new GEMM begins; those of equal layers share a kernel.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `outline-pointwise`: pointwise operators that fuse into no GEMM become joint kernels."""
+"""Pass `outline-pointwise`: combine pointwise operators that fuse into no GEMM into kernels."""
 
 from collections.abc import Iterable
 
@@ -27,15 +27,15 @@ MAX_NUMBERS = 128
 
 
 class OutlinePointwisePass(FunctionPass):
-    """Gathers the remaining pointwise code in `gemm.map` kernels.
+    """Combines the remaining pointwise code into `gemm.map` kernels.
 
         %s = coda.silu %a                   %y = gemm.map tile(%a, %b) {
         %y = coda.mul %s, %b         ->       yield silu(a) · b
                                             }
 
-    An operator joins the kernel that computes one of its operands where that is legal. Numbers that
-    are computed from arguments and returned, such as new values of counters, are one kernel at the
-    end. Later passes may still move a kernel into an epilogue; `report-unfused` reports why the
+    An operator joins the kernel that computes one of its operands if that is legal. Scalars that
+    are computed from arguments and returned, such as new values of counters, share one kernel at
+    the end. Later passes may still move a kernel into an epilogue; `report-unfused` reports why the
     others remain.
     """
 

@@ -1,4 +1,4 @@
-"""Pass `outline-rope`: a rotation without a projection becomes a kernel that others can join."""
+"""Pass `outline-rope`: turn a rotation without a projection into a kernel that others can join."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation
@@ -23,10 +23,10 @@ class OutlineRopePass(FunctionPass):
                                                   }
                                                   %p  = coda.mul %q, %dq
 
-    The backward rotates the gradients of q and k back, which attention gives: no GEMM has them
-    on chip. `join-pointwise` then moves the other code into the same kernel, so that what is
-    rotated is read once. Legal iff float32 holds the elements and the number of columns is static;
-    other rotations stay, and run as separate kernels.
+    In the backward, the inverse rotation applies to the gradients of q and k, which come from
+    attention, so no GEMM has them on chip. `join-pointwise` then moves the other code into the same
+    kernel, so that their common operand is read once. Legal iff float32 represents the elements and
+    the number of columns is static. Other rotations run as separate kernels.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

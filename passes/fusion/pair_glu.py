@@ -1,4 +1,4 @@
-"""Pass `pair-glu`: gated activations see both of their columns in one pair epilogue."""
+"""Pass `pair-glu`: compute gated activations in an epilogue on pairs of columns."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -28,12 +28,11 @@ class PairGluPass(FunctionPass):
         %u = gemm.fused %h columns(%wu)    ->     yield act(gate) * up
         %a = coda.mul (act %g), %u              }
 
-    The weights are not moved or copied: two weights give the two halves, and a packed weight
-    (`coda.glu`) is paired by view, or by neighbouring columns with `adjacent`. So are the halves of
-    a tile that are sliced, `act(z[:, :F]) ⊙ z[:, F:]`, and its even and odd columns, `z[:, ::2]`
-    and `z[:, 1::2]`, whatever reads them. Legal iff the GEMMs share the input, K, N
-    and the types and neither depends on the other; any pointwise operator on two such GEMMs
-    qualifies.
+    The weights are not moved or copied. Two weights give the two halves; a packed weight
+    (`coda.glu`) is paired by a view, or by adjacent columns with `adjacent`. The pass also pairs
+    the halves of a tile, `act(z[:, :F]) ⊙ z[:, F:]`, and its even and odd columns, `z[:, ::2]` and
+    `z[:, 1::2]`, in any pointwise code. Legal iff the GEMMs share the input, K, N and the types,
+    and neither depends on the other. Any pointwise operator on two such GEMMs qualifies.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

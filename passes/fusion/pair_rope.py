@@ -1,4 +1,4 @@
-"""Pass `pair-rope`: rotary embedding in a pair epilogue of the projection."""
+"""Pass `pair-rope`: apply a rotary embedding in a pair epilogue of the projection."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ class PairRopePass(FunctionPass):
                                                      yield a·cos − b·sin, b·cos + a·sin
                                                    }
 
-    The columns stay where they are: the pair port says which belong together (half-split: j and j +
+    The columns are not moved. The pair port states which columns form a pair (half-split: j and j +
     head_dim/2; interleaved: 2j and 2j + 1). Legal iff the operand is the tile of a GEMM that pairs
     no other columns, and cos and sin do not depend on that GEMM. Later passes may still fuse a
     rotation; `report-unfused` reports why the others remain.

@@ -1,4 +1,4 @@
-"""Pass `reduce-columns`: maxima of rows of a transpose are those of columns of the matrix."""
+"""Pass `reduce-columns`: replace maxima of the rows of a transpose by maxima of columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,17 +19,18 @@ from coda_ir.passes.support.matching import defined_by
 
 
 class ReduceColumnsPass(FunctionPass):
-    """Reduces the rows of xᵀ as columns of x, in a pointwise kernel that reads x.
+    """Reduces columns of x instead of rows of xᵀ, in a pointwise kernel that reads x.
 
         %t = coda.transpose %x             %p = gemm.map tile(%x) -> (partial_col<max>) {
         %a = coda.abs %t                     yield |x|
         %m = coda.reduce %a {max}     ->   }
                                            %m = gemm.finalize col (max %p) { yield max }
 
-    Quantization along the rows of x needs them: the scales of xᵀ in the gradient of a weight. A
-    kernel that computes or loads x finds them, such as the one that quantizes its rows; for a
-    GEMM, its epilogue would take longer than another read. Legal iff x has a known number of
-    columns, and only functions of one element stand between the transpose and the reduction.
+    Quantization along the rows of x needs these maxima: they give the scales of xᵀ in the gradient
+    of a weight. A kernel that computes or loads x finds them, such as the one that quantizes its
+    rows. The epilogue of a GEMM does not, because this would take longer than reading x again.
+    Legal iff x has a known number of columns, and only elementwise functions are between the
+    transpose and the reduction.
     """
 
     of_code: bool = True

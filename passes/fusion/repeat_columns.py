@@ -1,4 +1,4 @@
-"""Pass `repeat-columns`: each kernel recomputes the row values that it needs."""
+"""Pass `repeat-columns`: recompute values of one element per row in each kernel that needs them."""
 
 from collections.abc import Sequence
 
@@ -25,10 +25,10 @@ class RepeatColumnsPass(FunctionPass):
           yield acc · c                                 yield acc · c
         }                                             }
 
-    One element per row costs a kernel almost nothing, while a separate kernel costs a launch.
-    Examples are the scale of a loss, and the divisor of a mean. Code on the combined partials of a
-    reduction is already in its `gemm.finalize`. Legal iff only such ports read the result, and
-    every operand is a constant or fits one.
+    Computing one element per row costs a kernel almost nothing, whereas a separate kernel costs a
+    launch. Examples are the scale of a loss and the divisor of a mean. Code on the combined
+    partials of a reduction is already in its `gemm.finalize`. Legal iff only ports of columns and
+    scalars read the result, and every operand is a constant or fits such a port.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

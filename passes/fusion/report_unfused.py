@@ -1,4 +1,4 @@
-"""Pass `report-unfused`: a remark for every operator that runs outside of a GEMM by design."""
+"""Pass `report-unfused`: emit a remark for every operator that runs outside of a GEMM by design."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -122,11 +122,10 @@ NOT_DETERMINISTIC = (
 class ReportUnfusedPass(FunctionPass):
     """Reports attention, embedding, softmax, copies and pointwise code; changes nothing.
 
-    Operators that another pass refused to fuse have been reported by that pass, together with the
-    kernel that remains of them, such as one that applies the statistics of a norm. Operators in one
-    pointwise kernel share its reason. A pass leaves the remark to this one if a later pass may
-    still fuse the operator. With `graph`, the reported operators stay in a graph that calls
-    programs.
+    If another pass refused to fuse an operator, that pass has already reported it, together with
+    the kernel that remains, such as one that applies the statistics of a norm. Operators in one
+    pointwise kernel share a remark. A pass leaves the remark to this one if a later pass may still
+    fuse the operator. With `graph`, the reported operators remain in a graph that calls programs.
     """
 
     graph: bool = False

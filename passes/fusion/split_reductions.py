@@ -1,4 +1,4 @@
-"""Pass `split-reductions`: reductions of a tile become partials and a finalize."""
+"""Pass `split-reductions`: split reductions of a tile into partials and a finalize."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Reduction:
 
 
 class SplitReductionsPass(FunctionPass):
-    """Splits the sum over N columns, or over all rows, into the sums of the tiles.
+    """Splits a sum over N columns, or over all rows, into the sums of the tiles.
 
         %x = gemm.fused ... { yield v }           %x, %p = gemm.fused ... { yield v, v² }
         %r = coda.norm_stats %x            ->     %r = gemm.finalize row (add %p) {
@@ -65,19 +65,19 @@ class SplitReductionsPass(FunctionPass):
                                                   }
         %db = coda.sum_to %x               ->     %db = gemm.finalize col (add %p) { yield sum }
 
-    A sum over everything, such as the gradient of a scale, is one over the rows of sums by row. A
-    sum over the rows of each sample, such as the gradient of its scale, has partials of each
-    sample (B x tiles x N): a tile gives one to each sample that it has rows of.
-    Partials are float32, taken from the unrounded element unless the reduction states the type of
-    stored ones, and combined in a fixed order without atomics, so that two runs agree bit by bit.
-    Legal iff the operand is the tile of a kernel of
-    the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over
-    rows, and the tile of a pointwise kernel need a static number of columns, and the statistics of
-    a LayerNorm a type in which rounding costs more than E[x²] − mean² does.
+    A sum over all elements, such as the gradient of a scale, is a sum over the sums of the rows. A
+    sum over the rows of each sample, such as the gradient of the sample's scale, has partials per
+    sample (B x tiles x N): a tile computes one for each sample whose rows it contains. Partials are
+    float32. They are computed from the unrounded elements, unless the reduction states the type of
+    stored ones. They are combined in a fixed order without atomics, so two runs agree bit by bit.
+    Legal iff the operand is the tile of a kernel of the same function, or a tensor that a kernel
+    loads which does not need the sum. A mean, a sum over rows, and a sum over the tile of a
+    pointwise kernel need a static number of columns. The statistics of a LayerNorm need a type in
+    which rounding costs more accuracy than E[x²] − mean² does.
 
-    Sums over all rows of another tensor, such as an argument or a gradient of attention, get a
-    kernel that loads it, which `fuse-attention` moves into the epilogue of that gradient. The
-    tensor may have the rows in another order: of a transpose that keeps columns, its operand.
+    A sum over all rows of another tensor, such as an argument or a gradient of attention, gets a
+    kernel that loads it; `fuse-attention` moves this kernel into the epilogue of that gradient. If
+    the tensor is a transpose that keeps columns, the kernel loads the operand of the transpose.
     """
 
     last: bool = True

@@ -1,4 +1,4 @@
-"""Pass `derive-gradient`: a function and its derived backward in one body."""
+"""Pass `derive-gradient`: derive the backward of a function, in one body with the forward."""
 
 from collections.abc import Iterable, Sequence
 
@@ -44,19 +44,21 @@ class NoDerivativeError(CodaError):
 
 
 class DeriveGradientPass(NamedPass):
-    """Adds the joint function of a function of the block level: its results and its gradients.
+    """Adds the joint function of a function of the block level, which returns its results and
+    gradients.
 
         @f(x, w) -> (y)    ->    private @f_joint(x, w, d_y) -> (y, d_x, d_w)
 
-    The backward follows the forward in one body, so that rewrites see both. Every operator is
-    differentiated by its rule in `passes/gradient/derivatives`, a value with several uses gets the
-    sum of their contributions, and only what a requested gradient needs is computed. No gradient
-    passes a `coda.detach`, and the joint function contains none. `wrt` names the arguments to
-    differentiate, by default the floating-point ones on which a result depends, other than the
-    tables of rotary embeddings. A named argument on which nothing depends has a gradient of zeros.
+    The backward follows the forward in one body, so that rewrites can use both. A rule in
+    `passes/gradient/derivatives` differentiates each operator. The gradient of a value with several
+    uses is the sum of their contributions. The pass computes only what a requested gradient needs.
+    No gradient passes a `coda.detach`, and the joint function contains none. `wrt` names the
+    arguments to differentiate: by default, the floating-point ones on which a result depends,
+    except the tables of rotary embeddings. A named argument on which no result depends has a
+    gradient of zeros.
 
-    Legal iff the function is on the block level and every operator between a wanted argument and
-    a result has a rule: raises NoDerivativeError otherwise.
+    Legal iff the function is on the block level and every operator between a named argument and a
+    result has a rule. Raises NoDerivativeError otherwise.
     """
 
     function: str | None = None

@@ -1,4 +1,4 @@
-"""Pass `drop-zero-gradients`: a backward program without gradients of unused results."""
+"""Pass `drop-zero-gradients`: specialize a backward program for gradients that are zero."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ _CALLS = (CONVOLUTION_GRAD, FUSED_ATTENTION_GRAD)
 
 
 class DropZeroGradientsPass(NamedPass):
-    """Removes what the function `function` computes from the gradients `names`, which are zero.
+    """Removes computations of the function `function` with the gradients `names`, which are zero.
 
         @f_backward(w, s, d_y, d_t) -> (d_x, d_w)      names=d_y      @f_backward(d_t) -> (d_x)
           %a = coda.matmul %d_y, %w                     ->
@@ -58,7 +58,7 @@ class DropZeroGradientsPass(NamedPass):
           %d_w = coda.weight_gradient %d_y, %s
 
     Results that are then zero are removed, and so are unused arguments, except those that alone
-    determine a size. A gradient that an operator needs as a tensor of zeros stays an argument.
+    determine a size. If an operator needs the gradient as a tensor of zeros, it stays an argument.
     Always legal: as in PyTorch, a missing gradient counts as zero even where it would be multiplied
     by infinity.
     """

@@ -1,4 +1,4 @@
-"""Pass `move-norm-gradient-sums`: compute the row sums of a norm's gradient where dz is on chip."""
+"""Pass `move-norm-gradient-sums`: compute row sums of a norm's gradient in an earlier kernel."""
 
 from collections.abc import Sequence
 from functools import reduce as reduce_values
@@ -23,22 +23,22 @@ from coda_ir.passes.support.order import BlockOrder
 
 
 class MoveNormGradientSumsPass(FunctionPass):
-    """Takes the row sum of a norm's gradient on the other side of a GEMM: <h, dz·Wᵀ> = <h·W, dz>.
+    """Replaces the row sum in a norm's gradient by one before a GEMM: <h, dz·Wᵀ> = <h·W, dz>.
 
         %h  = coda.rms_norm %x, %w                     the forward, with %z = coda.linear %h, %W
         %dh = coda.matmul %dz, %W
         %c  = coda.reduce (h ⊙ dh) {kind = "sum"}  ->  %c = coda.reduce (z ⊙ dz) {kind = "sum"}
 
-    The gradient of a norm needs the sum over a row of h ⊙ dh, of which the GEMM that makes dh has
-    only a tile at a time. The same sum over z ⊙ dz is at hand where dz is made, before that GEMM
-    runs. Several maps add up. Where dz is the transposed rotation of dy, <z, dz> = <rotated z, dy>,
-    so that neither has to be rotated. Of a LayerNorm with the bias beta, h − beta is what
-    the sum is of, so that <z − beta·W − b, dz> takes its place, and <w, dh> = <dz, w·W>;
-    the vectors are computed once per weight.
+    The gradient of a norm needs the sum over a row of h ⊙ dh, but the GEMM that computes dh has
+    only a tile of the row at a time. The equal sum of z ⊙ dz is available in the kernel that
+    computes dz, before that GEMM. For several linear maps, the sums are added. If dz is the inverse
+    rotation of dy, <z, dz> = <rotated z, dy>, so neither needs to be rotated. For a LayerNorm with
+    the bias beta, the sum is <h − beta, dh>, which <z − beta·W − b, dz> replaces, and <w, dh> =
+    <dz, w·W>; these vectors are computed once per weight.
 
-    Legal iff dh is the sum of the gradients of linear maps of h and of nothing else, the results of
-    these maps do not depend on the sum, and the numerics mode allows rounding points to move.
-    `pack-weights` allows vectors that are kept between calls; without it LayerNorm is refused.
+    Legal iff dh is the sum of the gradients of linear maps of h alone, the results of these maps do
+    not depend on the row sum, and the numerics mode allows rounding points to move. `pack-weights`
+    allows vectors to be kept between calls; without it, LayerNorm is refused.
     """
 
     pack_weights: bool = True

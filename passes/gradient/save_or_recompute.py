@@ -1,4 +1,4 @@
-"""Pass `save-or-recompute`: a joint function becomes a forward that saves and a backward."""
+"""Pass `save-or-recompute`: split a joint function into a forward and a backward."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
@@ -56,26 +56,27 @@ _ROW_STATISTICS = (coda.NormStatsOp, coda.ReduceOp)
 
 
 class SaveOrRecomputePass(NamedPass):
-    """Splits @f_joint into @f_forward, which also returns what it saves, and @f_backward.
+    """Splits @f_joint into @f_forward, which also returns the saved values, and @f_backward.
 
         @f_joint(x, w, d_y) -> (y, d_x, d_w)    ->    @f_forward(x, w) -> (y, saved...)
                                                       @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
     Arguments and results of @f are available in any case. Of the other values that the backward
     needs, the pass saves those with the fewest bytes from which pointwise code can recompute, or
-    GEMMs can gather, everything else; among equal choices, those that leave the least to compute.
-    GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
-    free the most bytes per FLOP. Row statistics are always saved, because they are small and take a
-    pass over the rows to recompute; so are those of columns and blocks, such as the scales with
-    which the backward quantizes. Those of heads are not, because a tile holds whole heads. Residual
-    sums are saved even if the addends have fewer bytes (float32 sums of bfloat16 under autocast):
-    the backward begins with the last sum, and would have to recompute and keep all of them. Only a
-    budget permits that. So are the weights of products that the forward computes from parameters,
-    such as rows of length one: it stores them, no tile of the backward has their elements, and they
-    do not grow with the rows. A conversion alone is repeated. Parts under activation checkpointing
-    are recomputed, except random numbers and values that the rest of the forward reads, which are
-    saved. `save` and `recompute` name values for which this is decided regardless of cost.
-    `extents` ("B=8,T=2048") gives the sizes of symbols, which count as 256 otherwise.
+    GEMMs can gather, everything else. Among equal choices, it takes the one that leaves the least
+    to compute. GEMMs and attention are recomputed only if `memory-budget` (bytes) requires it,
+    beginning with those that free the most bytes per FLOP. Row statistics are always saved, because
+    they are small and recomputing them takes a pass over the rows. The same holds for statistics of
+    columns and blocks, such as the scales with which the backward quantizes, but not for those of
+    heads, because a tile holds whole heads. Residual sums are saved even if the addends have fewer
+    bytes (float32 sums of bfloat16 under autocast): the backward begins with the last sum, and
+    would have to recompute and keep all of them. Only a budget changes that. Weights of products
+    that the forward computes from parameters, such as rows of length one, are saved as well: the
+    forward stores them, no tile of the backward has their elements, and they do not grow with the
+    rows. A mere conversion is repeated. Parts under activation checkpointing are recomputed, except
+    for random numbers and for values that the rest of the forward reads, which are saved. `save`
+    and `recompute` name values that are saved or recomputed regardless of cost. `extents`
+    ("B=8,T=2048") gives the sizes of symbols, which are 256 by default.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
     `d_` and the name of a result.

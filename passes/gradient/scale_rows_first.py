@@ -1,4 +1,4 @@
-"""Pass `scale-rows-first`: factors of rows move to the input of a GEMM over groups of rows."""
+"""Pass `scale-rows-first`: apply factors of rows to the input of a grouped GEMM."""
 
 from collections.abc import Iterator
 
@@ -14,15 +14,15 @@ from coda_ir.passes.support.ports import port_kind
 
 
 class ScaleRowsFirstPass(FunctionPass):
-    """Applies the row factors of a product to the rows of its operand: s·(a·W) = (s·a)·W.
+    """Applies row factors to the operand of a product instead of its result: s·(a·W) = (s·a)·W.
 
         %z = coda.grouped_linear %a, %W, %ends        %b = coda.mul %a, %s
         %y = coda.mul %z, %s                    ->    %y = coda.grouped_linear %b, %W, %ends
 
-    Weights of a router scale what experts give. Their gradient is then a sum over the columns of a,
-    in the epilogue of the GEMM that computes the gradient of b, and z is not saved for it. Legal
-    iff there is a factor for each row, z has no other use and no bias, and the numerics mode lets
-    rounding points move.
+    The weights of a router scale the results of experts. The gradient of these weights is then a
+    sum over the columns of a, in the epilogue of the GEMM that computes the gradient of b, and z
+    need not be saved. Legal iff there is one factor per row, z has no other use and no bias, and
+    the numerics mode allows rounding points to move.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,6 @@
-"""Pass `stream-logits`: the gradient of a loss without its logits in memory, nor their gradient."""
+"""Pass `stream-logits`: compute the gradient of a loss without storing the logits or their
+gradient.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,8 @@ TILE_COLUMNS = 128
 
 
 class StreamLogitsPass(FunctionPass):
-    """Processes the vocabulary in parts, one after the other, in the backward of a head.
+    """Processes the vocabulary in parts, one after the other, in the backward of a language-model
+    head.
 
         %z  = coda.linear %h, %W                       for each part W' of the rows of W:
         %dz = coda.cross_entropy_grad %z, ..., %lse      %z  = coda.linear %h, %W'
@@ -25,16 +28,16 @@ class StreamLogitsPass(FunctionPass):
         %dW = coda.weight_gradient %dz, %h               %dh = (%dh +) coda.matmul %dz, %W'
                                                          the rows of %dW from %dz and %h
 
-    Logits are computed again, which is one more GEMM of M x V x K, and `coda.barrier` keeps a part
-    from starting before the one before is done: of M x V elements, V / `chunks` columns are in
-    memory at a time, and only of their gradient. The sum over the parts is accumulated in float32
-    and rounded once; the gradients of W and of a bias lie side by side. Parts of more than 128
-    columns are multiples of 128 wide, but for the last.
+    The backward recomputes the logits, which costs one more GEMM of M x V x K. `coda.barrier`
+    prevents a part from starting before the previous one is done. Of M x V elements, only V /
+    `chunks` columns of the gradient are in memory at a time. The sum over the parts is accumulated
+    in float32 and rounded once. The gradients of W and of a bias are stored next to each other.
+    Parts of more than 128 columns have a multiple of 128 columns, except the last.
 
-    Meant for joint functions, before `save-or-recompute`: the forward keeps the logsumexp of each
-    row. Pointwise code between the linear map and the loss (a soft cap, a scale) and the row
-    sums that `move-norm-gradient-sums` makes are computed part by part, too. Legal iff the logits
-    have no other use and V is static; see `find_logit_stream`.
+    The pass is meant for joint functions, before `save-or-recompute`; the forward saves the
+    logsumexp of each row. Pointwise code between the linear map and the loss (a softcap, a scale)
+    and the row sums of `move-norm-gradient-sums` are also computed part by part. Legal iff the
+    logits have no other use and V is static; see `find_logit_stream`.
     """
 
     chunks: int = 8

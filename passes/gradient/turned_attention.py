@@ -1,4 +1,4 @@
-"""Attention whose rows the forward turns, as in PyTorch's own modules."""
+"""Attention whose rows the forward transposes, as in PyTorch's own modules."""
 
 from collections.abc import Collection
 

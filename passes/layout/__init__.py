@@ -1,8 +1,8 @@
-"""Layout: kernels, their schedules and their memory.
+"""Layout: the schedules of kernels and their memory.
 
-`own-results`, `accumulate-in-place`, `place-parts` and `state-reduction-order` end the GEMM level.
-`schedule` gives each GEMM its tiles, warps and stages; `number-groups` lets few rows name their
-groups for it, `absorb-finalize` and `overlap-launches`
-save launches, and `plan-buffers` lets values share memory. `leave-plain-gemms` and
-`outline-programs` prepare graphs for Inductor.
+`own-results`, `accumulate-in-place`, `place-parts` and `state-reduction-order` are the last passes
+of the GEMM level. `schedule` gives each GEMM tiles, warps and stages. It runs `number-groups`, for
+few rows of many groups, and `absorb-finalize` and `overlap-launches`, which save launch time.
+`plan-buffers` lets values share memory. `leave-plain-gemms` and `outline-programs` prepare graphs
+for Inductor.
 """

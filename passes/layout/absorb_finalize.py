@@ -1,4 +1,4 @@
-"""Pass `absorb-finalize`: kernels combine the partials of their own rows."""
+"""Pass `absorb-finalize`: let kernels combine the partials of their own rows."""
 
 from collections.abc import Sequence
 
@@ -26,8 +26,8 @@ from coda_ir.symbolic_size import parse_sizes
 
 
 class AbsorbFinalizePass(FunctionPass):
-    """Moves the per-row code of a finalize into the kernels that read its results: GEMMs, and
-    pointwise ones, such as that of a norm of what a GEMM stored.
+    """Moves the per-row code of a finalize into the kernels that read its results: GEMMs and
+    pointwise kernels.
 
         %x, %p = gemm.fused ... schedule<...>            %x, %p = gemm.fused ... schedule<...>
         %r = gemm.finalize row (add %p) {          ->    %z = gemm.fused %x ... partial_add(%p) {
@@ -37,15 +37,16 @@ class AbsorbFinalizePass(FunctionPass):
           ^bb0(%acc, %r): yield acc * r                  }
         }
 
-    Where others read a result in float32 as well, such as the caller, the first pointwise kernel
-    that reads it stores it for them, in a result `group<N>` over all N columns of a row.
+    If others, such as the caller, also read a float32 result, the first pointwise kernel that reads
+    it stores it, as a result `group<N>` over all N columns of a row.
 
     This saves a launch, but every tile reads the partials. Legal after `schedule` and before
     `plan-buffers`, iff every use of the finalize is a `col` port of a scheduled GEMM, or of a
-    `gemm.map` with a known number of columns, or comes after one that stores the results, and the
-    number of partials is known and small. Done if the cost model estimates that reading them takes
-    less time than a launch on `target`; `always` skips this check. With `maps_only`, only
-    `gemm.map` absorbs. `sizes` is the option of the pass `schedule`.
+    `gemm.map` with a known number of columns, or comes after a kernel that stores the results; and
+    the number of partials is known and small. The pass absorbs the finalize if the cost model
+    estimates that reading the partials takes less time than a launch on `target`; `always` skips
+    this check. With `maps_only`, only `gemm.map` absorbs. `sizes` is the option of the pass
+    `schedule`.
     """
 
     target: str = "portable"

@@ -1,4 +1,4 @@
-"""Pass `accumulate-in-place`: results overwrite tensors that the caller donates."""
+"""Pass `accumulate-in-place`: let results overwrite tensors that the caller donates."""
 
 from collections.abc import Iterator
 
@@ -31,20 +31,21 @@ from coda_ir.storage import is_donated, overwritten, reads_what_it_changes, stor
 
 
 class AccumulateInPlacePass(FunctionPass):
-    """Stores results that are computed elementwise from a donated tensor in its memory.
+    """Stores results that are computed elementwise from a donated tensor in the memory of that
+    tensor.
 
         func.func @f(..., %grad {coda.donated})       func.func @f(..., %grad {coda.donated})
           %sum = gemm.fused ... tile(%grad)       ->    %sum = gemm.fused ... tile(%grad)
             -> (tile) { yield grad + acc }                -> (accumulate<0>) { yield grad + acc }
 
-    Gradients of several batches are added up in this way without a second tensor, and so is a sum
-    in float32 to which one GEMM after the other adds its product (see `stream-logits`): it stays in
-    the memory of the first. Legal iff the argument, or the sum so far, has no other use, and the
-    result has its type and its layout. A single number, such as a counter, may be read before.
+    This accumulates the gradients of several batches without a second tensor. It also accumulates a
+    float32 sum to which several GEMMs add their products (see `stream-logits`) in the memory of the
+    first. Legal iff the argument, or the partial sum, has no other use, and the result has its type
+    and layout. A single number, such as a counter, may be read before.
 
-    A call of PyTorch that has an in-place variant, such as storing new keys in a cache, becomes
-    that variant iff its first operand is donated, and nothing reads that memory afterwards. So does
-    one step of a state space model with its states.
+    A call of PyTorch with an in-place variant, such as the storing of new keys in a cache, becomes
+    that variant iff its first operand is donated and nothing reads that memory afterwards. So does
+    one step of a state-space model with its states.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

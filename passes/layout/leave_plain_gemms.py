@@ -1,4 +1,4 @@
-"""Pass `leave-plain-gemms`: a GEMM without an epilogue is left to the library."""
+"""Pass `leave-plain-gemms`: leave GEMMs without an epilogue to the library."""
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -18,9 +18,9 @@ class LeavePlainGemmsPass(FunctionPass):
             yield acc + b
           }
 
-    For programs in a graph, where PyTorch calls its library for it; of rows in groups it becomes a
-    `coda.grouped_linear`, if their rows are of whole 16 bytes. Legal iff the result and all
-    operands have one type of more than 8 bits; a GEMM of several weights stays.
+    The pass is for programs in a graph, where PyTorch calls its library. A GEMM of rows in groups
+    becomes a `coda.grouped_linear` if its rows are multiples of 16 bytes. Legal iff the result and
+    all operands have one type of more than 8 bits, and the GEMM has a single weight.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

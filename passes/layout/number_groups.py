@@ -1,4 +1,4 @@
-"""Pass `number-groups`: few rows name the weights that they are multiplied by, without a sort."""
+"""Pass `number-groups`: multiply few rows by the weights of their groups without a sort."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _WITHOUT_ROWS = (PortKind.ROW, PortKind.HALF_ROW, PortKind.SCALAR)
 
 
 class NumberGroupsPass(FunctionPass):
-    """Multiplies few rows by the weights of the groups that they name, and adds up the products of
-    a row.
+    """Multiplies each row by the weight of the group that its id names, and adds the products of a
+    token.
 
         %order, %ends = coda.group_order %ids
         %h = gemm.fused %x groups(%ends)                %h = gemm.fused %x numbered(%ids)
@@ -43,15 +43,15 @@ class NumberGroupsPass(FunctionPass):
           scatter(%order) scatter_col(%s)                 tile(%x)
         %z = gemm.map %y[0] + ... + %y[k - 1] + %x
 
-    These are the experts of a token. Nothing has to be sorted, a program has one number to load
-    instead of the ends of all groups, and neither the k rows of a token nor a kernel that adds them
-    up remain. The sum has a fixed order. Its factors scale the rows before they are multiplied, in
-    the kernel that computes them.
+    The groups are the experts of a token. Nothing is sorted. A program loads one group number
+    instead of the ends of all groups. Neither the k rows of a token nor a kernel that adds them
+    remain; the sum has a fixed order. The kernel that computes the rows scales them with the
+    factors of the sum.
 
-    Legal iff the ids are known to be numbers of groups, their number is static, the rows go from
-    one GEMM to the other only, and all operands of their epilogues either serve all rows or are
-    factors in the order of `scatter`. The rows are added up iff each is an element of the same sum
-    of a pointwise kernel, which stores tiles and sums of rows. The pass `schedule` does it where
+    Legal iff the ids are known to be group numbers, their count is static, the rows go only from
+    one GEMM to the other, and every operand of their epilogues either serves all rows or is a
+    factor in the order of `scatter`. The rows are added iff each is an element of the same sum in a
+    pointwise kernel that stores tiles and sums of rows. The pass `schedule` runs this pass where
     rows are multiplied one by one (`one_row`).
     """
 

@@ -1,4 +1,4 @@
-"""Pass `outline-programs`: GEMMs become functions that the other operators of a program call."""
+"""Pass `outline-programs`: outline GEMMs as functions that the other operators call."""
 
 from __future__ import annotations
 
@@ -63,21 +63,21 @@ _NUMBERS = re.compile(r"[._]\d+(?=[._]|$)")
 
 
 class OutlineProgramsPass(NamedPass):
-    """Turns the GEMMs between two runs of other operators into one function, which is called.
+    """Outlines the GEMMs between two runs of other operators as one function, and calls it.
 
         %h = gemm.fused %x ... {gelu}              %h  = func.call @f_program(%x, %w)
         %s = coda.add %h, %row             ->      %s  = coda.add %h, %row
         %y = gemm.fused %s ...                     %y  = func.call @f_program_1(%s, %v)
 
-    The remaining operators are left to another compiler, such as Inductor. A function
-    has all GEMMs of its level: those that wait for equally many runs of other operators. Equal
-    functions, such as those of equal layers, become one. Constants, and views of arguments and of
-    results, are computed where they are read.
+    The remaining operators are left to another compiler, such as Inductor. A function has all GEMMs
+    that depend on equally many runs of other operators. Equal functions, such as those of equal
+    layers, are merged. Constants, and views of arguments and results, are computed where they are
+    read.
 
     Legal iff the sizes of the arguments and results of a function follow from the arguments of the
-    program: the number of tiles of a kernel, or a size that depends on data, does not. Other
-    programs stay unchanged, and so do those that already call functions. `lower-leftovers` decides
-    where this pays off.
+    program. The number of tiles of a kernel, or a size that depends on data, does not. Other
+    programs are unchanged, and so are programs that already call functions. `lower-leftovers`
+    decides where outlining is worth it.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,4 +1,4 @@
-"""Pass `overlap-launches`: kernels start before the preceding kernels end."""
+"""Pass `overlap-launches`: start kernels before the preceding kernels end."""
 
 from xdsl.dialects.builtin import UnitAttr
 
@@ -11,18 +11,18 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 
 
 class OverlapLaunchesPass(FunctionPass):
-    """Launches kernels of the GEMM level early: they wait for the earlier kernels themselves.
+    """Launches kernels of the GEMM level early; each waits for the earlier kernels itself.
 
         gemm.fused %x ...    ->    gemm.fused %x ... attributes {coda.dependent}
 
-    The launch, and what a kernel does before it reads memory, run while the kernel before writes
-    its last tiles (programmatic dependent launch). Always legal: a kernel waits before it reads or
-    writes memory, whatever ran before, and kernels that do not wait are launched as usual. Hopper
-    has the instructions; other targets are refused.
+    The launch, and the code of a kernel before its first memory access, run while the preceding
+    kernel writes its last tiles (programmatic dependent launch). Always legal: a kernel waits for
+    all earlier work before it reads or writes memory, and kernels that do not wait are launched as
+    usual. The instructions exist on Hopper and later; other targets are refused.
 
-    A GEMM of single rows that is not the first kernel has the attribute `coda.ahead`, if GEMMs
-    alone read its weights, which are arguments: it may read them before it waits, since the kernel
-    before has waited for all that ran before the function.
+    A GEMM of single rows that is not the first kernel gets the attribute `coda.ahead`, if its
+    weights are arguments that only GEMMs read. It may load them before it waits, because the
+    preceding kernel has waited for all work before the function.
     """
 
     target: str = "sm_90"

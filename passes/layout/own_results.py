@@ -1,4 +1,4 @@
-"""Pass `own-results`: no two results of a function share memory, nor does one with an argument."""
+"""Pass `own-results`: give results memory that they share with no other result or argument."""
 
 from collections.abc import Mapping
 
@@ -14,16 +14,16 @@ CONDITION = "a result has memory of its own"
 
 
 class OwnResultsPass(FunctionPass):
-    """Copies a result that needs memory of its own, but shares it after rewriting.
+    """Copies a result that must have its own memory, but shares memory after rewriting.
 
         func.func @f(%x) -> (... {coda.own}) {         %y = torch.call "aten.clone.default"(%x)
           func.return %x                         ->    func.return %y
 
-    A copy or a product with 1 that the model spells is folded, and equal values become one; where
-    they are results, a caller that changes one in place would see another change. A result with
-    `coda.own` that is a view of an argument, or of an earlier result with `coda.own`, is copied,
-    unless both results have the same number, because their caller changes neither. Others may
-    share memory, as PyTorch lets views do. Comes after the last pass that merges equal operators.
+    Other passes remove copies and products with 1, and merge equal values. If these are results, a
+    caller that changes one in place would change another. The pass copies a result with `coda.own`
+    that is a view of an argument, or of an earlier result with `coda.own`, unless both results have
+    the same number, because their caller changes neither. Other results may share memory, as views
+    do in PyTorch. Run the pass after the last pass that merges equal operators.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

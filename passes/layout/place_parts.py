@@ -1,4 +1,4 @@
-"""Pass `place-parts`: kernels store their results directly in a concatenation."""
+"""Pass `place-parts`: let kernels store their results directly in a concatenation or a cache."""
 
 from collections.abc import Sequence
 
@@ -29,8 +29,7 @@ MAX_COPIES = 1
 
 
 class PlacePartsPass(FunctionPass):
-    """Lets kernels store parts of a concatenation, and rows of a cache, in place and without a
-    copy.
+    """Lets kernels store parts of a concatenation, or a row of a cache, in place.
 
         %q = gemm.fused ... -> (tile)             %q = gemm.fused ... -> (tile at<0, 128, 192>)
         %r = gemm.fused ... -> (tile)       ->    %r = gemm.fused ... -> (tile at<128, 64, 192>)
@@ -38,25 +37,24 @@ class PlacePartsPass(FunctionPass):
         %b = coda.reshape %r : (... x H x 64)
         %c = coda.concat %a, %b {dim = 3}
 
-    A result with a place is stored in the memory of the concatenation, in runs of columns: here of
-    each head. One head that is repeated beside others, as the rotary columns that the keys of
+    A result with a place is stored in the memory of the concatenation, in runs of columns, here one
+    run per head. A head that is repeated beside others, such as the rotary columns that the keys of
     multi-head latent attention share, is stored once for each of them (`at<128, 64, 192, 16>`).
-    Runs of several rows are those of each sample, as the keys of text and images that joint
-    attention reads (arXiv 2403.03206).
-    A pointwise kernel that stores a part stores those that it reads, too (%x, f(%x)).
-    What no kernel computes is copied beside them; what pads columns with a number is filled. Legal
-    iff the concatenation is the only use of the result, the extents that are joined and those
-    behind them are known, and every run starts at a multiple of 16 bytes.
+    Runs of several rows are those of a sample, such as the keys of text and images in joint
+    attention (arXiv 2403.03206). A pointwise kernel that stores a part also stores the parts that
+    it reads (%x, f(%x)). Parts that no kernel computes are copied; padding with a number is filled.
+    Legal iff the concatenation is the only use of the result, the extents of the joined dimension
+    and those after it are known, and every run starts at a multiple of 16 bytes.
 
         %k = gemm.fused ... -> (tile)                         %k = gemm.fused ... scalar(%i)
         %h = coda.reshape %k : (Bx1xN) -> BxHx1xD       ->      -> (tile<0> at<0, D, S·D>)
         %c = torch.call "aten.index_put" (%cache, %i, %h)     (the same)
 
-    A call that stores one row in place, such as the keys of a token in a cache of B x H x S x D,
-    has nothing to do if a kernel stores the row: `tile<0>` says that port 0 has its number. Legal
-    iff the row has the extents of the cache, nothing reads or changes the cache between the kernel
-    and the call, and the number is known before the kernel runs. A number that is no row ends the
-    program with an error, as in PyTorch.
+    If a kernel stores a row in place, such as the keys of a token in a cache of B x H x S x D, the
+    call that stores it becomes a no-op. `tile<0>` means that port 0 has the row number. Legal iff
+    the row has the extents of the cache, nothing reads or changes the cache between the kernel and
+    the call, and the row number is known before the kernel runs. As in PyTorch, a row number out of
+    range raises an error.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

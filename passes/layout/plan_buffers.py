@@ -1,4 +1,4 @@
-"""Buffer planning: which intermediate results can share an allocation."""
+"""Pass `plan-buffers`: determine which intermediate results share an allocation."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -145,15 +145,15 @@ def _returned_roots(block: Block) -> set[SSAValue]:
 
 
 class PlanBuffersPass(NamedPass):
-    """Lets intermediate results share storage: buffers are named in `coda.buffers`.
+    """Lets intermediate results share storage, and names their buffers in `coda.buffers`.
 
     Before: `%h1, %s1 = gemm.fused ...`, `%h2, %s2 = gemm.fused ...` with %h1 dead at %h2
     After:  the same with `attributes {coda.buffers = ["b0", "b1"]}` on both
 
-    Two values get the same name only where the first and all views of it have no use after the
-    operation before the second, and their sizes (symbolically) and element types are equal. What
-    the function returns, what PyTorch allocates and the arguments keep their own storage. A
-    function that calls others has no plan: PyTorch runs it.
+    Two values share a buffer only if the first and all its views have no use after the operator
+    before the second, and their sizes (symbolically) and element types are equal. Results of the
+    function, tensors that PyTorch allocates, and arguments keep their own storage. A function that
+    calls others has no plan, because PyTorch runs it.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

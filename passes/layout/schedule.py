@@ -45,29 +45,30 @@ Keyed: TypeAlias = Sequence[tuple[Hashable, FusedOp]]
 
 
 class SchedulePass(NamedPass):
-    """Gives every `gemm.fused` without a schedule the cheapest one by the cost model, and the
-    backward of attention the tiles that were measured to be the best.
+    """Gives every `gemm.fused` without a schedule the one with the lowest estimated time, and the
+    backward of attention tiles that were measured.
 
         gemm.fused %x columns(...)
         ->  gemm.fused %x schedule<pointer, "128x256x64", warps = 8, ...> columns(...)
 
-    A tile has to fit into the registers and the shared memory of `target` (portable, sm_80, sm_90,
+    A tile must fit into the registers and the shared memory of `target` (portable, sm_80, sm_90,
     h200, gfx942, interpreter). `tile`, `warps`, `stages`, `group_m` and `split_k` override the
-    choice. `mainloop=tma` is taken where the operator allows it, else `pointer`, with a remark.
-    `sizes` gives the values of symbols, such as "B=1,T=1", so that the last wave of programs counts
-    if there are few rows; by default, only static extents are known. `explain` adds a remark with
-    the best configurations and their predicted times.
+    choice. `mainloop=tma` is used where the operator allows it, and `pointer` elsewhere, with a
+    remark. `sizes` gives the values of symbols, such as "B=1,T=1", so that the last wave of
+    programs counts if there are few rows; by default, only static extents are known. `explain` adds
+    a remark with the best configurations and their predicted times.
 
-    `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
-    and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
-    but for those that are cheaper apart: with groups of columns that are padded to a power of two,
-    or an epilogue of much code. Tuning may find another form to be faster. Rows that GEMMs gather
-    are copied ahead of them where that is cheaper, since each tile of columns gathers them again.
+    `gemms=fused` keeps epilogues in their GEMMs, `unfused` separates them where that is legal, and
+    `library` lets PyTorch compute the products (see `unfuse-gemms`). By default, epilogues are
+    fused unless a separate kernel is estimated to be faster: if groups of columns are padded to a
+    power of two, or the epilogue has much code. Tuning may choose another form. If copying gathered
+    rows is estimated to be faster, they are copied first, because each tile of columns gathers them
+    again.
 
-    `absorb` lets kernels combine the partials of their rows where that is cheaper than a kernel
-    for it (see `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By
-    default, pointwise kernels absorb, and for GPUs that can overlap launches where all GEMMs have
-    few rows, as in decoding, GEMMs do, too, and launches overlap.
+    `absorb` lets kernels combine the partials of their rows where this is estimated to be faster
+    than a separate kernel (see `absorb-finalize`). `pdl` overlaps launches on Hopper (see
+    `overlap-launches`). By default, pointwise kernels absorb; if all GEMMs have few rows, as in
+    decoding, and the GPU can overlap launches, GEMMs absorb too, and launches overlap.
     """
 
     target: str = "portable"

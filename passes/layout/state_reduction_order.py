@@ -1,4 +1,4 @@
-"""Pass `state-reduction-order`: deterministic functions state the order of their reductions."""
+"""Pass `state-reduction-order`: state the order of reductions in deterministic functions."""
 
 from collections.abc import Sequence
 
@@ -30,13 +30,13 @@ PARTIALS = 32
 
 
 class StateReductionOrderPass(FunctionPass):
-    """States the order of every reduction, as a property that schedules and backends have to keep.
+    """States the order of every reduction as a property that schedules and backends must keep.
 
         gemm.fused %x            ->    gemm.fused %x order<depth = 64, columns = 64, rows = 64>
           columns(%w) ...                columns(%w) ...
 
-    Only in functions whose numerics mode is deterministic, and where no order is stated yet. The
-    sizes depend on K, N and the types, never on the number of rows.
+    The pass applies to functions whose numerics mode is deterministic, where no order is stated
+    yet. The sizes depend on K, N and the types, never on the number of rows.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `unfuse-gemms`: products stored in memory, and epilogues as kernels of their own."""
+"""Pass `unfuse-gemms`: store products in memory, and run epilogues as separate kernels."""
 
 from typing import cast, get_args
 
@@ -9,20 +9,20 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
 class UnfuseGemmsPass(FunctionPass):
-    """Separates epilogues from their GEMMs, so that the gain of fusion can be measured.
+    """Separates epilogues from their GEMMs, so that tuning can measure the gain of fusion.
 
         %y = gemm.fused %x                     %p = gemm.fused %x columns(%w) -> (tile: f32)
           columns(%w) row(%b) -> (tile) {  ->  %y = gemm.map tile(%p) row(%b) -> (tile) {
             yield silu(acc + b)                    yield silu(p + b)
           }                                      }
 
-    With `by=library`, PyTorch computes the products: `%p = gemm.library %x columns(%w)`, one for
-    each weight, also where there is no epilogue. Products are stored in float32, in a narrower type
-    where every use rounds them to it first, so that rounding points stay where they are. GEMMs that
-    have a schedule are left alone.
+    With `by=library`, PyTorch computes the products, even without an epilogue: `%p = gemm.library
+    %x columns(%w)`, one for each weight. Products are stored in float32, or in a narrower type if
+    every use rounds them to it first, so rounding points do not move. GEMMs with a schedule are
+    unchanged.
 
-    Refused where the program states the order of reductions, which belongs to a kernel; where tiles
-    are stored transposed beside other code, and where the library would have to put the products of
+    Refused if the program states the order of reductions, which belongs to a kernel; if tiles are
+    stored transposed beside other code; and if the library would have to place the products of
     several weights side by side.
     """
 

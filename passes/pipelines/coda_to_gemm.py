@@ -122,15 +122,15 @@ STEPS = (*FUSION, *KERNELS)
 class CodaToGemmPass(NamedPass):
     """Rewrites every function as GEMM-plus-epilogue programs.
 
-    Operators that cannot be fused stay, each with a remark. `fold-weights` lets
-    `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as
-    `set-numerics` does; without it, functions keep the mode that they state. Without
-    `pack-weights`, nothing is computed from weights ahead of time: `defer-layer-norm` leaves norms
-    that would, and nothing can be folded. `leftovers` says what becomes of the operators that no
-    GEMM takes: `kernels`, or with `inductor` a graph where `lower-leftovers` finds it worth it,
-    with `graphs` wherever that is legal. `modulated-norms` is the option `modulated` of
-    `defer-layer-norm`: whether norms move past GEMMs together with the scale and shift of each
-    sample.
+    Operators that cannot be fused remain, each with a remark. `fold-weights` lets
+    `place-column-scale` fold norm weights into frozen weights. `numerics` sets a mode first, as
+    `set-numerics` does; without it, functions keep their mode. Without `pack-weights`, nothing is
+    computed from weights ahead of time: `defer-layer-norm` does not defer norms that need this, and
+    no weight can be folded. `leftovers` selects how to run the operators that no GEMM takes:
+    `kernels`; `inductor`, in a graph where `lower-leftovers` estimates that this is worth it; or
+    `graphs`, wherever it is legal. `modulated-norms` is the option `modulated` of
+    `defer-layer-norm`, which determines whether norms with a scale and shift per sample are
+    deferred.
     """
 
     fold_weights: bool = False

@@ -21,20 +21,20 @@ from coda_ir.passes.support.function_pass import NamedPass
 
 
 class DifferentiatePass(NamedPass):
-    """Adds @f_forward and @f_backward of a function @f of the block level.
+    """Adds @f_forward and @f_backward for a function @f of the block level.
 
         @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
-    The steps are `raise-rope{spelled=false}`, so that gradients go through whole heads,
-    `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
-    `split-group-norm`, so that sums of columns have derivatives, `split-packed-linear`, so that
-    parts are saved and fused one by one, `scale-rows-first`, so that experts save less,
-    `derive-gradient`, which the options `function` and `wrt` go to, algebra on the joint function
-    that it makes, `stream-logits` where a number of parts is given, `expand-quantized-linear`, so
-    that scales are saved, and `save-or-recompute`, which has the other options. Both new functions
-    are of the block level; `coda-to-gemm` fuses them as any other. An argument of the backward has
-    the name of an argument or a result of the forward, or `d_` and the name of a result.
+    The pipeline runs `raise-rope{spelled=false}`, so that gradients use whole heads;
+    `convert-float64-to-torch`, so that PyTorch differentiates what it computes; `split-group-norm`,
+    so that sums of columns have derivatives; `split-packed-linear`, so that parts are saved and
+    fused separately; `scale-rows-first`, so that experts save less; `derive-gradient`, with the
+    options `function` and `wrt`; algebra on the joint function; `stream-logits`, if a number of
+    parts is given; `expand-quantized-linear`, so that scales are saved; and `save-or-recompute`,
+    with the other options. `coda-to-gemm` fuses both new functions like any other function of the
+    block level. An argument of the backward has the name of an argument or a result of the forward,
+    or `d_` and the name of a result.
     """
 
     function: str | None = None

@@ -1,4 +1,4 @@
-"""Pass `lower-leftovers`: leftovers become kernels, or stay in a graph of programs."""
+"""Pass `lower-leftovers`: turn leftovers into kernels, or leave them in a graph of programs."""
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -91,10 +91,10 @@ class LowerLeftoversPass(NamedPass):
         %s = coda.add %c, %row                     %s  = coda.add %c, %row
 
     A compiler such as Inductor turns connected leftovers into one kernel, where this compiler and
-    PyTorch need several. A graph is worth it iff that saves more time than the calls of its
-    programs take, by an estimate of kernels and bytes; `always` makes one wherever it is legal.
-    Legal iff the program leaves rounding between operators to the compiler (`fp32-epilogue`), keeps
-    its arguments, and its sizes follow from the arguments; see `outline-programs`.
+    PyTorch need several. A graph is worth it iff this saves more time than the calls of its
+    programs take, as estimated from kernels and bytes; `always` makes a graph wherever it is legal.
+    Legal iff the program leaves rounding between operators to the compiler (`fp32-epilogue`), does
+    not overwrite its arguments, and its sizes follow from the arguments; see `outline-programs`.
     """
 
     always: bool = False

@@ -1,4 +1,4 @@
-"""Pass `lower-to`: the passes that lead from the level of a module to another one."""
+"""Pass `lower-to`: lower a module from its level to another one."""
 
 from typing import Literal, TypeAlias, get_args
 
@@ -26,15 +26,15 @@ def level_of(module: ModuleOp) -> Level:
 
 
 class LowerToPass(NamedPass):
-    """Brings a module to `level` (gemm, scheduled); a module at this level stays unchanged.
+    """Lowers a module to `level` (gemm, scheduled). A module at this level is unchanged.
 
         coda.linear, coda.silu, ...  ->  gemm.fused with a schedule
 
-    From the block level by `coda-to-gemm`, from the GEMM level by `schedule`, with `target` and
-    `mainloop` as its options, and `plan-buffers`. A level `block` only checks that the module is
-    on the block level, to which no pass leads back. `first` is the level of the module; by default
-    a module with a GEMM is on the GEMM level, which is not true of a source program with epilogues
-    written by hand.
+    `coda-to-gemm` lowers from the block level; `schedule`, with the options `target` and
+    `mainloop`, and `plan-buffers` lower from the GEMM level. The level `block` only checks that the
+    module is on the block level, because no pass raises it. `first` is the level of the module. By
+    default, a module with a GEMM is on the GEMM level, which is wrong for a source program with
+    hand-written epilogues.
     """
 
     level: str = "scheduled"

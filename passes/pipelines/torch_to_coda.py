@@ -1,4 +1,4 @@
-"""Pass `torch-to-coda`: computations that a PyTorch model spells out become named operators."""
+"""Pass `torch-to-coda`: turn computations that a PyTorch model writes out into named operators."""
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -69,8 +69,8 @@ STEPS: tuple[ModulePass, ...] = (
 class TorchToCodaPass(NamedPass):
     """Raises the operators of an exported model to the block level.
 
-    Patterns match on what is computed, never on names of modules or classes. Arguments that they
-    leave without a use keep their gradient, of zeros (`coda.differentiated`).
+    Patterns match the computation, never the names of modules or classes. An argument that no
+    longer has a use keeps its gradient, which is zero (`coda.differentiated`).
     """
 
     def steps(self) -> tuple[ModulePass, ...]:

@@ -1,4 +1,4 @@
-"""Pass `group-head-norms`: a norm of every head becomes a grouped norm of the columns."""
+"""Pass `group-head-norms`: turn a norm of each head into a grouped norm of the columns."""
 
 from xdsl.ir import SSAValue
 
@@ -20,8 +20,8 @@ class GroupHeadNormsPass(FunctionPass):
         %y = coda.reshape %n
 
     Both normalize each run of D columns; the grouped norm can join the GEMM that computes %q. The
-    heads may also stand before the rows, transposed. Whole rows are not heads, even though the rows
-    of a batch of one sequence have that shape.
+    heads may also come before the rows, transposed. Whole rows do not count as heads, even if the
+    rows of a batch with one sequence have that shape.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

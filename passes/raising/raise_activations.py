@@ -1,4 +1,4 @@
-"""Pass `raise-activations`: activations that are spelled out become named operators."""
+"""Pass `raise-activations`: turn activations that are written out into named operators."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class RaiseActivationsPass(FunctionPass):
         relu(x)²                                           ->  coda.relu2 %x
         c · tanh(x / c)                                    ->  coda.softcap %x {cap = c}
 
-    Factors and terms may come in any order and grouping. Legal where the constants are those of
-    the activation in float32 (of which float64 has more digits, so that it is left alone); the
-    named operators round once, at their end.
+    Factors and terms may have any order and grouping. Legal iff the constants equal those of the
+    activation in float32. Activations in float64, where the constants have more digits, are not
+    raised. The named operators round once, at the end.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `raise-attention`: PyTorch's attention of heads becomes `coda.attention`."""
+"""Pass `raise-attention`: turn PyTorch's attention on heads into `coda.attention`."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,8 @@ NOT_HEADS = Refusal(
 
 
 class RaiseAttentionPass(FunctionPass):
-    """Finds attention of heads that were split off columns, with the code around it.
+    """Raises attention on heads that are columns of tensors, with the code that splits and joins
+    the heads.
 
         %h = coda.transpose(coda.reshape %q), and so of %k and %v, with heads repeated or not
         %a = torch.call "aten.scaled_dot_product_attention.default"(%hq, %hk, %hv, %mask)
@@ -36,18 +37,19 @@ class RaiseAttentionPass(FunctionPass):
     ->
         %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
 
-    A factor of each row, by which Llama 4 multiplies the heads of queries, multiplies the columns.
-    Heads may be computed with before or after they are moved, as by norms of heads: they are moved
-    back, which `cancel-transposes` makes those of the columns.
+    A factor per row that multiplies the heads of queries, as in Llama 4, multiplies the columns
+    instead. Code on heads, such as a norm of each head, may come before or after the transpose of
+    the heads: the transpose is moved, and `cancel-transposes` turns the code into code on columns.
 
-    Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
-    masks that are added or select scores, the scores of sinks, and a softmax.
+    Attention may also be written out: products of heads or of batches of heads, a scale, a softcap,
+    masks that are added or select scores, scores of sinks, and a softmax.
 
-    Legal iff there is no dropout. Masks by position alone become `causal` and `window`; all
-    else, such as padding and ALiBi, becomes the mask. Where a query may see no key, whether the
-    others hide by a number or by minus infinity matters, and is kept. Scores in whose place there
-    is a number have no gradient, while those that it is added to have one: a query that has no
-    others is zero, which leaves its scores the number (`drop-hidden-queries`).
+    Legal iff there is no dropout. Masks that depend only on positions become `causal` and `window`;
+    other masks and biases, such as padding and ALiBi, become the mask operand. If a query may have
+    all keys masked, the result depends on whether masked scores are a number or minus infinity, and
+    this is preserved. Scores that are replaced by a number have no gradient, but scores to which
+    the number is added do. If all scores of a query are replaced, the query is set to zero, so that
+    its scores are the number (see `drop-hidden-queries`).
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `raise-convolution`: convolutions whose windows do not overlap become linear maps."""
+"""Pass `raise-convolution`: turn convolutions with disjoint windows into linear maps."""
 
 from collections.abc import Sequence
 from math import prod
@@ -24,18 +24,18 @@ CHANNELS_FIRST = Refusal(
 
 
 class RaiseConvolutionPass(FunctionPass):
-    """Turns convolutions over separate patches of an image, or over single positions, into GEMMs.
+    """Turns convolutions over disjoint patches of an image, or over single positions, into GEMMs.
 
         %c = torch.call "aten.conv2d"(%x, %w, %b)      %p = coda.transpose (coda.reshape %x)
         %f = coda.reshape %c                           %r = coda.reshape %p : B x N x (C Kh Kw)
         %y = coda.transpose %f {perm = [0, 2, 1]}  ->  %y = coda.linear %r, (coda.reshape %w), %b
 
-    Legal iff each element of the input is in one window: a kernel that divides the image and
-    strides as large, no padding, no dilation, no groups. Worth it iff what reads the result has
-    the channels in its columns, as the GEMM stores them, or each window is one position of an input
-    whose columns are its channels, so that it is transposed behind the GEMM rather than in front;
-    what precedes the GEMM is one copy, or none for a kernel as large as the image. A linear map of
-    patches has the attribute `coda.patches`, for estimates of the time in PyTorch.
+    Legal iff each element of the input is in one window: the strides equal the kernel size, which
+    divides the image, and there is no padding, no dilation and no groups. Worth it iff the readers
+    of the result have the channels in its columns, as the GEMM stores them, or each window is a
+    single position of an input whose columns are its channels, so that the transpose moves behind
+    the GEMM. At most one copy precedes the GEMM, and none for a kernel as large as the image. A
+    linear map of patches has the attribute `coda.patches`, for estimates of the time in PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

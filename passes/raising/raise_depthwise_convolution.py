@@ -1,4 +1,4 @@
-"""Pass `raise-depthwise-convolution`: convolutions of single channels become shifted rows."""
+"""Pass `raise-depthwise-convolution`: turn convolutions of single channels into shifted rows."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ CHANNELS_FIRST = Refusal(
 
 
 class RaiseDepthwiseConvolutionPass(FunctionPass):
-    """Turns a convolution of each channel over positions into a sum of shifted rows, times weights.
+    """Turns a convolution of each channel over positions into a weighted sum of shifted rows.
 
         %t = coda.transpose %x : B x C x T                  %0 = coda.shift %x {by = 1}
         %c = torch.call "aten.conv1d"(%t, %w, %b)           %1 = coda.shift %x {by = 0}
         %s = coda.slice %c : the first T positions     ->   %y = %0 · w[:, 0] + %1 · w[:, 1] + b
         %y = coda.transpose %s : B x T x C
 
-    One pointwise kernel reads the rows where they are; pointwise code around, which has channels
-    before positions too, moves to rows and joins it. Legal iff there are as many groups as
-    channels, the stride is 1, and the result has the positions of the input: the padding, and zeros
-    that the model puts around its positions, fill the windows, or what reads the result takes that
-    many. Worth it iff the channels are columns in
-    front of it or behind it, and the window is narrow.
+    One pointwise kernel reads the rows in place. Pointwise code around it that also has channels
+    before positions moves to rows and joins the kernel. Legal iff there are as many groups as
+    channels, the stride is 1, and the result has the positions of the input: padding, or zeros that
+    the model adds, fill the windows, or the readers of the result take that many positions. Worth
+    it iff the channels are columns before or after the convolution, and the window is narrow.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

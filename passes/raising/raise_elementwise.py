@@ -1,4 +1,4 @@
-"""Pass `raise-elementwise`: calls of PyTorch's elementwise operators become those of `coda`."""
+"""Pass `raise-elementwise`: turn PyTorch's elementwise operators into operators of `coda`."""
 
 import re
 
@@ -26,15 +26,16 @@ from coda_ir.passes.support.index_values import Argument
 
 
 class RaiseElementwisePass(FunctionPass):
-    """Finds calls of PyTorch with a counterpart in the dialect.
+    """Raises elementwise calls of PyTorch that have a counterpart in the dialect `coda`.
 
         %c = torch.call "aten.gt.Scalar"(%h) {"{0}, 0"}          %c = coda.compare %h, 0 {"gt"}
         %y = torch.call "aten.where.self"(%c, %h, %z)       ->   %y = coda.where %c, %h, %z
         %s = torch.call "aten.softplus.default"(%y)              %s = coda.softplus %y
 
-    They fuse into the epilogue that computes an operand, or into one kernel with each other: the
-    masks and tables that a model computes from positions. Legal iff the conversions with which
-    PyTorch promotes the operands are exact, and the options of the call have counterparts.
+    The operators fuse into the epilogue that computes an operand, or with each other into one
+    kernel, as for masks and tables that a model computes from positions. Legal iff the conversions
+    with which PyTorch promotes the operands are exact, and the options of the call have
+    counterparts.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

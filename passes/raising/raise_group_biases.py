@@ -1,4 +1,4 @@
-"""Pass `raise-group-biases`: a bias row selected for each row becomes the bias of a group."""
+"""Pass `raise-group-biases`: turn a bias that is selected for each row into the bias of a group."""
 
 from xdsl.ir import SSAValue
 
@@ -11,15 +11,15 @@ from coda_ir.passes.support.row_numbers import number_groups
 
 
 class RaiseGroupBiasesPass(FunctionPass):
-    """Takes the bias of a group's rows from E x N, instead of selecting M x N of them.
+    """Reads the bias of a group of rows from an E x N tensor, instead of selecting M x N elements.
 
         %b = coda.index %biases, %sorted {dim = 0}
         %p = coda.grouped_linear %x, %w, %ends      ->   %y = coda.grouped_linear %x, %w, %ends,
         %y = coda.add %p, %b                                    %biases
 
-    Experts have such biases. The kernel reads a row of E x N for each tile, and no M x N is
-    written. Legal iff nothing else reads the product, and the ids are known to be the numbers of
-    the groups: sorted, below E, and counted for the ends of the groups.
+    Experts have such biases. The kernel reads a row of E x N for each tile, and no M x N tensor is
+    written. Legal iff nothing else reads the product, and the ids are known to be the group
+    numbers: sorted, below E, and counted for the group ends.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `raise-library-calls`: calls of PyTorch become operators that run as the same calls."""
+"""Pass `raise-library-calls`: turn calls of PyTorch into operators that run as the same calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -29,8 +29,8 @@ class RaiseLibraryCallsPass(FunctionPass):
         %v, %i = torch.call "aten.topk.default"(%s)      %v, %i = coda.topk %s {k = 2, dim = 1}
             {arguments = "{0}, 2"}                   ->
 
-    Legal iff the operator is equivalent for all inputs: its options are those of the call. What
-    is computed from integers alone, as masks are, stays without a remark.
+    Legal iff the operator and its options are equivalent to the call for all inputs. Calls that
+    compute only with integers, such as those of masks, remain without a remark.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `raise-linear`: GEMMs on flattened rows and transposed weights become `coda.linear`."""
+"""Pass `raise-linear`: turn products of flattened rows and weights into `coda.linear`."""
 
 from dataclasses import replace
 
@@ -36,16 +36,15 @@ class RaiseLinearPass(FunctionPass):
         %p = coda.add (coda.matmul %f, %t), %b         ->
         %y = coda.reshape %p : (M x N) -> (B x T x N)
 
-    W · transpose(x), with channels before positions, becomes transpose(linear(x, W)), also where x
-    has one position, so that the gradient of W is not one product for each sample. A product of
-    batches of 1 (1 x M x K, 1 x K x N), which einsum makes of a linear map, becomes that map.
+    W · transpose(x), with channels before positions, becomes transpose(linear(x, W)), even if x has
+    one position, so that the gradient of W is not one product per sample. A product of batches of 1
+    (1 x M x K, 1 x K x N), which einsum creates for a linear map, becomes that linear map.
 
     Legal for every transposed matrix, and for every batch of 1 whose second matrix is an argument
-    of the function: those of attention are computed. Rows may stay unflattened in a GEMM, a norm
-    and in elementwise code where the reshape before keeps the columns, and in a GEMM before which
-    it adds dimensions of one row. PyTorch's product of groups of rows, `_grouped_mm` or that of
-    transformers, becomes `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not
-    transposed.
+    of the function; in attention, it is computed. A reshape before a GEMM, a norm or elementwise
+    code is removed if it keeps the columns, and before a GEMM if it adds dimensions of one row.
+    PyTorch's product of groups of rows, `_grouped_mm` or the one of transformers, becomes
+    `coda.grouped_linear`, or `coda.grouped_matmul` if its matrices are not transposed.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `raise-rms-norm`: RMSNorm that is spelled out becomes `coda.rms_norm`."""
+"""Pass `raise-rms-norm`: turn an RMSNorm that is written out into `coda.rms_norm`."""
 
 import math
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class _Norm:
 
 
 class RaiseRMSNormPass(FunctionPass):
-    """Finds x · rsqrt(mean(x²) + eps) ⊙ w in whatever way it is written.
+    """Raises x · rsqrt(mean(x²) + eps) ⊙ w in all its usual spellings.
 
         %w32 = coda.cast %x : ... -> f32
         %sq = coda.mul %w32, %w32
@@ -48,11 +48,11 @@ class RaiseRMSNormPass(FunctionPass):
         %n = coda.cast(coda.mul %w32, %r) : ... -> bf16
         %y = coda.mul %n, %w
 
-    The reciprocal root may be a division by the root or its power, the mean a sum over N, the
-    square x·x, √N · x / √(sum) its form without a mean, and the weight may come before or after the
-    division and the conversion back; an offset weight
-    (1 + w) stays in float32. The mean must be over the whole last dimension, eps must be inside of
-    the root, and the result must have the type of x, or be converted to that of the weight.
+    The reciprocal root may be a division by the root, or a power; the mean may be a sum divided by
+    N; the square may be x·x; √N · x / √(sum) is the form without a mean. The weight may come before
+    or after the division and the conversion back; an offset weight (1 + w) stays in float32. Legal
+    iff the mean is over the whole last dimension, eps is inside the root, and the result has the
+    type of x or is converted to that of the weight.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

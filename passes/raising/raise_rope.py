@@ -1,4 +1,4 @@
-"""Pass `raise-rope`: rotary embedding that is spelled out becomes `coda.rope`."""
+"""Pass `raise-rope`: turn a rotary embedding that is written out into `coda.rope`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,33 +46,33 @@ class _Rotated:
 
 
 class RaiseRopePass(FunctionPass):
-    """Finds the rotation of pairs of columns of heads x, in whatever way it is written.
+    """Raises the rotation of pairs of columns of heads x in all its usual spellings.
 
         %h = coda.transpose(coda.reshape %q)          %c = cos of the first half of the angles
         %a = coda.mul %h, %cos                        %r = coda.rope %q, %c, %s {head_dim = D}
         %b = coda.mul (concat(-h2, h1)), %sin   ->    %y = coda.transpose(coda.reshape %r)
         %y = coda.add %a, %b
 
-    Pairs are the halves of a head or neighbours; where they turn the other way, the sines are
-    negated. The result may also be the join of a·cos − b·sin and b·cos + a·sin. Where only some
-    columns of a head are rotated, the tables have 1 and 0 for the others; queries and keys in the
-    columns of one projection are rotated together.
+    Pairs are the halves of a head, or adjacent columns. For the opposite direction of rotation, the
+    sines are negated. The result may also be the concatenation of a·cos − b·sin and b·cos + a·sin.
+    If only some columns of a head are rotated, the tables have 1 and 0 for the others. Queries and
+    keys in the columns of one projection are rotated together.
 
-    Rows that are rotated before they are split are one head: with angles of their own for each
-    head, these are in tables of the whole row.
+    Rows that are rotated before they are split into heads count as one head. If each head has its
+    own angles, the tables cover the whole row.
 
-    Legal where the heads are columns of one tensor, and where both columns of a pair are known to
-    have the same angle. Where they are not, as in tables that are arguments, and whole heads are
-    rotated, the tables keep an entry for each column (`per_column`). Columns that are not rotated
-    pass through x · 1 − y · 0, which keeps every finite value.
+    Legal iff the heads are columns of one tensor, and both columns of a pair are known to have the
+    same angle. If this is not known, as for tables that are arguments, and whole heads are rotated,
+    the tables keep an entry per column (`per_column`). Columns that are not rotated pass through x
+    · 1 − y · 0, which preserves every finite value.
 
-    Heads of 16 bits that are rotated in float64 and rounded again, as by complex tables of 128
-    bits, are rotated in float32, which matters little beside that rounding. Functions of the
-    mode `eager-exact` keep float64.
+    16-bit heads that are rotated in float64 and rounded again, as with tables of complex128, are
+    rotated in float32; the difference is small compared with that rounding. Functions in the mode
+    `eager-exact` keep float64.
 
-    A `coda.rope` of some columns of each head, which is joined with the others, is raised in the
-    same way; with `spelled=false` only these are, without remarks on others: learned tables have no
-    gradient in `coda.rope`, and programs that spell the rotation out may have them.
+    A `coda.rope` of some columns of each head, concatenated with the others, is raised in the same
+    way. With `spelled=false`, only these are raised, without remarks on others. Learned tables have
+    no gradient in `coda.rope`, and a program that writes the rotation out may have them.
     """
 
     spelled: bool = True

@@ -1,8 +1,8 @@
 """The derivative of every operator of the block level, by family.
 
-A rule takes the gradients of an operator's results to those of its operands (`Adjoint`). Operands
-of integers have no gradient; some others have none here, with a reason that is told where a
-gradient is asked for (`refusal`).
+A rule maps the gradients of an operator's results to those of its operands (`Adjoint`). Integer
+operands have no gradient. For some other operands no gradient is implemented; `refusal` gives the
+reason, which is reported if the gradient is requested.
 """
 
 from collections.abc import Sequence

@@ -16,9 +16,9 @@
 // PASSES-NEXT:   coda-to-gemm {{ +}}Rewrites every function as GEMM-plus-epilogue programs
 // PASSES-NEXT:     fold-weights: bool = false
 // PASSES:      Passes of CODA IR:
-// PASSES:        schedule {{ +}}Gives every `gemm.fused` without a schedule the cheapest one
-// PASSES-NEXT:    {{ +}}cost model, and the backward of attention the tiles that were
-// PASSES-NEXT:    {{ +}}measured to be the best
+// PASSES:        schedule {{ +}}Gives every `gemm.fused` without a schedule the one with the lowest
+// PASSES-NEXT:    {{ +}}estimated time, and the backward of attention tiles that were
+// PASSES-NEXT:    {{ +}}measured
 // PASSES-NEXT:     target: str = portable
 // PASSES:      Passes of xDSL (--explain NAME describes one):
 // PASSES:        {{.*}}canonicalize-dmp,
