@@ -12,7 +12,7 @@
 // FIRST: coda.rms_norm
 
 // BORING: error[E1101]: the input is not interesting: the command of --test exits with 1
-// BORING-NEXT: help: it has to exit with 0 for the input
+// BORING-NEXT: help: the command must exit with 0 for the input
 
 func.func @other(%x: tensor<8xf32>) {
   func.return
