@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, get_args, overload
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.results import Results as Results, unpack as unpack
 from coda_ir.compiled import CompiledFunction as CompiledFunction
-from coda_ir.diagnostics import CodaError, expect_kind, expect_names
+from coda_ir.diagnostics import FileError, OptionError, expect_kind, expect_names
 from coda_ir.executables import start
 from coda_ir.functions import find_entry as find_entry
 from coda_ir.launching.compile_jobs import compile_jobs
@@ -81,23 +81,23 @@ def _check_program(program: object) -> None:
             "write coda_ir.export(model, args).compile() with a tuple of example arguments, or "
             "torch.compile(model, backend='coda')"
         )
-        raise CodaError(message, remedy)
+        raise OptionError(message, remedy)
     if isinstance(program, torch.export.ExportedProgram):
-        raise CodaError(message, "write coda_ir.export(program).compile()")
-    raise CodaError(message, "pass a file such as 'layer.coda'; coda_ir.export takes models")
+        raise OptionError(message, "write coda_ir.export(program).compile()")
+    raise OptionError(message, "pass a file such as 'layer.coda'; coda_ir.export takes models")
 
 
 def _read(program: str | os.PathLike[str], syntax: Syntax | None = None) -> tuple[str, str, str]:
     """Return the text of a program, the name of its file, and its syntax."""
     if syntax is not None and syntax not in get_args(Syntax):
-        raise CodaError(f"unknown syntax '{syntax}'", f"use one of {', '.join(get_args(Syntax))}")
+        raise OptionError(f"unknown syntax '{syntax}'", f"use one of {', '.join(get_args(Syntax))}")
     if isinstance(program, str) and not _is_path(program):
         _check_text(program)
         return program, "<text>", syntax or ("mlir" if "func.func" in program else "coda")
     path = Path(program)
     found = syntax or path.suffix.removeprefix(".")
     if found not in get_args(Syntax):
-        raise CodaError(f"{path}: unknown file type", "name it *.coda or *.mlir, or pass syntax")
+        raise FileError(f"{path}: unknown file type", "name it *.coda or *.mlir, or pass syntax")
     return read_source(str(path)), str(path), found
 
 
@@ -107,11 +107,11 @@ def _check_text(text: str) -> None:
         return
     files = [name for name in (f"{text}.coda", f"{text}.mlir") if Path(name).is_file()]
     if files:
-        raise CodaError(f"no program is named '{text}'", f"did you mean '{files[0]}'?")
+        raise FileError(f"no program is named '{text}'", f"did you mean '{files[0]}'?")
     if Path(text).is_file():
         remedy = f"rename it, or pass Path('{text}') and the syntax to coda_ir.parse"
-        raise CodaError(f"{text}: not a .coda or .mlir file", remedy)
-    raise CodaError(
+        raise FileError(f"{text}: not a .coda or .mlir file", remedy)
+    raise FileError(
         f"'{text}' is neither program text nor a .coda or .mlir file",
         "pass a path such as 'layer.coda', or program text such as 'fn f(x: bf16[M, 64]) { ... }'",
     )
@@ -133,7 +133,7 @@ def _parse_text(
 
         return parse_text(text, name, constants=constants, read=read)
     if constants:
-        raise CodaError(f"{name}: an .mlir program has no constants to override")
+        raise OptionError(f"{name}: an .mlir program has no constants to override")
     from coda_ir.mlir.reader import read_module
     from coda_ir.mlir.verification import verify_calls
 
@@ -260,17 +260,17 @@ def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
     tuned for.
     """
     if target not in get_args(Target):
-        raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
+        raise OptionError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
     tuning = TuningOptions.of(tune)
     if tuning is not None and target != "triton":
-        raise CodaError(f"tuning is for the target triton, not for {target}", "leave tune out")
+        raise OptionError(f"tuning is for the target triton, not for {target}", "leave tune out")
     return tuning
 
 
 def _check_untrained(policy: SavePolicy) -> None:
     """Raise CodaError for options that apply only to training."""
     if policy != SavePolicy():
-        raise CodaError(
+        raise OptionError(
             "only programs compiled for training save values for a backward", "pass training=True"
         )
 
@@ -278,7 +278,7 @@ def _check_untrained(policy: SavePolicy) -> None:
 def _check_folding(fold_weights: bool, *, training: bool) -> None:
     """Raise CodaError if weights that change are to be folded."""
     if fold_weights and training:
-        raise CodaError(
+        raise OptionError(
             "fold_weights is for inference: each step of training changes the weights, and their "
             "gradients are those of unfolded weights",
             "leave fold_weights out; for inference, compile again without training",
@@ -327,7 +327,7 @@ def _module_origin(
     from coda_ir.mlir.writer import located_text
 
     if constants:
-        raise CodaError(
+        raise OptionError(
             "constants are folded when a program is parsed", "pass them to coda_ir.parse"
         )
     copy = module.clone()

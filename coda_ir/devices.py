@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import MachineError, OptionError
 
 
 def default_device() -> torch.device:
@@ -21,12 +21,12 @@ def resolve_device(device: str | torch.device) -> torch.device:
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise CodaError(f"unknown device '{device}'", "use cpu or cuda") from error
+        raise OptionError(f"unknown device '{device}'", "use cpu or cuda") from error
     if found.type == "cpu":
         return found
     count = torch.cuda.device_count() if found.type == "cuda" else 0
     if (found.index or 0) >= count:
-        raise CodaError(
+        raise MachineError(
             f"device '{found}' does not exist: this machine has "
             f"{count or 'no'} GPU{'' if count == 1 else 's'} that PyTorch can use",
             "use cpu" if count == 0 else f"use cpu, or cuda:0 to cuda:{count - 1}",
@@ -69,7 +69,7 @@ def require_triton_for(device: torch.device) -> None:
     if device.type == "cpu":
         _switch_interpreter_on()
         if not _is_interpreting():
-            raise CodaError(
+            raise MachineError(
                 "Triton was imported without its interpreter, which the CPU needs",
                 "set TRITON_INTERPRET=1 before Python starts, or compile for the CPU before "
                 "anything imports triton",

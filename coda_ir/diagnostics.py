@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from coda_ir.error_codes import exception_code
-
 Severity = Literal["error", "warning", "note", "remark"]
 
 MAX_REPORTED = 20
@@ -108,6 +106,8 @@ def _window(line: str, start: int, stop: int) -> tuple[str, int, int]:
 class CodaError(Exception):
     """A mistake in the input: `message` describes it, and `remedy` how to fix it."""
 
+    code: str = "E1999"
+    """The code of the mistake, which `coda-opt --explain` explains."""
     message: str
     remedy: str | None
 
@@ -116,34 +116,87 @@ class CodaError(Exception):
         self.remedy = remedy
         super().__init__(message if remedy is None else f"{message}\n  help: {remedy}")
 
-    @property
-    def code(self) -> str:
-        """The code of the mistake, which `coda-opt --explain` explains."""
-        names = [each.__name__ for each in type(self).__mro__ if issubclass(each, CodaError)]
-        return exception_code(names, self.message)
+
+class InvalidProgramError(CodaError):
+    """IR that breaks a rule of an operator."""
+
+    code = "E0602"
 
 
-class IndexOutOfRangeError(CodaError, IndexError):
+class OptionError(CodaError):
+    """An argument of a function, an option of a pass or an environment variable that has an invalid
+    value.
+    """
+
+    code = "E0703"
+
+
+class FileError(CodaError):
+    """A file that cannot be read or written, or has the wrong contents."""
+
+    code = "E0801"
+
+
+class ModelError(CodaError):
+    """A model that cannot be exported."""
+
+    code = "E0901"
+
+
+class ArgumentError(CodaError):
+    """An argument of a compiled function that does not fit its parameter."""
+
+    code = "E0902"
+
+
+class GradientError(CodaError):
+    """A gradient that cannot be computed."""
+
+    code = "E0903"
+
+
+class LoweringError(CodaError):
+    """A program that cannot be lowered to kernels."""
+
+    code = "E1001"
+
+
+class MachineError(CodaError):
+    """A GPU, program or library that the machine lacks."""
+
+    code = "E1002"
+
+
+class CheckError(CodaError):
+    """A difference that a requested check has found."""
+
+    code = "E1101"
+
+
+class IndexOutOfRangeError(ArgumentError, IndexError):
     """An index in the arguments of a program that is out of the range of what it selects from."""
 
 
-class NoElementsError(CodaError, IndexError):
+class NoElementsError(ArgumentError, IndexError):
     """A maximum of no elements, which has no value."""
 
 
 def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:
-    """Raise CodaError for an argument whose type is not the annotated one."""
+    """Raise OptionError for an argument whose type is not the annotated one."""
     if not isinstance(value, kind):
         given = "None" if value is None else f"of type {type(value).__name__}"
-        raise CodaError(f"{name} is {given}", remedy)
+        raise OptionError(f"{name} is {given}", remedy)
 
 
 class DefectError(CodaError):
     """A defect of a pass or a backend, not of the input, that a check has found."""
 
+    code = "E1901"
+
 
 class DiagnosticError(CodaError):
-    """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them.
+    """Mistakes in source texts; `str()` gives the full rendering, at most 20 of them, and `code` is
+    that of the first one.
 
     `sources` maps the file names of the ranges to their texts.
     """
@@ -153,6 +206,7 @@ class DiagnosticError(CodaError):
 
     def __init__(self, diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]):
         self.diagnostics = tuple(diagnostics)
+        self.code = next((each.code for each in self.diagnostics if each.code), self.code)
         self.sources = sources
         super().__init__(render_diagnostics(self.diagnostics, sources))
 
@@ -204,12 +258,12 @@ def closest(name: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6
 
 
 def expect_names(options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise CodaError for an option whose name is not known."""
+    """Raise OptionError for an option whose name is not known."""
     known = list(known)
     for name in options:
         if name not in known:
             remedy = closest(name, known, f"use one of {', '.join(known)}")
-            raise CodaError(f"unknown option '{name}'", remedy)
+            raise OptionError(f"unknown option '{name}'", remedy)
 
 
 def listed(names: Sequence[str]) -> str:

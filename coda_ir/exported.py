@@ -18,7 +18,13 @@ from coda_ir.calls.arguments import TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.devices import resolve_device
-from coda_ir.diagnostics import CodaError, expect_kind, expect_names
+from coda_ir.diagnostics import (
+    FileError,
+    ModelError,
+    OptionError,
+    expect_kind,
+    expect_names,
+)
 from coda_ir.mlir.writer import located_text
 from coda_ir.options import ProgramOptions, TrainingOptions
 from coda_ir.pages import page_of
@@ -92,7 +98,7 @@ class ExportedModel:
     def _device(self) -> torch.device | None:
         devices = {weight.device for weight in self.weights.values() if weight.dim()}
         if len(devices) > 1:
-            raise CodaError(
+            raise ModelError(
                 f"the model has weights on {len(devices)} devices: "
                 f"{', '.join(sorted(map(str, devices)))}",
                 "move the model to one device",
@@ -193,7 +199,7 @@ def _check_names(options: Mapping[str, object]) -> None:
     for name in options:
         if name in ("training", *TrainingOptions.__annotations__) and name not in known:
             remedy = "train with torch.compile, or compile the module: exported.module"
-            raise CodaError(f"unknown option '{name}'", remedy)
+            raise OptionError(f"unknown option '{name}'", remedy)
     expect_names(options, known)
 
 
@@ -242,7 +248,7 @@ def load(
     module = parse(text_file)
     text = module.attributes.pop(CALL_ATTRIBUTE, None)
     if not isinstance(text, StringAttr):
-        raise CodaError(
+        raise FileError(
             f"{text_file} is not a saved model: it lacks the attribute {CALL_ATTRIBUTE}",
             "use coda_ir.compile for a program without weights",
         )
@@ -260,13 +266,13 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
     named = [leaf.name for leaf in tree.inputs if leaf.name is not None]
     results = {leaf.result for leaf in tree.outputs if leaf.result is not None}
     if inputs != named or weights_last != sorted(weights_last):
-        raise CodaError(
+        raise FileError(
             f"{path}: the function takes {', '.join(inputs) or 'nothing'}, but the model "
             f"{', '.join(named) or 'nothing'}",
             "do not add, remove or reorder the arguments of a saved model",
         )
     if not all(0 <= number < len(signature.results) for number in results):
-        raise CodaError(
+        raise FileError(
             f"{path}: the function has {len(signature.results)} results, but the model returns "
             f"result {max(results)}",
             "do not change the results of a saved model",
@@ -274,7 +280,7 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
     for leaf in tree.outputs:
         rank = None if leaf.result is None else len(signature.results[leaf.result].dims)
         if leaf.order is not None and len(leaf.order) != rank:
-            raise CodaError(
+            raise FileError(
                 f"{path}: result {leaf.result} has {rank} dimensions, but the model returns "
                 f"{len(leaf.order)}",
                 "do not change the results of a saved model",
@@ -295,14 +301,14 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
         for name, weight in weights.items()
     }
     if not path.parent.is_dir():
-        raise CodaError(
+        raise FileError(
             f"{path}: cannot write the file: there is no folder {path.parent}",
             "create it, or choose another path",
         )
     try:
         safetensors.save_file(dense, path)
     except (OSError, SafetensorError) as error:
-        raise CodaError(f"{path}: cannot write the file: {error}") from error
+        raise FileError(f"{path}: cannot write the file: {error}") from error
 
 
 def load_weights(
@@ -315,7 +321,7 @@ def load_weights(
     if not specs:
         return {}
     if not path.is_file():
-        raise CodaError(
+        raise FileError(
             f"{path}: the weight file is missing",
             "pass the path of a .safetensors file that has the weights: load(path, weights)",
         )
@@ -325,14 +331,14 @@ def load_weights(
             names = set(file.keys())
             missing = [spec.name for spec in specs if spec.name not in names]
             if missing:
-                raise CodaError(
+                raise FileError(
                     f"{path} lacks {len(missing)} of {len(specs)} weights: "
                     f"{', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}",
                     "pass the weights of the exported model",
                 )
             weights = {spec.name: file.get_tensor(spec.name) for spec in specs}
     except (SafetensorError, OSError) as error:
-        raise CodaError(f"{path}: {error}", "save the weights again") from error
+        raise FileError(f"{path}: {error}", "save the weights again") from error
     for spec in specs:
         _check_weight(path, spec, weights[spec.name])
     return weights
@@ -341,7 +347,7 @@ def load_weights(
 def _check_weight(path: Path, spec: TensorSpec, weight: torch.Tensor) -> None:
     fits = tuple(weight.shape) == spec.dims and weight.dtype == spec.dtype
     if not fits:
-        raise CodaError(
+        raise FileError(
             f"{path}: {spec.name} is {short_name(weight.dtype)}{format_dims(weight.shape)}, "
             f"expected {short_name(spec.dtype)}{format_dims(spec.dims)}",
             "pass the weights of the exported model",
@@ -354,10 +360,10 @@ def _file_names(
     expect_kind("the path", path, (str, os.PathLike), "pass the name of a file .mlir")
     text_file = Path(path)
     if text_file.suffix != ".mlir":
-        raise CodaError(f"{text_file}: unknown file type", "name it *.mlir")
+        raise FileError(f"{text_file}: unknown file type", "name it *.mlir")
     tensor_file = text_file.with_suffix(".safetensors") if weights is None else Path(weights)
     if tensor_file.suffix != ".safetensors":
-        raise CodaError(f"{tensor_file}: unknown file type", "name it *.safetensors")
+        raise FileError(f"{tensor_file}: unknown file type", "name it *.safetensors")
     return text_file, tensor_file
 
 
@@ -365,4 +371,4 @@ def _write(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise CodaError(f"{path}: cannot write the file: {error.strerror}") from error
+        raise FileError(f"{path}: cannot write the file: {error.strerror}") from error

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coda_ir.diagnostics import CodaError, closest
+from coda_ir.diagnostics import InvalidProgramError, OptionError, closest
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -39,14 +39,14 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     if entry is None and len(functions) == 1:
         return next(iter(functions.values()))
     if not functions:
-        raise CodaError("the program has no function", "define one with fn")
+        raise InvalidProgramError("the program has no function", "define one with fn")
     if entry is None:
-        raise CodaError(
+        raise OptionError(
             f"the program has {len(functions)} functions",
             f"pass entry (--entry of coda-opt), one of {', '.join(functions)}",
         )
     if entry not in functions:
-        raise CodaError(
+        raise OptionError(
             f"no function '{entry}'",
             closest(entry, functions, f"use {' or '.join(functions)}"),
         )

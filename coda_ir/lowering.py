@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from coda_ir.cache.origin import Origin
 from coda_ir.collector import collector_paused
-from coda_ir.diagnostics import CodaError, Diagnostic, collect_diagnostics, emit_diagnostic
+from coda_ir.diagnostics import (
+    Diagnostic,
+    OptionError,
+    collect_diagnostics,
+    emit_diagnostic,
+)
 from coda_ir.functions import count_operators, find_entry, functions_of, used_arguments
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
@@ -85,7 +90,7 @@ def _parse_passes(passes: str, schedule: str) -> Pipeline:
     try:
         return parse_pipeline(passes, get_all_passes())
     except PipelineError as error:
-        raise CodaError(
+        raise OptionError(
             f"schedule = '{schedule}': {error}",
             "write options of the pass schedule, such as 'target=sm_90 warps=8'",
         ) from error
@@ -132,7 +137,7 @@ class Lowering:
         """Return the module at `level`; it must not be changed."""
         levels = get_args(Level)
         if level not in levels:
-            raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
+            raise OptionError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
         if level not in self._modules:
             self._modules[level] = self._apart(lambda: self._make(level, levels))
         return self._modules[level]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
-from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.diagnostics import OptionError, expect_kind
 from coda_ir.tuning.context import BUDGET_S
 
 if TYPE_CHECKING:
@@ -65,11 +65,13 @@ class TuningOptions:
             return None
         if isinstance(tune, str):
             if tune != "stored":
-                raise CodaError(f"tune is '{tune}'", "pass True, a number of seconds, or 'stored'")
+                raise OptionError(
+                    f"tune is '{tune}'", "pass True, a number of seconds, or 'stored'"
+                )
             return TuningOptions("stored", BUDGET_S)
         expect_kind("tune", tune, (int, float), "pass a bool, a number of seconds, or 'stored'")
         if tune <= 0:
-            raise CodaError(
+            raise OptionError(
                 f"tune is {tune}, expected seconds above 0", "pass False to disable tuning"
             )
         return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
@@ -108,9 +110,9 @@ class CompileOptions:
         """Raise CodaError for options that contradict each other."""
         if self.leftovers not in get_args(Leftovers):
             choices = ", ".join(get_args(Leftovers))
-            raise CodaError(f"unknown leftovers '{self.leftovers}'", f"use one of {choices}")
+            raise OptionError(f"unknown leftovers '{self.leftovers}'", f"use one of {choices}")
         if self.fold_weights and not self.pack_weights:
-            raise CodaError(
+            raise OptionError(
                 "fold_weights keeps copies of weights between calls, which pack_weights=False does "
                 "not allow",
                 "allow both if no code writes weights through .data, or leave fold_weights out",
@@ -150,11 +152,11 @@ class SavePolicy:
 def _check_number(name: str, value: object, least: int, of_what: str) -> None:
     is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
     if value is not None and not is_number:
-        raise CodaError(f"{name} is {value!r}", f"use a number of {of_what}, {least} or more")
+        raise OptionError(f"{name} is {value!r}", f"use a number of {of_what}, {least} or more")
 
 
 def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return names as a tuple. Raises CodaError for a string, which is a sequence of strings."""
     if isinstance(names, str):
-        raise CodaError(f"{option} is {names!r}, not a list", f"pass {option}=[{names!r}]")
+        raise OptionError(f"{option} is {names!r}, not a list", f"pass {option}=[{names!r}]")
     return tuple(names)

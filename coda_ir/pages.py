@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.functions import functions_of
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
     for symbol, size in sizes.items():
         if symbol not in known:
             names = ", ".join(known) or "none"
-            raise CodaError(f"no function has a dimension '{symbol}'", f"the symbols are {names}")
+            raise OptionError(f"no function has a dimension '{symbol}'", f"the symbols are {names}")
         if size < 1:
-            raise CodaError(f"the size of {symbol} is {size}", "pass an integer, 0 or more")
+            raise OptionError(f"the size of {symbol} is {size}", "pass an integer, 0 or more")
 
 
 def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:

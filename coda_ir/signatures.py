@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from coda_ir.calls.arguments import Signature, TensorSpec
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import InvalidProgramError
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
@@ -26,7 +26,7 @@ def stated_dtype(type: Attribute) -> torch.dtype:
         type = cast(AnyTensor, type).element_type
     known = BY_ATTRIBUTE.get(type)
     if known is None:
-        raise CodaError(
+        raise InvalidProgramError(
             f"element type {type} has no counterpart in PyTorch",
             "use bf16, f16, f32, f64, f8E4M3FN, f8E5M2, i1, i8, ui8, i16, i32 or i64",
         )
@@ -64,7 +64,7 @@ def _specs(
     specs: list[TensorSpec] = []
     for index, type in enumerate(types):
         if not isinstance(type, TensorType):
-            raise CodaError(
+            raise InvalidProgramError(
                 f"{prefix}{index} has type {type}, expected a tensor",
                 "pass a scalar as a tensor<f32>",
             )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, FileError
 
 
 def read_source(path: str) -> str:
@@ -11,12 +11,12 @@ def read_source(path: str) -> str:
     try:
         data = Path(path).read_bytes()
     except IsADirectoryError as error:
-        raise CodaError(f"{path}: this is a directory", "name a file") from error
+        raise FileError(f"{path}: this is a directory", "name a file") from error
     except OSError as error:
         reason = error.strerror or str(error)
-        raise CodaError(f"{path}: cannot read the file: {reason}", "check the path") from error
+        raise FileError(f"{path}: cannot read the file: {reason}", "check the path") from error
     except ValueError as error:
-        raise CodaError(f"{path!r}: not a path: {error}", "check the path") from error
+        raise FileError(f"{path!r}: not a path: {error}", "check the path") from error
     return decode_source(data, path)
 
 
@@ -30,7 +30,7 @@ def decode_source(data: bytes, path: str) -> str:
         start = data.rfind(b"\n", 0, error.start) + 1
         line = data.count(b"\n", 0, error.start) + 1
         column = len(data[start : error.start].decode("utf-8")) + 1
-        raise CodaError(
+        raise FileError(
             f"{path}:{line}:{column}: not UTF-8: byte 0x{data[error.start]:02x} at offset "
             f"{error.start}",
             "save the file as UTF-8",

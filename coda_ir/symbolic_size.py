@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 
 Monomial = tuple[str, ...]
 """A product of symbols, sorted: `("B", "T", "T")` is B*T*T and `()` is 1."""
@@ -132,7 +132,7 @@ def parse_sizes(text: str | None) -> dict[str, int]:
     for part in filter(None, (text or "").split(",")):
         match = _SIZE.fullmatch(part)
         if match is None:
-            raise CodaError(f"schedule: sizes has '{part}'", 'write sizes as "B=2,T=8192"')
+            raise OptionError(f"schedule: sizes has '{part}'", 'write sizes as "B=2,T=8192"')
         sizes[match[1]] = int(match[2])
     return sizes
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import FileError
 
 SUFFIX = ".safetensors"
 
 
-class TensorFileError(CodaError):
+class TensorFileError(FileError):
     """A file of another kind, or with damaged content."""
 
 

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, InvalidProgramError
 from coda_ir.dialects.template import ArgumentTemplate
 
 BUILT_IN = ("aten", "prims")
@@ -31,7 +31,7 @@ def check_call(
     if packet is None:
         return
     if name.endswith("_") and not name.endswith("__") and _has(namespace, name[:-1]):
-        raise CodaError(
+        raise InvalidProgramError(
             f"{callee} changes its operand, which the program may use elsewhere",
             f"write {namespace}.{name[:-1]}.{overload}",
         )
@@ -65,7 +65,7 @@ def _packet(namespace: str, name: str) -> Any:
     if packet is None and namespace in BUILT_IN:
         similar = [each for each in _names() if _has(namespace, each)]
         close = get_close_matches(name, similar, n=1, cutoff=0.8)
-        raise CodaError(
+        raise InvalidProgramError(
             f"PyTorch has no operator {namespace}.{name}",
             f"did you mean {' or '.join(_overloads(namespace, close[0]))}?"
             if close
@@ -107,7 +107,7 @@ def _wrong_overload(callee: str, message: str) -> CodaError:
     namespace, name, _ = callee.split(".")
     fitting = _overloads(namespace, name)
     remedy = f"write {' or '.join(fitting)}" if fitting else "it has none with tensors as results"
-    return CodaError(message, remedy)
+    return InvalidProgramError(message, remedy)
 
 
 def _overloads(namespace: str, name: str) -> list[str]:
@@ -133,12 +133,12 @@ def _bind(
     try:
         bound = signature.bind(*call.args, **named)
     except TypeError as error:
-        raise CodaError(f"{callee}: {error}", usage) from error
+        raise InvalidProgramError(f"{callee}: {error}", usage) from error
     for name, node in bound.arguments.items():
         kind = signature.parameters[name].annotation
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
         if is_text and "str" not in inspect.formatannotation(kind):
-            raise CodaError(f"{callee}: {name} is the string {ast.unparse(node)}", usage)
+            raise InvalidProgramError(f"{callee}: {name} is the string {ast.unparse(node)}", usage)
 
 
 def _check_results(
@@ -147,13 +147,17 @@ def _check_results(
     results: Any = signature.return_annotation
     if not isinstance(results, tuple):
         if positions is None and taken == 1 and "List" in inspect.formatannotation(results):
-            raise CodaError(f"{callee} gives a list of tensors", "name one: positions=[0]")
+            raise InvalidProgramError(
+                f"{callee} gives a list of tensors", "name one: positions=[0]"
+            )
         return
     count = sum(1 for _ in signature.return_annotation)
     if positions is None and taken != count:
-        raise CodaError(f"{callee} gives {count} results", "name the one to take: positions=[0]")
+        raise InvalidProgramError(
+            f"{callee} gives {count} results", "name the one to take: positions=[0]"
+        )
     if any(position >= count for position in positions or ()):
-        raise CodaError(
+        raise InvalidProgramError(
             f"{callee} gives {count} results, but positions is {list(positions or ())}",
             f"positions count from 0 to {count - 1}",
         )

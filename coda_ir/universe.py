@@ -5,7 +5,7 @@ from functools import cache
 
 from xdsl.universe import Universe
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import MachineError
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
 
 CODA_UNIVERSE = Universe(
@@ -24,12 +24,12 @@ def get_multiverse() -> Universe:
         return _universe_in(tuple(sys.path))
     except ValueError as error:
         found = str(error).rstrip(".")
-        raise CodaError(
+        raise MachineError(
             f"the packages with an entry point xdsl.universe cannot be used together: {found}",
             "rename one of the definitions, or remove a package from the Python path",
         ) from error
     except Exception as error:
-        raise CodaError(
+        raise MachineError(
             "a package with an entry point xdsl.universe cannot be loaded: "
             f"{type(error).__name__}: {error}",
             "fix it, or remove it from the Python path; coda-opt --debug shows where it fails",

@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import Graph, title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import MachineError, OptionError
 from coda_ir.signatures import signature_of
 
 
@@ -39,7 +39,7 @@ def chosen_functions(module: ModuleOp, entry: str | None) -> list[FuncOp]:
     chosen = [func for func in functions if entry in (None, func.sym_name.data)]
     if entry is not None and not chosen:
         names = ", ".join(func.sym_name.data for func in functions) or "none"
-        raise CodaError(f"no function '{entry}'", f"the functions are {names}")
+        raise OptionError(f"no function '{entry}'", f"the functions are {names}")
     for func in chosen:
         signature_of(func)
     return chosen
@@ -52,7 +52,7 @@ def render_svg(dot_text: str) -> str:
     """
     program = shutil.which("dot")
     if program is None:
-        raise CodaError(
+        raise MachineError(
             "drawing SVG needs the program 'dot' of Graphviz, which is not on PATH",
             "install graphviz (such as apt install graphviz), or emit dot and draw it elsewhere",
         )
@@ -60,5 +60,5 @@ def render_svg(dot_text: str) -> str:
         [program, "-Tsvg"], input=dot_text.encode(), capture_output=True, check=False
     )
     if done.returncode:
-        raise CodaError(f"dot: {done.stderr.decode(errors='replace').strip()}")
+        raise MachineError(f"dot: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout.decode()

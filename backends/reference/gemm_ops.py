@@ -24,7 +24,7 @@ from coda_ir.backends.reference.numerics import (
 )
 from coda_ir.backends.reference.products import product, scaled_product
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm.tables import repeated_dims
@@ -63,7 +63,7 @@ def tiling_of(op: gemm.FusedOp, segment: gemm.Segment, domain: Domain) -> Tiling
     try:
         ranges = column_ranges(segment, op.schedule, op.order)
     except ValueError as error:
-        raise CodaError(f"gemm.fused{place(op)}: {error}", "choose another tile") from error
+        raise LoweringError(f"gemm.fused{place(op)}: {error}", "choose another tile") from error
     cuts = [Cut(r.offset, r.extent, r.per_partial) for r in ranges]
     return Tiling(op.schedule.block_m.data, cuts, op.order is not None)
 
@@ -223,7 +223,7 @@ def _map_shape(op: gemm.MapOp, segment: gemm.Segment, operands: Tensors) -> tupl
             new if old == DYNAMIC_INDEX else old for old, new in zip(shape, known, strict=True)
         ]
     if DYNAMIC_INDEX in shape:
-        raise CodaError(f"gemm.map{place(op)}: no port determines the extents of the result")
+        raise LoweringError(f"gemm.map{place(op)}: no port determines the extents of the result")
     return tuple(shape)
 
 

@@ -18,7 +18,7 @@ from coda_ir.backends.reference.gradient_ops import GRADIENT_HANDLERS
 from coda_ir.backends.reference.numerics import Handlers, Numerics, Precision, place
 from coda_ir.backends.reference.scan import SCAN_HANDLERS
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, InvalidProgramError, LoweringError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, is_wide_partial, numerics_mode
@@ -131,7 +131,7 @@ def check_arguments(func_op: FuncOp, args: Tensors) -> dict[str, int]:
     """
     name = signature_of(func_op).name
     if len(args) != len(func_op.args):
-        raise CodaError(
+        raise ArgumentError(
             f"{name} takes {len(func_op.args)} arguments, not {len(args)}",
             "pass one tensor per parameter, in order",
         )
@@ -147,14 +147,14 @@ def check_arguments(func_op: FuncOp, args: Tensors) -> dict[str, int]:
 
 def _check_tensor(what: str, parameter: SSAValue, tensor: torch.Tensor) -> None:
     if not shapes_agree(tensor.shape, shape_of(parameter)):
-        raise CodaError(
+        raise ArgumentError(
             f"{what} has shape {format_shape(tensor.shape)}, "
             f"expected {format_shape(shape_of(parameter))}",
             "pass a tensor of the stated shape",
         )
     expected = stated_dtype(parameter.type)
     if tensor.is_floating_point() != expected.is_floating_point:
-        raise CodaError(
+        raise ArgumentError(
             f"{what} has element type {tensor.dtype}, expected {expected}",
             f"convert it: .to({expected})",
         )
@@ -165,7 +165,7 @@ def _bind(what: str, dims: Dims, shape: Sequence[int], symbols: dict[str, int]) 
         if not isinstance(dim, str) or dim == UNKNOWN:
             continue
         if symbols.setdefault(dim, extent) != extent:
-            raise CodaError(
+            raise ArgumentError(
                 f"{what}: {dim} is {extent} here and {symbols[dim]} in an earlier argument",
                 "pass tensors that agree in every symbolic dimension",
             )
@@ -219,7 +219,7 @@ class _Run:
             if isinstance(op, ReturnOp):
                 return tuple(map(self._returned, op.operands))
             self._step(op)
-        raise CodaError(f"function {self.func_op.sym_name.data} does not return")
+        raise InvalidProgramError(f"function {self.func_op.sym_name.data} does not return")
 
     def _step(self, op: Operation) -> None:
         results = self._compute(op, [self.values[operand] for operand in op.operands])
@@ -264,7 +264,7 @@ class _Run:
             return [operands[0].reshape(self._reshaped(op, operands[0]))]
         handler = HANDLERS.get(type(op))
         if handler is None:
-            raise CodaError(
+            raise LoweringError(
                 f"{op.name}{place(op)} is not supported by the reference backend",
                 "lower it to operators of the dialects coda and gemm",
             )
@@ -289,7 +289,9 @@ class _Run:
             return program(operands)
         callee = SymbolTable.lookup_symbol(op, op.callee)
         if not isinstance(callee, FuncOp):
-            raise CodaError(f"func.call{place(op)}: no function {op.callee.string_value()}")
+            raise InvalidProgramError(
+                f"func.call{place(op)}: no function {op.callee.string_value()}"
+            )
         return run_function(callee, operands, self.precision)
 
     def _reshaped(self, op: coda.ReshapeOp, x: torch.Tensor) -> tuple[int, ...]:
@@ -302,7 +304,7 @@ class _Run:
         sizes = [SymbolicSize.product([dim]) for dim in shapes.dims(op.result)]
         unknown = [size for size in sizes if not size.symbols <= known.keys()]
         if len(unknown) > 1:
-            raise CodaError(
+            raise InvalidProgramError(
                 f"coda.reshape{place(op)}: the extents of {format_shape(stated)} do not follow "
                 f"from {', '.join(map(str, shapes.dims(op.x)))}",
                 "leave at most one extent of the result to be computed",

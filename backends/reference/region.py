@@ -22,7 +22,7 @@ from coda_ir.backends.reference.numerics import (
     rounded_once,
     split_columns,
 )
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import InvalidProgramError, LoweringError
 from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.elementwise_op import Scalar
 
@@ -128,7 +128,9 @@ def _constant(op: arith.ConstantOp, numerics: Numerics) -> torch.Tensor:
         case IntegerAttr():
             return torch.tensor(op.value.value.data)
         case _:
-            raise CodaError(f"arith.constant{place(op)} has the value {op.value}, not a number")
+            raise InvalidProgramError(
+                f"arith.constant{place(op)} has the value {op.value}, not a number"
+            )
 
 
 _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -157,7 +159,7 @@ def _compare_floats(op: arith.CmpfOp, lhs: torch.Tensor, rhs: torch.Tensor) -> t
 def _compare_integers(op: arith.CmpiOp, lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
     predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
     if predicate[0] == "u":
-        raise CodaError(
+        raise InvalidProgramError(
             f"arith.cmpi{place(op)}: the unsigned comparison {predicate} is not supported"
         )
     return _COMPARISONS[predicate.removeprefix("s")](lhs, rhs)
@@ -168,7 +170,7 @@ def _group_reduce(
 ) -> torch.Tensor:
     size = op.group.data // domain.columns_per_element
     if size < 1 or domain.columns % size:
-        raise CodaError(
+        raise LoweringError(
             f"gemm.group_reduce{place(op)}: groups of {op.group.data} do not divide the "
             f"{domain.columns * domain.columns_per_element} columns"
         )
@@ -199,7 +201,7 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
         case _ if isinstance(op, _CONVERSIONS):
             return _convert(op, operands[0])
         case _:
-            raise CodaError(
+            raise LoweringError(
                 f"{op.name}{place(op)} is not supported by the reference backend in a region",
                 "use the arith and math operators that coda_ir.backends.reference.region lists",
             )
@@ -225,4 +227,4 @@ def evaluate_region(
         lifted = [numerics.lift(operand) for operand in operands]
         result = _evaluate(op, lifted, domain, numerics)
         values[op.results[0]] = numerics.store_scalar(result, op.results[0].type)
-    raise CodaError("a region does not end in gemm.yield")
+    raise LoweringError("a region does not end in gemm.yield")

@@ -7,7 +7,7 @@ import torch
 
 from coda_ir.backends.reference.fused_attention import fused_attention, fused_attention_grad
 from coda_ir.backends.reference.numerics import place
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, CodaError, InvalidProgramError
 from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.torch import FUSED_ATTENTION, FUSED_ATTENTION_GRAD, CallOp, VjpOp
 from coda_ir.float64 import grouped_mm
@@ -19,7 +19,7 @@ Tensors = Sequence[torch.Tensor]
 _NARROW = ("bfloat16", "float16", "float32", "half", "float", "float8_e4m3fn", "float8_e5m2")
 
 
-class CallError(CodaError, RuntimeError):
+class CallError(ArgumentError, RuntimeError):
     """A call of PyTorch fails on its operands."""
 
 
@@ -83,7 +83,7 @@ def _results(
     try:
         arguments, named = op.template.evaluate(operands, symbols, namespace)
     except KeyError as error:
-        raise CodaError(
+        raise InvalidProgramError(
             f"{op.name}{place(op)}: the dimension {error.args[0]} has no value",
             "name it in the dimensions of an argument (coda.dims)",
         ) from error
@@ -128,7 +128,7 @@ def _extent(dim: Dim, symbols: Mapping[str, int]) -> int | None:
 
 
 def _other_results(op: CallOp, actual: str, stated: str) -> CodaError:
-    return CodaError(
+    return InvalidProgramError(
         f"{op.callee.data}{place(op)} gives {actual}, but the program states {stated}",
         "pass larger tensors if this is a range that is empty or out of bounds; otherwise "
         "state the type that PyTorch gives",
@@ -177,7 +177,7 @@ def overload(op: CallOp | LibraryCallOp | VjpOp) -> Any:
     for part in op.callee.data.split("."):
         function = getattr(function, part, None)
         if function is None:
-            raise CodaError(
+            raise InvalidProgramError(
                 f"{op.name}{place(op)}: PyTorch has no operator {op.callee.data}",
                 "import the library that registers it",
             )

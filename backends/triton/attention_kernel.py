@@ -16,7 +16,7 @@ from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.split_k import SplitK
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     AttentionDkvOp,
@@ -106,7 +106,7 @@ def emit_attention_sums(
     start. Raises CodaError without a schedule.
     """
     if op.schedule is None:
-        raise CodaError(
+        raise LoweringError(
             f"{format_location(op.location)}: {op.name} has no schedule",
             "run the pass 'schedule' first",
         )

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.backends.triton.map_kernel import LoweredMap, MapSegment, over_domain
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ElementwiseOp, GluOp, RopeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
@@ -80,7 +80,7 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
         arguments.append(argument)
     result = scalar_code(builder, op, arguments)
     if result is None:
-        raise CodaError(
+        raise LoweringError(
             f"{format_location(op.location)}: the triton backend has no scalar code for {op.name}",
             "add it to dialects/gemm/scalar_code.py",
         )
@@ -111,7 +111,7 @@ def _segment(
 def _static_columns(op: GluOp | RopeOp) -> int:
     columns = shape_of(op.x)[-1]
     if columns == DYNAMIC_INDEX:
-        raise CodaError(
+        raise LoweringError(
             f"{format_location(op.location)}: {op.name} has a dynamic number of columns",
             "give the last dimension a static extent",
         )

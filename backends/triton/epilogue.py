@@ -19,7 +19,7 @@ from coda_ir.backends.triton.expressions import (
 )
 from coda_ir.backends.triton.kernel import location_comment, tl_type
 from coda_ir.backends.triton.names import LocalNames
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.gemm import ColumnOp, GroupReduceOp, Segment
 from coda_ir.dominance import ops_behind
 from coda_ir.remarks import format_location
@@ -140,7 +140,7 @@ class _Statements:
         if has_vector and (self._scalars | self._vectors).issuperset(op.operands):
             self._vectors.update(op.results)
         if write is None:
-            raise CodaError(
+            raise LoweringError(
                 f"{format_location(op.location)}: the triton backend cannot emit {op.name}",
                 "use operators of the epilogue language, such as exp, log and sqrt",
             )
@@ -164,14 +164,14 @@ class _Statements:
 
     def _group_reduce(self, op: GroupReduceOp) -> Expression:
         if self.emitter.group_reduce is None:
-            raise CodaError(
+            raise LoweringError(
                 f"{format_location(op.location)}: gemm.group_reduce outside of a tile of columns"
             )
         return atom(self.emitter.group_reduce(op, self.column_name(op.value)))
 
     def _column(self, op: ColumnOp) -> Expression:
         if self.emitter.column is None:
-            raise CodaError(f"{format_location(op.location)}: gemm.column outside of a tile")
+            raise LoweringError(f"{format_location(op.location)}: gemm.column outside of a tile")
         return atom(f"{self.emitter.column}.to({tl_type(op.result.type)})")
 
     def operand_name(self, value: SSAValue) -> str:

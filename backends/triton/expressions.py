@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.backends.triton.ports import CONVERSIONS, extended, rounded
 from coda_ir.backends.triton.prelude import device_definitions
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, LoweringError
 from coda_ir.dialects.coda.shapes import is_float, is_float8
 from coda_ir.dialects.gemm import CheckedIndexOp, exact_number
 from coda_ir.remarks import format_location
@@ -112,7 +112,7 @@ def _dtype(type: Attribute) -> str:
 
 
 def _unsupported(op: Operation, what: str) -> CodaError:
-    return CodaError(
+    return LoweringError(
         f"{format_location(op.location)}: the triton backend cannot emit {op.name} on {what}",
         "convert the operands to f32 first",
     )

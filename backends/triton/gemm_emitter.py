@@ -11,7 +11,7 @@ from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, constant
 from coda_ir.backends.triton.kernel import KernelArgument, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, check_depths, column_ranges
 from coda_ir.remarks import format_location
@@ -47,7 +47,9 @@ class GemmEmitter:
             check_depths(self.op, self.schedule)
             return column_ranges(segment, self.schedule, self.op.order)
         except ValueError as error:
-            raise CodaError(f"{format_location(self.op.location)}: gemm.fused: {error}") from error
+            raise LoweringError(
+                f"{format_location(self.op.location)}: gemm.fused: {error}"
+            ) from error
 
     @property
     def tiles_n(self) -> int:

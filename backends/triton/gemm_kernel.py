@@ -19,7 +19,7 @@ from coda_ir.backends.triton.one_row_main_loop import OneRowMainLoop
 from coda_ir.backends.triton.quantized_main_loop import QuantizedMainLoop
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.remarks import format_location
@@ -43,16 +43,16 @@ def emit_gemm(
 def _schedule_of(op: FusedOp) -> ScheduleAttr:
     where = format_location(op.location)
     if op.schedule is None:
-        raise CodaError(f"{where}: gemm.fused has no schedule", "run the pass 'schedule' first")
+        raise LoweringError(f"{where}: gemm.fused has no schedule", "run the pass 'schedule' first")
     if not computes_in_float32(element_type_of(op.x)):
-        raise CodaError(
+        raise LoweringError(
             f"{where}: the triton backend multiplies f32, f16, bf16 and float8, "
             f"not {element_type_of(op.x)}",
             "convert the operands, or use the reference target",
         )
     if any(shape_of(x)[-1] == DYNAMIC_INDEX for x in op.inputs):
         what = "M" if op.is_transposed else "K"
-        raise CodaError(
+        raise LoweringError(
             f"{where}: gemm.fused has a dynamic {what}", "give x a static last dimension"
         )
     return op.schedule

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.host_values import Given, HostValue
 from coda_ir.backends.triton.names import final_names, renamed
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.remarks import source_position
 
@@ -117,7 +117,7 @@ def with_final_names(kernel: EmittedKernel) -> EmittedKernel:
     return replace(kernel, source=renamed(kernel.source, names), arguments=tuple(arguments))
 
 
-class ElementTypeError(CodaError):
+class ElementTypeError(LoweringError):
     """An element type that kernels can neither load nor store."""
 
 

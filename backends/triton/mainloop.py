@@ -13,7 +13,7 @@ from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
@@ -440,7 +440,7 @@ def usable_box(segment: Segment, columns: ColumnRange) -> WeightBox:
     """Return the box of a range's weights. Raises CodaError if there is none."""
     box = weight_box(segment, columns)
     if isinstance(box, str):
-        raise CodaError(
+        raise LoweringError(
             f"gemm.fused: the tma main loop cannot load its weights: {box}",
             "schedule it with the pointer main loop",
         )

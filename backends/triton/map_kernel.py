@@ -23,7 +23,7 @@ from coda_ir.backends.triton.ports import (
     table_index,
 )
 from coda_ir.backends.triton.segment_results import IDENTITY
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import ShiftOp
 from coda_ir.dialects.coda.shapes import element_bytes
 from coda_ir.dialects.gemm import (
@@ -137,7 +137,7 @@ def _expect_tiles(op: MapOp, segment: Segment) -> None:
     refused = [f"{kind.value} result" for kind in kinds if kind != ResultKind.TILE]
     refused += [f"{kind.value} port" for kind, _ in segment.ports if kind.combiner is not None]
     if refused:
-        raise CodaError(
+        raise LoweringError(
             f"{format_location(op.location)}: the {refused[0]} of a pointwise kernel is over a "
             "symbolic number of columns",
             "give the last dimension as a number or a const",

@@ -21,7 +21,7 @@ from coda_ir.backends.triton.kernel import EmittedKernel, definition, indented
 from coda_ir.backends.triton.names import final_names, renamed
 from coda_ir.backends.triton.operators.emit import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.functions import find_entry, returned_values
@@ -67,7 +67,7 @@ def emit_program(
     signature_of(func)  # it raises the errors of types that are no tensors
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
-            raise CodaError(
+            raise LoweringError(
                 f"{format_location(op.location)}: gemm.fused has no schedule",
                 "run the pass 'schedule' before the target triton",
             )

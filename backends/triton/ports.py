@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from coda_ir.backends.triton.argument_list import ArgumentList, row_start
 from coda_ir.backends.triton.kernel import tl_type
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import PositionsOp, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind, region_type
@@ -201,7 +201,7 @@ def partial_extents(port: Port) -> tuple[Combiner, int, int]:
     tiles, combiner = known_tiles(port.value), port.kind.combiner
     assert combiner is not None, "expected a port of partials"
     if tiles is None:
-        raise CodaError(
+        raise LoweringError(
             f"the number of partials of a {port.kind.value} port is not known",
             "let gemm.finalize combine them",
         )
@@ -267,7 +267,7 @@ def _table_column(port: Port, columns: ColumnIndex) -> tuple[str, str]:
     if width == columns.extent:
         return columns.name, columns.lanes
     if width == DYNAMIC_INDEX:
-        raise CodaError("the triton backend needs a table with a static last dimension")
+        raise LoweringError("the triton backend needs a table with a static last dimension")
     if not port.kind.is_group:
         return f"({columns.name} % {width})", columns.lanes
     is_one, group = _is_one_group(port, columns), columns.extent // width

@@ -26,7 +26,7 @@ from coda_ir.backends.triton.result_places import (
     place_of_row,
 )
 from coda_ir.backends.triton.segment_columns import SegmentColumns
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     Combiner,
@@ -287,7 +287,7 @@ class SegmentResults(SegmentColumns):
         Raises CodaError where the order of the rows is stated, which the tiles would change.
         """
         if self.is_ordered:
-            raise CodaError(
+            raise LoweringError(
                 "the rows of a sample are added up tile by tile, which is not a stated order",
                 "use coda.sum_to in the mode deterministic",
             )

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import FileError, MachineError, OptionError
 
 PROGRAMS, MODULES, TUNING = "programs", "modules", "tuning"
 
@@ -42,7 +42,9 @@ def cache_directory() -> Path:
     try:
         return Path.home() / ".cache" / "coda_ir"
     except RuntimeError as error:
-        raise CodaError("there is no home directory for the cache", "set CODA_CACHE_DIR") from error
+        raise MachineError(
+            "there is no home directory for the cache", "set CODA_CACHE_DIR"
+        ) from error
 
 
 def size_limit() -> int:
@@ -53,7 +55,7 @@ def size_limit() -> int:
     try:
         return parse_size(text)
     except ValueError as error:
-        raise CodaError(
+        raise OptionError(
             f"CODA_CACHE_LIMIT={text}: not a size", "write bytes, or a size such as 500MB or 2GiB"
         ) from error
 
@@ -214,7 +216,7 @@ def _remove(path: Path) -> bool:
     return True
 
 
-class DamagedEntryError(CodaError):
+class DamagedEntryError(FileError):
     """A file of the cache whose content is not what was written."""
 
 

@@ -10,14 +10,10 @@ from typing import Any
 
 import torch
 
-from coda_ir.diagnostics import CodaError, counted
+from coda_ir.diagnostics import ArgumentError, counted
 from coda_ir.symbolic_size import SymbolicSize
 
 _forward_ad: Any = import_module("torch.autograd.forward_ad")
-
-
-class ArgumentError(CodaError):
-    """A call that does not fit the function."""
 
 
 @dataclass(frozen=True)

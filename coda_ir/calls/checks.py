@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from coda_ir.calls.arguments import PLAIN_DISPATCH, Signature, TensorSpec, may_have_tangents
-from coda_ir.diagnostics import CodaError, closest
+from coda_ir.diagnostics import OptionError, closest
 
 Check = Callable[..., bool]
 """A check that the arguments of a call, by position, fit."""
@@ -67,12 +67,12 @@ def check_sizes(sizes: Mapping[str, object], signature: Signature) -> None:
     for symbol, size in sizes.items():
         if symbol not in symbols:
             known = ", ".join(symbols) or "none"
-            raise CodaError(
+            raise OptionError(
                 f"{signature.name} has no dimension '{symbol}'",
                 closest(str(symbol), symbols, f"its symbols are {known}"),
             )
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise CodaError(f"the size {symbol} is {size!r}", "pass an integer, 0 or more")
+            raise OptionError(f"the size {symbol} is {size!r}", "pass an integer, 0 or more")
 
 
 def make_check(signature: Signature, device: torch.device, *, trainable: bool = False) -> Check:

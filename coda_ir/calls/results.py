@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import MachineError
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ class NotCopied:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise CodaError(
+        raise MachineError(
             f"a {type(self).__name__} cannot be pickled: its kernels belong to this process",
             "pass the program, and compile it where it is needed; the cache makes that fast",
         )

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import torch
 
-from coda_ir.diagnostics import CodaError, counted
+from coda_ir.diagnostics import ArgumentError, FileError, ModelError, counted
 from coda_ir.pytree import pytree
 
 
@@ -134,7 +134,7 @@ def as_pairs(value: Any) -> Any:
     return torch.view_as_real(value.resolve_conj()) if is_complex else value
 
 
-class CallError(CodaError):
+class CallError(ArgumentError):
     """A call whose structure differs from that of the exported call."""
 
 
@@ -297,7 +297,7 @@ class CallTree:
         try:
             specs = [json.loads(pytree.treespec_dumps(s)) for s in (self.in_spec, self.out_spec)]
         except (NotImplementedError, TypeError) as error:
-            raise CodaError(
+            raise ModelError(
                 f"the structure of the model's arguments or results cannot be saved: {error}",
                 "register the class with serialized_type_name, as "
                 "torch.export.register_dataclass does",
@@ -322,7 +322,7 @@ class CallTree:
         try:
             data = json.loads(text)
             if data["format"] != FORMAT:
-                raise CodaError(f"the model has format {data['format']}, expected {FORMAT}")
+                raise FileError(f"the model has format {data['format']}, expected {FORMAT}")
             in_spec, out_spec = (_load_spec(data[name]) for name in ("in_spec", "out_spec"))
             tree = CallTree(
                 tuple(InputLeaf(**leaf) for leaf in data["inputs"]),
@@ -333,7 +333,7 @@ class CallTree:
                 {name: _range(limits) for name, limits in data["ranges"].items()},
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise CodaError(
+            raise FileError(
                 f"the saved signature is corrupt: {type(error).__name__}: {error}",
                 "export the model again",
             ) from error
@@ -344,13 +344,13 @@ class CallTree:
         """Raise CodaError if leaves and structure do not match."""
         leaves = [(self.in_spec, self.inputs), (self.out_spec, self.outputs)]
         if any(spec.num_leaves != len(found) for spec, found in leaves):
-            raise CodaError("the saved signature is corrupt", "export the model again")
+            raise FileError("the saved signature is corrupt", "export the model again")
         root = pytree.tree_unflatten(list(self.inputs), self.in_spec)
         match root:
             case (tuple(), dict()):
                 return
             case _:
-                raise CodaError("the saved signature is corrupt", "export the model again")
+                raise FileError("the saved signature is corrupt", "export the model again")
 
 
 class _Missing:
@@ -374,7 +374,7 @@ def _load_spec(data: Any) -> Any:
     unknown = next((name for name in _types_in(data[1]) if name not in _registered()), None)
     if unknown is not None:
         module = unknown.rpartition(".")[0]
-        raise CodaError(
+        raise ModelError(
             f"the model takes or returns {unknown}, which PyTorch does not know",
             f"import {module} before the model is loaded" if module else "register the class",
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_bytes
 from coda_ir.dialects.gemm import (
     AttentionDkvOp,
@@ -133,7 +133,7 @@ def attention_schedule(
                 group_m=_HEADS_AT_A_TIME,
                 split_k=_programs_of_tile(op, tile, device, rows),
             )
-    raise CodaError(
+    raise LoweringError(
         f"{format_location(op.location)}: schedule: no tile of {op.name} with heads of {head_dim} "
         f"columns fits {device.name}",
         "choose another target",

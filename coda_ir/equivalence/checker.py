@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import IRNode, SSAValue
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CheckError
 from coda_ir.equivalence.counterexample import Counterexample, describe_failure, find_origin
 from coda_ir.equivalence.draws import DRAWS, Draw
 from coda_ir.equivalence.samples import Baseline, Mismatch, Sample, compare, run_after
@@ -158,7 +158,7 @@ def _callees(func: FuncOp) -> list[str]:
     return [op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)]
 
 
-class NotEquivalentError(CodaError):
+class NotEquivalentError(CheckError):
     """A pass changed the results of a function: a defect of the pass."""
 
     run: PassRun

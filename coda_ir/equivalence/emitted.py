@@ -16,7 +16,7 @@ from coda_ir.backends.triton import emit_program
 from coda_ir.cache.modules import load_source
 from coda_ir.context import make_context
 from coda_ir.devices import default_device, require_triton_for
-from coda_ir.diagnostics import CodaError, DefectError
+from coda_ir.diagnostics import CheckError, CodaError, DefectError
 from coda_ir.dialects.coda import LinearOp, MatmulOp
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.dialects.torch import CallOp
@@ -49,7 +49,7 @@ class EmittedDifferenceError(DefectError):
     """Emitted Triton whose results differ from those of its module: a defect of the backend."""
 
 
-class NotComparedError(CodaError):
+class NotComparedError(CheckError):
     """A function whose emitted Triton cannot run here."""
 
 

@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.reference import Trace, trace_function
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, LoweringError
 from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, MapOp, ResultKind
 from coda_ir.equivalence.comparison import Difference, find_difference, row_maximum
 from coda_ir.equivalence.draws import (
@@ -34,7 +34,7 @@ ATTEMPTS = 4
 _PERTURBATION = 2.0**-40
 
 
-class CannotRunError(CodaError):
+class CannotRunError(LoweringError):
     """A function that the reference backend cannot run."""
 
 

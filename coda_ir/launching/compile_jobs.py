@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 
 SETTING = "CODA_COMPILE_JOBS"
 """Environment variable."""
@@ -48,5 +48,5 @@ def available_cores() -> int:
 
 def _checked(jobs: object, name: str, written: str) -> int:
     if not isinstance(jobs, int) or jobs < 1:
-        raise CodaError(f"{name} is {written}", "use the number of kernels to compile at a time")
+        raise OptionError(f"{name} is {written}", "use the number of kernels to compile at a time")
     return jobs

@@ -20,7 +20,7 @@ from weakref import WeakSet
 import torch
 
 from coda_ir.calls.results import unpack
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.untraced import untraced
 
 if TYPE_CHECKING:
@@ -288,13 +288,13 @@ class GraphedFunction:
         if each replay would fold weights again.
         """
         if not function.executable.has_cuda_graphs:
-            raise CodaError(
+            raise OptionError(
                 f"CUDA graphs are for kernels on GPUs, not for {function.target} on "
                 f"{function.device}",
                 "call the function itself",
             )
         if function.folds_weights:
-            raise CodaError(
+            raise OptionError(
                 "a CUDA graph would fold the weights again in each replay",
                 "compile without fold_weights, or call the function itself",
             )

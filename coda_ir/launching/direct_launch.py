@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from coda_ir.cache.toolchain import package_version
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
@@ -27,7 +27,7 @@ def direct_launch_is_on(architecture: str) -> bool:
     """
     value = os.environ.get(SETTING, "")
     if value not in ("", "0", "1"):
-        raise CodaError(f"{SETTING} is '{value}'", "set it to 0 or 1")
+        raise OptionError(f"{SETTING} is '{value}'", "set it to 0 or 1")
     return _is_possible(architecture) if value == "" else value == "1"
 
 

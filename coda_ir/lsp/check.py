@@ -14,7 +14,6 @@ from coda_ir.diagnostics import (
     SourceRange,
     collect_diagnostics,
 )
-from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.expressions import Output
 from coda_ir.frontends.coda_text.lowering import FunctionLowering, lower_functions, lower_program
@@ -129,9 +128,8 @@ def check_program(text: str, path: str, read: Read) -> Check:
 
 def _too_deep(path: str) -> Diagnostic:
     place = SourceRange(path, 1, 1, 2)
-    message = "the program is nested too deeply"
-    remedy, code = "assign the inner parts to names", language_code(message)
-    return Diagnostic("error", place, message, remedy, code)
+    message, remedy = "the program is nested too deeply", "assign the inner parts to names"
+    return Diagnostic("error", place, message, remedy, "E0103")
 
 
 @dataclass

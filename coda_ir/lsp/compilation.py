@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from coda_ir.context import make_context
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, OptionError
 from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
 from coda_ir.pipeline import (
     PassInstrumentation,
@@ -120,7 +120,7 @@ def _pipeline(schedule: str) -> Pipeline:
     try:
         return parse_pipeline(spec, get_all_passes())
     except PipelineError as error:
-        raise CodaError(
+        raise OptionError(
             f"the setting schedule is '{schedule}': {error.diagnostics[0].message}",
             "write options of the pass schedule, such as 'target=sm_90 warps=8'",
         ) from error

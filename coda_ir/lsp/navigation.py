@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, OptionError
 from coda_ir.frontends.coda_text.program import RESERVED, import_path
 from coda_ir.frontends.coda_text.syntax import Span
 from coda_ir.lsp.check import Check
@@ -88,12 +88,12 @@ def _below(folders: Iterable[str]) -> Iterator[str]:
 def check_new_name(check: Check, symbol: Symbol, name: str) -> None:
     """Raise CodaError if `symbol` cannot be renamed to `name`."""
     if not _NAME.fullmatch(name):
-        raise CodaError(
+        raise OptionError(
             f"'{name}' is not a name",
             "a name consists of letters, digits and _, and does not begin with a digit",
         )
     if name in RESERVED or name in KEYWORDS:
-        raise CodaError(f"'{name}' is reserved", "choose another name")
+        raise OptionError(f"'{name}' is reserved", "choose another name")
     same_file = [o.symbol for o in check.symbols.occurrences.values() if o.symbol.name == name]
     if any(other.name != symbol.name for other in same_file):
-        raise CodaError(f"'{name}' is already defined", "choose another name")
+        raise OptionError(f"'{name}' is already defined", "choose another name")

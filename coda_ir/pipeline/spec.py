@@ -21,8 +21,14 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.hints import isa
 
-from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, SourceRange, closest
-from coda_ir.error_codes import OPTION_VALUE, PIPELINE
+from coda_ir.diagnostics import (
+    CodaError,
+    Diagnostic,
+    DiagnosticError,
+    OptionError,
+    SourceRange,
+    closest,
+)
 
 MODULE_ANCHOR, FUNCTION_ANCHOR = "builtin.module", "func.func"
 
@@ -287,7 +293,7 @@ class _Parser:
         column = token.offset - before.rfind("\n")
         width = max(1, len(token.text.split("\n")[0]))
         place = SourceRange(SOURCE_NAME, before.count("\n") + 1, column, column + width)
-        diagnostic = Diagnostic("error", place, message, remedy, PIPELINE)
+        diagnostic = Diagnostic("error", place, message, remedy, "E0702")
         raise PipelineError([diagnostic], {SOURCE_NAME: self.text})
 
 
@@ -295,7 +301,7 @@ def at_option(error: CodaError, text: str) -> CodaError:
     """Place an error of a pass about the value of an option at the first option of the pipeline
     `text` with this value; other errors stay unchanged.
     """
-    if error.code != OPTION_VALUE:
+    if not isinstance(error, OptionError):
         return error
     for option in _OPTION.finditer(text):
         value = re.escape(option[2].strip('"'))

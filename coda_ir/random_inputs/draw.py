@@ -9,7 +9,7 @@ import torch
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs.roles import (
     Decay,
@@ -66,7 +66,7 @@ def random_inputs(
     symbols = symbols_of(func)
     for symbol in sizes or {}:
         if symbol not in symbols:
-            raise CodaError(
+            raise OptionError(
                 f"{signature.name} has no dimension '{symbol}'",
                 f"its symbols are {', '.join(symbols) or 'none'}",
             )
@@ -76,7 +76,7 @@ def random_inputs(
     except RuntimeError as error:  # of PyTorch's allocator
         stated = ", ".join(f"{symbol} = {size}" for symbol, size in chosen.items())
         given, symbol = (f" with {stated}", next(iter(chosen))) if chosen else ("", None)
-        raise CodaError(
+        raise OptionError(
             f"the size of the arguments of {signature.name}{given} exceeds the memory",
             f"choose smaller sizes, as in --dim {symbol}=128" if symbol else "use smaller extents",
         ) from error

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CheckError
 from coda_ir.reduction.strategies import (
     DropArguments,
     DropAttributes,
@@ -42,7 +42,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
 """In the order in which they are tried: what removes most comes first."""
 
 
-class NotInterestingError(CodaError):
+class NotInterestingError(CheckError):
     """The module to reduce does not show the fault that the test looks for."""
 
 

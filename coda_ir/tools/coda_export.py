@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from coda_ir import __version__
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, FileError
 from coda_ir.tools.boundary import exit_code_of
 from coda_ir.tools.opt.arguments import ARCH, DIM
 from coda_ir.tools.opt.command_line import ManualPage
@@ -197,7 +197,7 @@ def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
     for path in (program, tensors):
         # Before the model is made, which may take long.
         if not path.parent.is_dir():
-            raise CodaError(
+            raise FileError(
                 f"{path}: cannot write the file: there is no folder {path.parent}",
                 "create it, or choose another path",
             )
@@ -209,6 +209,8 @@ def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
 
 class FactoryError(CodaError):
     """A factory that does not exist, fails, or does not return a model."""
+
+    code = UsageError.code
 
 
 def _made(name: str) -> Any:
@@ -295,7 +297,7 @@ def _arguments_from(path: Path) -> dict[str, Any]:
     try:
         return dict(read_tensors(path))
     except OSError as error:
-        raise CodaError(
+        raise FileError(
             f"{path}: cannot read the file: {error.strerror}", "check the path"
         ) from error
 
@@ -336,7 +338,7 @@ def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
     try:
         output.write_text(written.text, encoding="utf-8")
     except OSError as error:
-        raise CodaError(f"{output}: cannot write the file: {error.strerror}") from error
+        raise FileError(f"{output}: cannot write the file: {error.strerror}") from error
 
 
 class _Report:

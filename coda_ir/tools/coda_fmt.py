@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, FileError
 from coda_ir.frontends.coda_text import format_text
 from coda_ir.sources import decode_source, read_source
 from coda_ir.tools.boundary import report_error
@@ -61,7 +61,7 @@ def _write(file: str, text: str) -> None:
     try:
         Path(file).write_bytes(text.encode("utf-8"))
     except OSError as error:
-        raise CodaError(f"{file}: cannot write the file: {error.strerror}") from error
+        raise FileError(f"{file}: cannot write the file: {error.strerror}") from error
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from typing import Literal
 import torch
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, format_dims, short_name
+from coda_ir.calls.arguments import Signature, TensorSpec, format_dims, short_name
 from coda_ir.devices import require_triton_for, resolve_device
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, FileError
 from coda_ir.equivalence.rounding import Rounding, describe_excess
 from coda_ir.float64 import comparable, relative_error
 from coda_ir.functions import find_entry
@@ -169,7 +169,7 @@ def load_inputs(
     stored = read_tensors(path)
     missing = [spec for spec in signature.arguments if spec.name not in stored]
     if missing:
-        raise CodaError(
+        raise FileError(
             f"{path}: lacks {', '.join(map(str, missing))}",
             f"the file has {_few(list(stored)) or 'no tensors'}; {signature.name} takes "
             + _few([spec.name for spec in signature.arguments]),
@@ -178,13 +178,13 @@ def load_inputs(
     try:
         tensors, bindings = signature.check(values, device)
     except ArgumentError as error:
-        raise CodaError(
+        raise FileError(
             f"{path}: {error.message}", "store a tensor of the expected shape and element type"
         ) from error
     for symbol, size in sizes.items():
         if bindings.get(symbol) != size:
             found = bindings.get(symbol, "unknown")
-            raise CodaError(f"{path}: {symbol} is {found}, not {size}", "leave out --dim")
+            raise FileError(f"{path}: {symbol} is {found}, not {size}", "leave out --dim")
     return tensors
 
 

@@ -27,7 +27,7 @@ from coda_ir.calls.checks import CallCheck, check_sizes
 from coda_ir.calls.results import NotCopied, unpack
 from coda_ir.compiled import CompiledFunction
 from coda_ir.context import make_context
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import GradientError
 from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
@@ -139,7 +139,7 @@ class TrainableFunction(NotCopied):
             wrt = ()
         for name in wrt:
             if name not in self._floating:
-                raise CodaError(
+                raise GradientError(
                     f"{self.name} has no gradient of '{name}'",
                     f"its floating-point arguments are {', '.join(self._floating) or 'none'}",
                 )

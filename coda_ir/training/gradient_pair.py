@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, has_elements
+from coda_ir.calls.arguments import Signature, TensorSpec, has_elements
 from coda_ir.compiled import CompiledFunction
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, GradientError
 from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.untraced import untraced
@@ -24,11 +24,11 @@ Gradients: TypeAlias = Sequence[torch.Tensor | None]
 Shape: TypeAlias = tuple[torch.Size, torch.dtype, torch.device]
 
 
-class DoubleBackwardError(CodaError):
+class DoubleBackwardError(GradientError):
     """A derivative of a gradient; programs have none."""
 
 
-class BackwardProgramError(CodaError):
+class BackwardProgramError(GradientError):
     """A backward program that does not fit its forward program."""
 
 

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import Float32Type
 
 from coda_ir.cache.decision import FORMS, Form
 from coda_ir.cost_model import MAIN_LOOPS, Device, Ranked, Space, rank
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, MapOp
 from coda_ir.functions import find_entry
@@ -54,7 +54,7 @@ def candidates_of(request: Request) -> list[Candidate]:
     problem = request.problem
     ranking = rank(problem.op, request.space, request.device, problem.rows)
     if not ranking:
-        raise CodaError("no tile fits", "the groups of gemm.group_reduce may be too wide")
+        raise LoweringError("no tile fits", "the groups of gemm.group_reduce may be too wide")
     wider = rank(problem.op, _wide(request), request.device, problem.rows)
     chosen = _most_likely(_shapes([ranking[0], *wider]))
     best = min(chosen, key=lambda ranked: ranked.us)

@@ -19,7 +19,7 @@ from coda_ir.backends.triton.aot import find_architecture
 from coda_ir.cache import load_source
 from coda_ir.calls.results import as_tuple
 from coda_ir.devices import architecture_name
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, MachineError
 from coda_ir.launching.compile_jobs import compile_jobs
 from coda_ir.launching.executable import wait_for_triton
 from coda_ir.launching.forked import Request, run_forked
@@ -72,7 +72,7 @@ class GpuMeasurer:
     def current() -> GpuMeasurer:
         """Make a measurer for the current GPU. Raises CodaError if there is none."""
         if not torch.cuda.is_available():
-            raise CodaError(
+            raise MachineError(
                 "tuning measures kernels, and there is no GPU",
                 'pass tune="stored" to use stored results, or leave tune out',
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coda_ir.cache.decision import LIBRARY, Configured, Form
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import MachineError
 from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.tuning.problem import Problem
 
@@ -39,7 +39,7 @@ def schedule_of(found: Configured) -> ScheduleAttr:
     )
 
 
-class MeasurementError(CodaError):
+class MeasurementError(MachineError):
     """A candidate that cannot be compiled, does not fit the device, or computes something else."""
 
 

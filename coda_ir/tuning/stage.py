@@ -6,7 +6,7 @@ from typing import ClassVar
 from coda_ir.cache.decision import FORMS, Form
 from coda_ir.cost_model import Ranked, described
 from coda_ir.cost_model.rows import RowCounts
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
 from coda_ir.passes.layout.schedule import Keyed, SchedulePass, gemm_shape
 from coda_ir.passes.layout.unfusing import BY, unfuse
@@ -37,7 +37,7 @@ class TunePass(SchedulePass):
     def check_options(self) -> None:
         super().check_options()
         if self.mode not in MODES:
-            raise CodaError(f"tune: unknown mode '{self.mode}'", f"use {' or '.join(MODES)}")
+            raise OptionError(f"tune: unknown mode '{self.mode}'", f"use {' or '.join(MODES)}")
 
     def set_schedules(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts

@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 
 import coda_ir
-from coda_ir.diagnostics import CodaError, Diagnostic
-from coda_ir.error_codes import FAILED_CHECK
+from coda_ir.diagnostics import CheckError, CodaError, Diagnostic
 from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.functions import functions_of
 from coda_ir.random_inputs import random_inputs
@@ -119,14 +118,14 @@ def problems(file: Path, name: str) -> Iterator[Diagnostic]:
     found, expected = (compiled(path, name) for path in (file, SOLUTIONS))
     if interface(found) != interface(expected):
         message = f"the signature is {found.signature}"
-        yield Diagnostic("error", None, message, f"write {expected.signature}", FAILED_CHECK)
+        yield Diagnostic("error", None, message, f"write {expected.signature}", CheckError.code)
         return
     yield from wrong_numbers(found)
     count, allowed = len(kernels(found)), len(kernels(expected))
     if count > allowed:
         message = f"{count} kernels, expected at most {allowed}: {', '.join(kernels(found))}"
         remedy = "see coda-opt -p coda-to-gemm --remarks=json"
-        yield Diagnostic("error", None, message, remedy, FAILED_CHECK)
+        yield Diagnostic("error", None, message, remedy, CheckError.code)
 
 
 def wrong_numbers(found: coda_ir.CompiledFunction) -> Iterator[Diagnostic]:
@@ -144,7 +143,7 @@ def wrong_numbers(found: coda_ir.CompiledFunction) -> Iterator[Diagnostic]:
             if not error < 1e-6:
                 message = f"result {number} differs from PyTorch by {error:.1e} for {known}"
                 remedy = "compare the text of the task"
-                yield Diagnostic("error", None, message, remedy, FAILED_CHECK)
+                yield Diagnostic("error", None, message, remedy, CheckError.code)
                 return
 
 

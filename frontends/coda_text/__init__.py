@@ -35,6 +35,8 @@ def parse_text(
             return lower_program(scope, loader.scopes, reporter)
     except RecursionError:
         place = Span(1, 1, 1, 2)
-        reporter.error(filename, place, "the program is nested too deeply", "name the inner parts")
+        reporter.error(
+            filename, place, "the program is nested too deeply", "name the inner parts", "E0103"
+        )
         reporter.raise_if_errors()
         raise

@@ -12,20 +12,27 @@ from coda_ir.frontends.coda_text.syntax import Argument, Expression, Span
 REQUIRED = "required"
 
 
+REFUSED_VALUE = "E0509"
+"""The code of an argument of the right kind with a value that the operator does not accept."""
+
 SECOND = "$second"
 """A placeholder in the remedy of a mistake: the source text of the second operand."""
 
 
 class Mistake(Exception):
-    """A mistake in a call: the message, the remedy, and the argument it is about."""
+    """A mistake in a call: the message, the remedy, the code, and the argument it is about."""
 
-    message: str
-    remedy: str | None
-    argument: str | None
-
-    def __init__(self, message: str, remedy: str | None = None, *, argument: str | None = None):
+    def __init__(
+        self,
+        message: str,
+        remedy: str | None = None,
+        code: str = REFUSED_VALUE,
+        *,
+        argument: str | None = None,
+    ):
         self.message = message
         self.remedy = remedy
+        self.code = code
         self.argument = argument
         super().__init__(message)
 
@@ -33,10 +40,11 @@ class Mistake(Exception):
 class ArgumentMistake(Exception):
     """A mistake at a place, such as an argument of a call that does not match the signature."""
 
-    def __init__(self, message: str, remedy: str, span: Span):
+    def __init__(self, message: str, remedy: str, span: Span, code: str):
         self.message = message
         self.remedy = remedy
         self.span = span
+        self.code = code
         super().__init__(message)
 
 
@@ -121,6 +129,7 @@ def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call
                 f"{signature.name} got two values for '{formal.name}'",
                 "remove one of them",
                 argument.span,
+                "E0401",
             )
         bound.setdefault(formal.name, []).append(argument)
     missing = [f.name for f in signature.formals if f.default == REQUIRED and f.name not in bound]
@@ -130,6 +139,7 @@ def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call
             f"{signature.name} is called without {listed(names)}",
             f"the signature is {signature.text}",
             call,
+            "E0401",
         )
     return bound
 
@@ -149,6 +159,7 @@ def _formal_of(
                 f"{signature.name} has no parameter '{name}'",
                 keyword_remedy(signature.name, name, known, f"the signature is {signature.text}"),
                 argument.keyword.span,
+                "E0401",
             )
         return next(formal for formal in signature.formals if formal.name == name)
     if position < len(positional):
@@ -160,6 +171,7 @@ def _formal_of(
         f"{signature.name} takes {len(positional)} positional {plural}, got {given}",
         SUPERFLUOUS.get(signature.name, f"the signature is {signature.text}"),
         argument.span,
+        "E0401",
     )
 
 

@@ -25,7 +25,7 @@ def attention(call: Invocation) -> TensorValue:
     for name, value in (("q", q), ("k", k), ("v", v)):
         if len(value.dims) not in (2, 3):
             expected = "expected rank 2 or 3: (batch,) time, columns"
-            raise call.wrong(name, expected, _side_by_side(name, value))
+            raise call.wrong(name, expected, _side_by_side(name, value), "E0507")
     call.expect_heads("head_dim", head_dim, "q", q)
     call.expect_heads("head_dim", head_dim, "k", k)
     call.expect_heads("value_dim" if call.given("value_dim") else "head_dim", value_dim, "v", v)
@@ -92,7 +92,7 @@ def _sinks(call: Invocation, q: TensorValue, head_dim: int) -> TensorValue | Non
         return None
     if len(sinks.dims) != 1 or heads not in (None, sinks.dims[0]):
         expected = "one element for each head" if heads is None else format_dims([heads])
-        raise call.wrong("sinks", f"expected the shape {expected}, the heads of q")
+        raise call.wrong("sinks", f"expected the shape {expected}, the heads of q", code="E0507")
     return sinks
 
 
@@ -102,7 +102,7 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
         return None
     if mask.type.element in RANGES:
         elements = f"expected {q.type.element} or bool elements"
-        raise call.wrong("mask", elements, "ne(mask, 0) is true where it is not 0")
+        raise call.wrong("mask", elements, "ne(mask, 0) is true where it is not 0", "E0501")
     batch: Dim = q.dims[0] if len(q.dims) == 3 else 1
     scores = (batch, divided(q.dims[-1], head_dim), q.dims[-2], k.dims[-2])
     fits = 2 <= len(mask.dims) <= 4 and all(
@@ -116,5 +116,6 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
             f"expected a shape that broadcasts to [{', '.join(named)}]: batch, heads, queries, "
             "keys",
             "use 1 for a dimension that does not matter",
+            "E0502",
         )
     return mask

@@ -67,7 +67,7 @@ class BodyEvaluator(Evaluator):
             case syntax.ExpressionStatement():
                 if not is_poisoned(value):
                     message = "the result of this expression is unused"
-                    self.error(statement.span, message, self.unused_remedy)
+                    self.error(statement.span, message, self.unused_remedy, "E0204")
         return None
 
     def bind(self, target: syntax.Identifier, value: Value) -> None:
@@ -81,13 +81,17 @@ class BodyEvaluator(Evaluator):
                 target.span,
                 f"'{name}' is defined twice",
                 f"the first definition is in line {previous.span.line}; names are bound once",
+                "E0203",
             )
         elif name in RESERVED or isinstance(self.scope.meanings.get(name), int | float):
             what = "reserved" if name in RESERVED else "a const"
-            self.error(target.span, f"'{name}' is {what}", "choose another name")
+            self.error(target.span, f"'{name}' is {what}", "choose another name", "E0203")
         elif name in self.symbols:
             self.error(
-                target.span, f"'{name}' is a dimension of this function", "choose another name"
+                target.span,
+                f"'{name}' is a dimension of this function",
+                "choose another name",
+                "E0203",
             )
         self.hint(name, value)
         self.variables[name] = Variable(value, target.span)
@@ -116,11 +120,11 @@ class BodyEvaluator(Evaluator):
             remedy = f"call it: {signature.text}"
             if meaning is None and name in coda.ACTIVATIONS and "glu" in self.operators:
                 remedy += f'; a choice is a string, "{name}"'
-            return self.error(node.span, f"'{name}' is not a value", remedy)
+            return self.error(node.span, f"'{name}' is not a value", remedy, "E0206")
         words = ("true", "false", *ELEMENT_TYPES)
         known = [*self.variables, *self.scope.meanings, *self.symbols, *words]
         otherwise = self.unknown_remedy
         if name.isupper() and self.symbols:
             otherwise = f"the sizes here are {', '.join(self.symbols)}, consts and numbers"
         remedy = value_remedy(name, known, otherwise)
-        return self.error(node.span, f"unknown name '{name}'", remedy)
+        return self.error(node.span, f"unknown name '{name}'", remedy, "E0201")

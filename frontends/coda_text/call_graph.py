@@ -67,6 +67,7 @@ def _report_recursion(
         call.callee.span,
         f"recursion: {names}",
         "functions are inlined where they are called, so a function cannot call itself",
+        "E0205",
     )
     for function in cycle:
         function.failed = True

@@ -108,7 +108,7 @@ def clamp(call: Invocation) -> TensorValue:
     """x between two numbers, one of which may be left out."""
     x = call.float_tensor("x")
     if not call.given("min") and not call.given("max"):
-        raise Mistake("clamp: neither min nor max is given", "write clamp(x, min=0.0)")
+        raise Mistake("clamp: neither min nor max is given", "write clamp(x, min=0.0)", "E0401")
     for bound, operator in (("min", "maximum"), ("max", "minimum")):
         if call.given(bound):
             x = combined(call, operator, x, call.number(bound, 0))
@@ -230,6 +230,7 @@ def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims =
         raise Mistake(
             f"{call.name}: a is {describe(a)} and b is {describe(b)}, expected a tensor",
             "turn one of the numbers into a tensor: cast(0, f32)",
+            "E0508",
             argument="a",
         )
     return _combined(call, call.name, make, a, b, dims)
@@ -254,12 +255,14 @@ def _combined(
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their element types differ",
             f"convert one of them, as in cast({SECOND}, {a.type.element})",
+            "E0501",
         )
     common = broadcast(a.dims, b.dims)
     if common is None:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their shapes do not broadcast",
             _broadcast_remedy(a, b),
+            "E0502",
         )
     shape = broadcast(common, dims)
     if shape is None:
@@ -267,6 +270,7 @@ def _combined(
             f"{operator}: condition has the shape {format_dims(dims)}, which does not broadcast "
             f"with {format_dims(common)}",
             argument="condition",
+            code="E0502",
         )
     return call.emit(make(a.ssa, b.ssa), shape)
 
@@ -279,6 +283,7 @@ def _expect_operand(operator: str, name: str, value: Value, elements: coda.Eleme
             raise Mistake(
                 f"an operand of {operator} is {describe(value)}, which is complete per tile only",
                 "combine it first: finalize(...)",
+                "E0301",
                 argument=name,
             )
         case SymbolicSize() if elements != coda.Elements.BOOLEANS:
@@ -291,6 +296,7 @@ def _expect_operand(operator: str, name: str, value: Value, elements: coda.Eleme
             raise Mistake(
                 f"an operand of {operator} is {describe(value)}, expected a tensor or a number",
                 argument=name,
+                code="E0508",
             )
 
 
@@ -307,12 +313,16 @@ def _expect_elements(operator: str, name: str, value: TensorValue, elements: cod
         raise Mistake(
             f"an operand of {operator} is {value.type}, but float8 is for storage",
             "convert it first: cast(..., f32)",
+            "E0501",
             argument=name,
         )
     if not elements.includes(type):
         expected, remedy = _EXPECTED[elements]
         raise Mistake(
-            f"an operand of {operator} is {value.type}, expected {expected}", remedy, argument=name
+            f"an operand of {operator} is {value.type}, expected {expected}",
+            remedy,
+            "E0501",
+            argument=name,
         )
 
 
@@ -328,6 +338,7 @@ def _operand(call: Invocation, operator: str, value: Value, pattern: TensorValue
         raise Mistake(
             f"an operand of {operator} is {describe(value)}, but the other one is {pattern.type}",
             "convert the tensor, as in cast(y, f32)",
+            "E0501",
         )
     if not isinstance(value, SymbolicSize):
         expect_in_range(operator, value, element)
@@ -341,6 +352,7 @@ def expect_in_range(operator: str, number: Number, element: str) -> None:
         raise Mistake(
             f"an operand of {operator} is {describe(number)}, which {element} cannot represent",
             f"{element} holds {range.least} to {range.largest}",
+            "E0501",
         )
 
 
@@ -369,7 +381,10 @@ def cast(call: Invocation) -> TensorValue:
         return _constant(call, number, element)
     if isinstance(number, SymbolicSize):
         if element == "bool":
-            raise Mistake(f"cast: x is {describe(number)}, which cannot be converted to {element}")
+            raise Mistake(
+                f"cast: x is {describe(number)}, which cannot be converted to {element}",
+                code="E0501",
+            )
         return call.emit_number(number, element)
     x = call.tensor("x")
     if is_float8(ELEMENT_TYPES[x.type.element]) and element in RANGES:
@@ -390,7 +405,9 @@ def _converted(call: Invocation, x: TensorValue, element: str) -> TensorValue:
 def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
     """A tensor of one element and no dimension."""
     if element not in FLOAT_TYPES and (element == "bool" or not isinstance(number, int)):
-        raise Mistake(f"cast: x is {describe(number)}, which cannot be converted to {element}")
+        raise Mistake(
+            f"cast: x is {describe(number)}, which cannot be converted to {element}", code="E0501"
+        )
     expect_in_range(call.name, number, element)
     return call.emit_number(number, element)
 
@@ -402,6 +419,7 @@ def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
         raise Mistake(
             f"cast: x is {x.type}, which a cast to {element} does not round",
             "leave rounding out",
+            "E0501",
             argument="rounding",
         )
     if rounding == "toward_zero" and not to_integer:
@@ -409,6 +427,7 @@ def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
             f'cast: rounding is "{rounding}", but {element} takes the nearest number, the even '
             "one at a tie",
             "leave rounding out, or cast to an integer",
+            "E0501",
             argument="rounding",
         )
     is_needed = rounding == "nearest_even" and to_integer
@@ -427,6 +446,7 @@ def _saturated(call: Invocation, x: TensorValue, element: str) -> TensorValue:
             f"cast: saturate is given for {element}, expected an integer type, "
             f"{', '.join(LARGEST)}",
             "leave it out",
+            "E0501",
             argument="saturate",
         )
     if x.type.element == "bool":

@@ -109,7 +109,7 @@ def _results(body: EpilogueBody, interface: Interface) -> list[ScalarValue] | No
     return None if None in found else values
 
 
-def _ignore(span: Span, message: str, remedy: str) -> None:
+def _ignore(span: Span, message: str, remedy: str, code: str) -> None:
     """Calls do not repeat the errors of the declaration."""
 
 
@@ -217,6 +217,7 @@ class _EpilogueCall:
                     f"the result '{name}' has one element for each {group} columns, but is not "
                     "the same on all of them",
                     f"combine it first, as in {name} = group_max(..., group={group})",
+                    "E0304",
                 )
 
     def _operands(self) -> list[TensorValue] | None:
@@ -231,7 +232,7 @@ class _EpilogueCall:
             value = call.value(name)
             if isinstance(value, SymbolicSize) or (value is not None and is_number(value)):
                 remedy = "cast(..., f32) makes a tensor of it"
-                raise call.wrong(name, "expected a tensor", remedy)
+                raise call.wrong(name, "expected a tensor", remedy, "E0508")
             values.append(call.tensor(name))
         return values
 
@@ -243,6 +244,7 @@ class _EpilogueCall:
             f"{self.definition.name} has neither an accumulator nor a tile port, so its "
             "shape is unknown",
             "declare an accumulator or a tile port",
+            "E0306",
         )
 
     # GEMMs.
@@ -286,6 +288,7 @@ class _EpilogueCall:
             raise Mistake(
                 "pairs takes a group or adjacent=true, not both",
                 f"the signature is {PAIRS.text}",
+                "E0401",
                 argument=name,
             )
         unit = 2 if group is None else group
@@ -295,7 +298,9 @@ class _EpilogueCall:
                 fault = (
                     f"the group is {unit}, expected an even divisor of the {gemm.columns} columns"
                 )
-            raise Mistake(f"pairs: {fault}", f"the signature is {PAIRS.text}", argument=name)
+            raise Mistake(
+                f"pairs: {fault}", f"the signature is {PAIRS.text}", "E0304", argument=name
+            )
         pairing = PairingAttr.adjacent_columns() if adjacent else PairingAttr.halves(group)
         return replace(gemm, pairing=pairing)
 
@@ -305,6 +310,7 @@ class _EpilogueCall:
             raise Mistake(
                 f"{self.definition.name}: the GEMMs have different inputs",
                 "both accumulators must come from the same x",
+                "E0306",
                 argument=second,
             )
         if a.layout != b.layout or a.columns != b.columns:
@@ -312,6 +318,7 @@ class _EpilogueCall:
                 f"{self.definition.name}: the weights are {a.weights[0].type} and "
                 f"{b.weights[0].type}, expected the same shape and storage",
                 argument=second,
+                code="E0306",
             )
         columns = product_of((2, a.columns))
         scaling = self._scaling(a, b, second)
@@ -350,6 +357,7 @@ class _EpilogueCall:
         raise Mistake(
             f"{self.definition.name}: the accumulator '{name}' must be a GEMM",
             "write linear(x, w) or x @ w in the call itself",
+            "E0306",
             argument=name,
         )
 
@@ -367,7 +375,8 @@ class _EpilogueCall:
             k, n = reversed(w.dims) if is_nk else w.dims
             expect_depth(call, x, w, k, "w is N x K" if is_nk else "w is K x N")
         except Mistake as mistake:
-            raise Mistake(mistake.message, mistake.remedy, argument=name) from mistake
+            mistake.argument = name
+            raise
         return Gemm(x, (w,), Layout.NK if is_nk else Layout.KN, None, n, scaling)
 
     # The operator.
@@ -424,7 +433,8 @@ def _stored_type(result: EpilogueResult, rows: Dims, columns: Dim, element: str)
     if width is None and kind == ResultKind.GROUP:
         raise Mistake(
             f"the result '{result.syntax.name.text}' has one element for each {share} columns, "
-            f"which do not divide {columns}"
+            f"which do not divide {columns}",
+            code="E0304",
         )
     width = columns if width is None else width
     dims = rows if kind == ResultKind.SELECT else (*rows, width)

@@ -78,8 +78,8 @@ class EpilogueBody(BodyEvaluator):
         self.columns = columns
         self.block = Block()
 
-    def error(self, span: syntax.Span, message: str, remedy: str) -> Poison:
-        return super().error(span, message + self.suffix, remedy)
+    def error(self, span: syntax.Span, message: str, remedy: str, code: str) -> Poison:
+        return super().error(span, message + self.suffix, remedy, code)
 
     def builder(self, span: syntax.Span) -> ScalarBuilder:
         place = FileLineColLoc(StringAttr(self.file), IntAttr(span.line), IntAttr(span.column))
@@ -99,6 +99,7 @@ class EpilogueBody(BodyEvaluator):
             statement.span,
             "an epilogue has no return",
             "assign a value to each of its results: y = ...",
+            "E0208",
         )
 
     def hint(self, name: str, value: Value) -> None:
@@ -111,7 +112,7 @@ class EpilogueBody(BodyEvaluator):
         for name, variable in self.unused():
             if name not in interface:
                 remedy = f"remove it, or call it _{name}, or make it a result"
-                self.error(variable.span, f"'{name}' is never used", remedy)
+                self.error(variable.span, f"'{name}' is never used", remedy, "E0204")
 
     def result(
         self, port: syntax.Port, count: int, element: str = "f32"
@@ -123,6 +124,7 @@ class EpilogueBody(BodyEvaluator):
                 port.name.span,
                 f"the result '{name}' is never assigned",
                 f"add a statement to the body: {name} = ...",
+                "E0305",
             )
             return None
         value = self.variables[name].value
@@ -135,6 +137,7 @@ class EpilogueBody(BodyEvaluator):
                 port.name.span,
                 f"the result '{name}' is {describe(value)}, expected {expected}",
                 f"assign {name} = (first, second)" if count == 2 else f"assign {name} one value",
+                "E0305",
             )
             return None
         builder = self.builder(port.name.span)
@@ -154,6 +157,7 @@ class EpilogueBody(BodyEvaluator):
             raise Mistake(
                 f"{node.operator} cannot be used in an epilogue",
                 "pass GEMMs as arguments of its call",
+                "E0206",
             )
         builder, values = self.builder(node.operator_span), {"a": [left], "b": [right]}
         return call_on_elements(builder, node.operator, values, infix)
@@ -163,14 +167,16 @@ class EpilogueBody(BodyEvaluator):
         if name not in SIGNATURES or name in self.definition.scope.meanings:
             given = self.given(node)
             known = name in OPERATORS or name in self.definition.scope.meanings
-            message = f"'{name}' cannot be called in an epilogue" if known else None
+            message, code = f"unknown function '{name}'", "E0202"
+            if known:
+                message, code = f"'{name}' cannot be called in an epilogue", "E0206"
             otherwise = "docs/language.md lists the operators on elements"
             if name in COMBINED and given:
                 otherwise = f"assign {given[0].text} to a result of kind {COMBINED[name]}"
             remedy = function_remedy(
                 name, () if known else SIGNATURES, given, counterparts=ELEMENTS, otherwise=otherwise
             )
-            return self.error(node.callee.span, message or f"unknown function '{name}'", remedy)
+            return self.error(node.callee.span, message, remedy, code)
         bound = self.bound_arguments(SIGNATURES[name], node)
         values = None if bound is None else self.argument_values(bound)
         if bound is None or values is None:
@@ -200,17 +206,21 @@ def _group_reduction(
     group = values["group"][0]
     if not isinstance(group, int) or isinstance(group, bool) or group < 1:
         raise Mistake(
-            f"{name}: group is {describe(group)}, expected a positive integer", argument="group"
+            f"{name}: group is {describe(group)}, expected a positive integer",
+            argument="group",
+            code="E0304",
         )
     if columns is not None and isinstance(columns.extent, int) and columns.extent % group:
         raise Mistake(
             f"{name}: group is {group}, which does not divide the {columns.extent} columns",
             argument="group",
+            code="E0304",
         )
     if columns is not None and group % columns.paired:
         raise Mistake(
             f"{name}: group is {group}, which splits the pairs of the call",
             "a group consists of whole groups of pairs, as in pairs(gemm, group=G)",
+            "E0304",
             argument="group",
         )
     x = _scalar(builder, values["x"][0], "x").ssa
@@ -225,6 +235,7 @@ def _expect_dtype(value: Value) -> None:
     raise Mistake(
         f"cast: dtype is {describe(value)}, expected one of {known}",
         "floats are computed in f32; a cast rounds them",
+        "E0403",
         argument="dtype",
     )
 
@@ -243,12 +254,14 @@ def _scalar(
             raise Mistake(
                 f"this is {describe(value)}, expected {element}",
                 remedy if element != "bool" else "compare it: ne(..., 0)",
+                "E0305",
                 argument=argument,
             )
         case TupleValue():
             raise Mistake(
                 "this is a pair, one element per column",
                 "unpack it first: first, second = pair",
+                "E0303",
                 argument=argument,
             )
         case bool() if element != "bool":
@@ -257,7 +270,11 @@ def _scalar(
             return ScalarValue(builder.number(value, type))
         case _:
             pass
-    raise Mistake(f"this is {describe(value)}, expected an element or a number", argument=argument)
+    raise Mistake(
+        f"this is {describe(value)}, expected an element or a number",
+        argument=argument,
+        code="E0508",
+    )
 
 
 def call_on_elements(
@@ -295,6 +312,7 @@ class _Elements:
                 raise Mistake(
                     "this is a pair, one element per column",
                     "unpack it first: first, second = pair",
+                    "E0303",
                     argument=argument,
                 )
             case _:

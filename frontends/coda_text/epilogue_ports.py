@@ -24,7 +24,7 @@ from coda_ir.frontends.coda_text.values import (
     format_dims,
 )
 
-Report = Callable[[Span, str, str], object]
+Report = Callable[[Span, str, str, str], object]
 
 UNSTATED = tuple(name for name in ELEMENT_TYPES if name not in FLOAT_TYPES)
 """Element types that a port has to state."""
@@ -110,7 +110,8 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
     seen = {port.name.text for port in tree.ports}
     for port in tree.results:
         if port.name.text in seen:
-            error(port.name.span, f"'{port.name.text}' is defined twice", "rename one of them")
+            message = f"'{port.name.text}' is defined twice"
+            error(port.name.span, message, "rename one of them", "E0203")
         seen.add(port.name.text)
     for port in tree.ports:
         if port.kind is None and not operands:
@@ -123,9 +124,11 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
             accumulators[2].span,
             f"{len(accumulators)} accumulators, expected one, or two in pair mode",
             "give the ports a kind, as in bias: row",
+            "E0303",
         )
     if not tree.results:
-        error(tree.name.span, f"'{definition.name}' has no results", "write -> (y: tile)")
+        message = f"'{definition.name}' has no results"
+        error(tree.name.span, message, "write -> (y: tile)", "E0302")
     for port in tree.results:
         with _reported_to(error):
             results.append(_result(port, operands, constants, is_pair=len(accumulators) == 2))
@@ -137,7 +140,7 @@ def _reported_to(error: Report) -> Generator[None]:
     try:
         yield
     except ArgumentMistake as mistake:
-        error(mistake.span, mistake.message, mistake.remedy)
+        error(mistake.span, mistake.message, mistake.remedy, mistake.code)
 
 
 def _operand(port: Port, constants: Mapping[str, int], *, is_pair: bool) -> OperandPort:
@@ -145,15 +148,17 @@ def _operand(port: Port, constants: Mapping[str, int], *, is_pair: bool) -> Oper
     known = f"kinds of ports are {', '.join(OPERAND_KINDS)}"
     if port.kind is None:
         message = f"the port '{port.name.text}' has no kind"
-        raise ArgumentMistake(message, f"accumulators come first; {known}", port.name.span)
+        raise ArgumentMistake(message, f"accumulators come first; {known}", port.name.span, "E0302")
     name, argument = port.kind.name, port.kind.argument
     if name.text not in OPERAND_KINDS:
         remedy = kind_remedy("port", name.text, OPERAND_KINDS, known)
-        raise ArgumentMistake(f"unknown kind of port '{name.text}'", remedy, name.span)
+        raise ArgumentMistake(f"unknown kind of port '{name.text}'", remedy, name.span, "E0302")
     kind = PortKind(name.text)
     if kind.is_half and not is_pair:
         message = f"{kind.value} is a port of pairs, but the epilogue has one accumulator"
-        raise ArgumentMistake(message, "epilogues of pairs take two accumulators", port.kind.span)
+        raise ArgumentMistake(
+            message, "epilogues of pairs take two accumulators", port.kind.span, "E0303"
+        )
     if argument is None:
         return OperandPort(port.name, kind)
     if kind.is_group:
@@ -164,7 +169,7 @@ def _operand(port: Port, constants: Mapping[str, int], *, is_pair: bool) -> Oper
             remedy = element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}")
         expected = f"expected an element type other than {', '.join(FLOAT_TYPES)}"
         message = f"{kind.value}<{argument.text}>: {expected}"
-        raise ArgumentMistake(message, remedy, argument.span)
+        raise ArgumentMistake(message, remedy, argument.span, "E0302")
     return OperandPort(port.name, kind, argument.text)
 
 
@@ -174,7 +179,7 @@ def _result(
     known = f"kinds of results are {', '.join(RESULT_KINDS)}"
     if port.kind is None:
         message = f"the result '{port.name.text}' has no kind"
-        raise ArgumentMistake(message, known, port.name.span)
+        raise ArgumentMistake(message, known, port.name.span, "E0302")
     name = port.kind.name
     match name.text:
         case "tile" | "half":
@@ -189,7 +194,9 @@ def _result(
             return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
         case _:
             remedy = kind_remedy("port", name.text, RESULT_KINDS, known)
-            raise ArgumentMistake(f"unknown kind of result '{name.text}'", remedy, name.span)
+            raise ArgumentMistake(
+                f"unknown kind of result '{name.text}'", remedy, name.span, "E0302"
+            )
 
 
 def _stored_result(port: Port, kind: KindSyntax, is_pair: bool) -> EpilogueResult:
@@ -198,10 +205,10 @@ def _stored_result(port: Port, kind: KindSyntax, is_pair: bool) -> EpilogueResul
         message = f"{name}<{argument.text}>: expected the element type to store"
         known = f"one of {', '.join(ELEMENT_TYPES)}"
         remedy = element_remedy(argument.text, ELEMENT_TYPES, known)
-        raise ArgumentMistake(message, remedy, argument.span)
+        raise ArgumentMistake(message, remedy, argument.span, "E0302")
     if name == "half" and not is_pair:
         message = "half is a result of pairs, but the epilogue has one accumulator"
-        raise ArgumentMistake(message, "write tile, or take two accumulators", kind.span)
+        raise ArgumentMistake(message, "write tile, or take two accumulators", kind.span, "E0303")
     return EpilogueResult(port, ResultPortAttr.of(ResultKind(name)), argument and argument.text)
 
 
@@ -209,11 +216,11 @@ def _combiner(kind: KindSyntax) -> Combiner:
     combiners = [combiner.value for combiner in Combiner]
     remedy, argument = f"one of {', '.join(combiners)}", kind.argument
     if argument is None:
-        raise ArgumentMistake(f"{kind.name.text}: expected a combiner", remedy, kind.span)
+        raise ArgumentMistake(f"{kind.name.text}: expected a combiner", remedy, kind.span, "E0302")
     if argument.text not in combiners:
         message = f"{kind.name.text}<{argument.text}>: expected a combiner"
         remedy = kind_remedy("combiner", argument.text, combiners, remedy)
-        raise ArgumentMistake(message, remedy, argument.span)
+        raise ArgumentMistake(message, remedy, argument.span, "E0302")
     return Combiner(argument.text)
 
 
@@ -224,7 +231,7 @@ def _selected(kind: KindSyntax, operands: list[OperandPort]) -> ResultPortAttr:
         span = kind.span if argument is None else argument.span
         known = f"one of {', '.join(columns)}" if columns else "declare one, as in target: col"
         message = "select: expected the col port that holds the column to select"
-        raise ArgumentMistake(message, known, span)
+        raise ArgumentMistake(message, known, span, "E0302")
     return ResultPortAttr.select(columns[argument.text])
 
 
@@ -236,7 +243,7 @@ def _group_columns(kind: KindSyntax, constants: Mapping[str, int]) -> int:
         return columns
     span = kind.span if kind.argument is None else kind.argument.span
     message = f"{kind.name.text}: expected how many columns have one element"
-    raise ArgumentMistake(message, "a number or a const, as in scale: group<128>", span)
+    raise ArgumentMistake(message, "a number or a const, as in scale: group<128>", span, "E0302")
 
 
 def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> None:
@@ -246,6 +253,7 @@ def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> 
         raise Mistake(
             f"{name} got {value.type}, expected {port.element} elements",
             f"convert it: cast(..., {port.element})",
+            "E0306",
             argument=port.name.text,
         )
     allowed = INDEX_TYPES if is_index else FLOAT_TYPES
@@ -254,6 +262,7 @@ def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> 
         raise Mistake(
             f"{name} got {value.type}, expected {'integers' if is_index else 'floats'}",
             "pass i32 or i64: it holds numbers of columns" if is_index else stated,
+            "E0306",
             argument=port.name.text,
         )
 
@@ -288,6 +297,7 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
         raise Mistake(
             f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected {expected}",
             f"the accumulator is {format_dims((*rows, columns))}",
+            "E0306",
             argument=port.name.text,
         )
 

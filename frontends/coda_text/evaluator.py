@@ -77,14 +77,16 @@ class Evaluator(ABC):
         self, node: syntax.Subscript, x: TensorValue, selections: Sequence[Selection]
     ) -> Value:
         """Return the selected part of a tensor. May raise ArgumentMistake."""
-        raise ArgumentMistake("tensors have no parts here", "write functions for them", node.span)
+        raise ArgumentMistake(
+            "tensors have no parts here", "write functions for them", node.span, "E0505"
+        )
 
     def evaluate(self, node: syntax.Expression) -> Value:
         return self._visitors[type(node)](node)
 
-    def error(self, span: syntax.Span, message: str, remedy: str) -> Poison:
+    def error(self, span: syntax.Span, message: str, remedy: str, code: str) -> Poison:
         """Report an error; return a poisoned value in place of the result."""
-        self.reporter.error(self.file, span, message, remedy)
+        self.reporter.error(self.file, span, message, remedy, code)
         return POISON
 
     def report(
@@ -99,7 +101,7 @@ class Evaluator(ABC):
         remedy = (mistake.remedy or otherwise).replace(
             SECOND, text if len(text) <= LONGEST_ARGUMENT else "y"
         )
-        return self.error(span, mistake.message, remedy)
+        return self.error(span, mistake.message, remedy, mistake.code)
 
     def assigned(
         self, statement: syntax.Assign, value: Value
@@ -116,12 +118,13 @@ class Evaluator(ABC):
                 statement.span,
                 f"{len(targets)} names are assigned, but the right side is {describe(value)}",
                 "write one name per value; _ drops one",
+                "E0303",
             )
         return zip(targets, items, strict=True)
 
     def _literal(self, node: syntax.Literal) -> Value:
         if node.value == math.inf:
-            return self.error(node.span, "the number is too large", "floats have 64 bits")
+            return self.error(node.span, "the number is too large", "floats have 64 bits", "E0101")
         return node.value
 
     def _tuple(self, node: syntax.TupleExpression) -> Value:
@@ -133,6 +136,7 @@ class Evaluator(ABC):
                     item.span,
                     f"a tuple has {describe(value)} inside",
                     "tuples do not nest: unpack it first, a, b = ...",
+                    "E0206",
                 )
         return TupleValue(values)
 
@@ -156,11 +160,11 @@ class Evaluator(ABC):
         if not isinstance(operand, TensorValue):
             message = f"the operand of [ ] is {describe(operand)}, expected a tensor"
             remedy = NO_TENSOR.get(type(operand), "tensors have parts, as in x[:, 0:64]")
-            return self.error(node.operand.span, message, remedy)
+            return self.error(node.operand.span, message, remedy, "E0505")
         try:
             return self.subscript(node, operand, known)
         except ArgumentMistake as mistake:
-            return self.error(mistake.span, mistake.message, mistake.remedy)
+            return self.error(mistake.span, mistake.message, mistake.remedy, mistake.code)
 
     def _selection(self, item: syntax.SubscriptItem) -> Selection | None:
         """Return an item of a subscript with its sizes; None after an error."""
@@ -169,7 +173,7 @@ class Evaluator(ABC):
         if isinstance(item, syntax.Index):
             if isinstance(item.value, syntax.Name) and item.value.text in ("None", "newaxis"):
                 remedy = "reshape(x, [B, 1, T]) adds dimensions"
-                self.error(item.span, "a subscript adds no dimensions", remedy)
+                self.error(item.span, "a subscript adds no dimensions", remedy, "E0505")
                 return None
             value = self.evaluate(item.value)
             if isinstance(value, TensorValue):
@@ -195,7 +199,12 @@ class Evaluator(ABC):
         if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
             return value
         if not is_poisoned(value):
-            self.error(node.span, f"a size is expected here, but this is {describe(value)}", remedy)
+            self.error(
+                node.span,
+                f"a size is expected here, but this is {describe(value)}",
+                remedy,
+                "E0506",
+            )
         return None
 
     def _negation(self, node: syntax.Negation) -> Value:
@@ -256,7 +265,7 @@ class Evaluator(ABC):
         except ArgumentMistake as mistake:
             for argument in node.arguments:
                 self.evaluate(argument.value)
-            self.error(mistake.span, mistake.message, mistake.remedy)
+            self.error(mistake.span, mistake.message, mistake.remedy, mistake.code)
             return None
 
     def argument_values(self, bound: Bound) -> Values | None:
@@ -317,11 +326,15 @@ def _numbers(values: Sequence[Value]) -> list[Number]:
 def _number_arithmetic(operator: str, left: Number, right: Number) -> Number:
     for value in (left, right):
         if isinstance(value, bool):
-            raise Mistake(f"an operand of {operator} is {describe(value)}, expected a number")
+            raise Mistake(
+                f"an operand of {operator} is {describe(value)}, expected a number", code="E0508"
+            )
     if operator == "@":
-        raise Mistake("the operands of @ are numbers, expected a tensor and a weight", "write *")
+        raise Mistake(
+            "the operands of @ are numbers, expected a tensor and a weight", "write *", "E0508"
+        )
     if operator in SIGNS:
-        raise Mistake(f"the operands of {operator} are numbers, expected a tensor")
+        raise Mistake(f"the operands of {operator} are numbers, expected a tensor", code="E0508")
     return number_binary(operator, left, right)
 
 

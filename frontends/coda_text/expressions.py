@@ -103,10 +103,10 @@ class ExpressionLowering(BodyEvaluator):
     def call_function(self, callee: program.FunctionDefinition, node: syntax.Call) -> Value:
         """The results of a call of a user's function, which is inlined."""
 
-    def error(self, span: syntax.Span, message: str, remedy: str) -> Poison:
+    def error(self, span: syntax.Span, message: str, remedy: str, code: str) -> Poison:
         if self.site is not None:
             message = f"{message} (in the call at {self.site.place})"
-        return super().error(span, message, remedy)
+        return super().error(span, message, remedy, code)
 
     def insert(self, op: Operation) -> None:
         """Append an operator at the source location that is being lowered."""
@@ -118,6 +118,7 @@ class ExpressionLowering(BodyEvaluator):
                 self.span,
                 f"the function has more than {MAX_OPERATORS} operators",
                 "functions that call each other twice grow fast: split the program",
+                "E0103",
             )
             self.reporter.raise_if_errors()
 
@@ -170,22 +171,25 @@ class ExpressionLowering(BodyEvaluator):
                 node.callee.span,
                 f"'{name}' is a value and cannot be called",
                 f"write activate(x, {name})" if is_string else "multiply with *",
+                "E0206",
             )
         if name == PAIRS.name:
             return self.error(
                 node.callee.span,
                 "'pairs' can be called in the call of an epilogue only",
                 "declare an epilogue e(a, b) -> (y: half), and call e(pairs(linear(x, w)))",
+                "E0202",
             )
         if name in GROUP_REDUCTIONS:
             return self.error(
                 node.callee.span,
                 f"'{name}' can be called in an epilogue only",
                 "write an epilogue with it, and call that with the product; see docs/language.md",
+                "E0202",
             )
         callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
         remedy = function_remedy(name, [*callable, *OPERATORS], given)
-        return self.error(node.callee.span, f"unknown function '{name}'", remedy)
+        return self.error(node.callee.span, f"unknown function '{name}'", remedy, "E0202")
 
     def may_inline(
         self, callee: program.FunctionDefinition | program.EpilogueDefinition, node: syntax.Call
@@ -198,6 +202,7 @@ class ExpressionLowering(BodyEvaluator):
             node.callee.span,
             "the calls expand the program beyond its limit",
             "functions that call each other twice grow fast: split the program",
+            "E0103",
         )
         return False
 

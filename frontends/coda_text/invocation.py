@@ -13,7 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
 from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
-from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.arguments import REFUSED_VALUE, Mistake
 from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -101,7 +101,9 @@ class Invocation:
     def emit_all(self, op: Operation, extents: Sequence[Dims]) -> list[TensorValue]:
         """Insert an operator whose results have these symbolic extents."""
         if not all(is_manageable(dim) for dims in extents for dim in dims):
-            raise Mistake(f"{self.name}: an extent of the result is too large", SIZE_LIMITS)
+            raise Mistake(
+                f"{self.name}: an extent of the result is too large", SIZE_LIMITS, "E0506"
+            )
         self.add(op)
         return [
             TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
@@ -175,14 +177,21 @@ class Invocation:
         return reduce(partial(self.make, coda.AddOp), terms)
 
     def wrong(
-        self, argument: str, expected: str, remedy: str | None = None, *, given: object = None
+        self,
+        argument: str,
+        expected: str,
+        remedy: str | None = None,
+        code: str = REFUSED_VALUE,
+        *,
+        given: object = None,
     ) -> Mistake:
         """The mistake that an argument is what was `given`, instead of what is `expected`."""
         if given is None:
             value = self.value(argument)
             assert value is not None, f"parameter {argument} is given"
             given = value.type if isinstance(value, TensorValue) else describe(value)
-        return Mistake(f"{self.name}: {argument} is {given}, {expected}", remedy, argument=argument)
+        message = f"{self.name}: {argument} is {given}, {expected}"
+        return Mistake(message, remedy, code, argument=argument)
 
     def fault(self, error: VerifyException) -> Mistake:
         """The mistake that a verifier has found, at the argument that its message is about."""
@@ -198,11 +207,12 @@ class Invocation:
             first = element[1].split(",")[0].split(" ")[0]
             if first in ELEMENT_TYPES:
                 remedy = f"convert it: cast({name}, {first})"
-            return self.wrong(name, f"expected {element[1]} elements", remedy)
+            return self.wrong(name, f"expected {element[1]} elements", remedy, "E0501")
         if isinstance(value, TensorValue):
             text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
             text = _SHAPE.sub(lambda found: f"the shape [{found[0].replace('x', ', ')}]", text)
-        return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, argument=name)
+        code = "E0507" if message.startswith("operand") else REFUSED_VALUE
+        return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, code, argument=name)
 
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)
@@ -229,15 +239,16 @@ class Invocation:
         if isinstance(value, PartialValue):
             complete = "which is complete per tile only"
             remedy = "combine it first: finalize(...)"
-            raise self.wrong(name, complete, remedy, given=describe(value))
+            raise self.wrong(name, complete, remedy, "E0301", given=describe(value))
         if not isinstance(value, TensorValue):
-            raise self.wrong(name, "expected a tensor", given=describe(value))
+            raise self.wrong(name, "expected a tensor", given=describe(value), code="E0508")
         actual = len(value.dims)
         if (rank is not None and actual != rank) or actual < least_rank:
             expected = f"{rank}" if rank is not None else f"at least {least_rank}"
             raise Mistake(
                 f"{self.name}: {name} is {value.type} of rank {actual}, expected rank {expected}",
                 argument=name,
+                code="E0507",
             )
         return value
 
@@ -246,7 +257,7 @@ class Invocation:
         if not tensor.type.is_float:
             is_stored = is_float8(ELEMENT_TYPES[tensor.type.element])
             fault = "but float8 is for storage" if is_stored else "expected floating-point elements"
-            raise self.wrong(name, fault, f"convert it: cast({name}, f32)")
+            raise self.wrong(name, fault, f"convert it: cast({name}, f32)", "E0501")
         return tensor
 
     def factors(self, rank: int = 2) -> tuple[TensorValue, TensorValue]:
@@ -262,7 +273,9 @@ class Invocation:
     def index_tensor(self, name: str, remedy: str | None = None) -> TensorValue:
         tensor = self.tensor(name)
         if tensor.type.element not in INDEX_TYPES:
-            raise self.wrong(name, "expected i32 or i64 elements", remedy or "declare it as i64")
+            raise self.wrong(
+                name, "expected i32 or i64 elements", remedy or "declare it as i64", "E0501"
+            )
         return tensor
 
     def expect_element(self, name: str, tensor: TensorValue, expected: str, other: str) -> None:
@@ -272,13 +285,16 @@ class Invocation:
                 name,
                 f"but {other} has {expected} elements",
                 f"convert one of them, as in cast({name}, {expected})",
+                "E0501",
             )
 
     def expect_dims(
         self, name: str, tensor: TensorValue, expected: Dims, why: str, remedy: str | None = None
     ) -> None:
         if tensor.dims != expected:
-            raise self.wrong(name, f"expected the shape {format_dims(expected)}, {why}", remedy)
+            raise self.wrong(
+                name, f"expected the shape {format_dims(expected)}, {why}", remedy, "E0507"
+            )
 
     def expect_heads(self, name: str, size: int, tensor: str, x: TensorValue) -> None:
         """Raise unless groups of `size` columns fill `x`; symbolic columns are believed to fit."""
@@ -295,7 +311,7 @@ class Invocation:
         if value is None:
             return default
         if not isinstance(value, int | float) or not is_number(value):
-            raise self.wrong(name, "expected a number", given=describe(value))
+            raise self.wrong(name, "expected a number", given=describe(value), code="E0508")
         return value
 
     def positive(self, name: str) -> float | None:
@@ -323,6 +339,7 @@ class Invocation:
                 name,
                 "expected an integer",
                 "integers are literals, consts and their arithmetic; // divides",
+                "E0508",
                 given=describe(value),
             )
         return value
@@ -333,7 +350,7 @@ class Invocation:
         if value is None:
             return False
         if not isinstance(value, bool):
-            raise self.wrong(name, "expected true or false", given=describe(value))
+            raise self.wrong(name, "expected true or false", given=describe(value), code="E0508")
         return value
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
@@ -342,11 +359,14 @@ class Invocation:
             return default
         options = ", ".join(f'"{choice}"' for choice in choices)
         if not isinstance(value, str):
-            raise self.wrong(name, f"expected one of {options}", given=describe(value))
+            raise self.wrong(
+                name, f"expected one of {options}", given=describe(value), code="E0403"
+            )
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
                 choice_remedy(name, value, choices),
+                "E0403",
                 argument=name,
             )
         return value
@@ -361,6 +381,7 @@ class Invocation:
                 name,
                 "expected an element type",
                 f"element types are {', '.join(ELEMENT_TYPES)}, without quotes",
+                "E0501",
                 given=describe(value),
             )
         return value.name
@@ -369,7 +390,7 @@ class Invocation:
         """A floating-point element type; None where it is not given."""
         found = self.element_type(name)
         if found is not None and found not in FLOAT_TYPES:
-            raise self.wrong(name, "expected bf16, f16, f32 or f64", given=found)
+            raise self.wrong(name, "expected bf16, f16, f32 or f64", given=found, code="E0501")
         return None if found is None else ELEMENT_TYPES[found]
 
     def sizes(self, name: str) -> tuple[Dim, ...]:
@@ -377,7 +398,11 @@ class Invocation:
         if not isinstance(value, ListValue):
             what = "nothing" if value is None else describe(value)
             raise self.wrong(
-                name, "expected a list in brackets", f"write {self.name}(x, [...])", given=what
+                name,
+                "expected a list in brackets",
+                f"write {self.name}(x, [...])",
+                "E0508",
+                given=what,
             )
         return value.items
 
@@ -385,7 +410,7 @@ class Invocation:
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, int | SymbolicSize):
             what = "nothing" if value is None else describe(value)
-            raise self.wrong(name, "expected a size", given=what)
+            raise self.wrong(name, "expected a size", given=what, code="E0506")
         return value
 
     def integers(self, name: str) -> tuple[int, ...]:
@@ -395,14 +420,15 @@ class Invocation:
             raise Mistake(
                 f"{self.name}: {name} has a symbol in {format_dims(items)}, expected numbers",
                 argument=name,
+                code="E0508",
             )
         return integers
 
     def axis(self, name: str, rank: int, default: int) -> int:
         """A dimension counted from the front; negative ones count from the back."""
         if isinstance(self.value(name), ListValue):
-            raise self.wrong(name, "expected an integer", "a call takes one dimension")
+            raise self.wrong(name, "expected an integer", "a call takes one dimension", "E0508")
         axis = self.integer(name, default)
         if not -rank <= axis < rank:
-            raise self.wrong(name, f"expected {-rank} to {rank - 1}", given=axis)
+            raise self.wrong(name, f"expected {-rank} to {rank - 1}", given=axis, code="E0505")
         return axis % rank

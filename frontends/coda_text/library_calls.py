@@ -46,7 +46,7 @@ def one_hot(call: Invocation) -> Value:
     ids, classes = call.index_tensor("ids"), call.value("classes")
     if isinstance(classes, SymbolicSize):
         remedy = f"compare each id, in a dimension of its own, with arange({classes})"
-        raise call.wrong("classes", "expected an integer", remedy)
+        raise call.wrong("classes", "expected an integer", remedy, "E0508")
     return call.make(coda.OneHotOp, ids, classes=call.integer("classes", 0))
 
 
@@ -70,7 +70,7 @@ def argsort(call: Invocation) -> Value:
 def cumsum(call: Invocation) -> Value:
     x = call.tensor("x", least_rank=1)
     if not x.type.is_float and x.type.element != "i64":
-        raise call.wrong("x", "expected floats or i64", "convert it: cast(x, i64)")
+        raise call.wrong("x", "expected floats or i64", "convert it: cast(x, i64)", "E0501")
     return call.make(coda.CumsumOp, x, dim=call.axis("dim", len(x.dims), -1))
 
 
@@ -80,7 +80,7 @@ def group_norm(call: Invocation) -> Value:
     dim = call.axis("dim", len(x.dims), 1)
     channels = x.dims[dim]
     if call.given("w") != call.given("b"):
-        raise Mistake("group_norm takes a weight and a bias, or none", "pass w and b")
+        raise Mistake("group_norm takes a weight and a bias, or none", "pass w and b", "E0401")
     given = [call.tensor(name) for name in ("w", "b") if call.given(name)]
     for name, value in zip(("w", "b"), given, strict=False):
         call.expect_dims(name, value, (channels,), "one element per channel")
@@ -96,7 +96,9 @@ def _numbers(call: Invocation) -> TensorValue:
     """Return the operand `x`, which must not be boolean."""
     x = call.tensor("x", least_rank=1)
     if x.type.element == "bool":
-        raise call.wrong("x", "expected numbers", "convert it: cast(x, i32)", given=describe(x))
+        raise call.wrong(
+            "x", "expected numbers", "convert it: cast(x, i32)", "E0501", given=describe(x)
+        )
     return x
 
 
@@ -109,6 +111,7 @@ def _expect_other_dims(call: Invocation, ids: TensorValue, x: TensorValue, dim: 
             "ids",
             f"expected the extents of x {x.type} in all dimensions but {dim}",
             "index(x, ids) takes whole rows",
+            "E0507",
         )
 
 
@@ -139,6 +142,7 @@ def conv1d(call: Invocation) -> Value:
             "w",
             "expected a constant number of positions in a window",
             "give the last dimension of w as a number or a const",
+            "E0507",
         )
     b = _bias(call, x, w)
     stride, dilation = _positive(call, "stride"), _positive(call, "dilation")
@@ -180,7 +184,7 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
         )
         expected = (outputs, channels // groups, taps)
         call.expect_dims("w", w, expected, "O x C / groups x K", remedy)
-        raise call.wrong("w", f"expected a multiple of {groups} channels")
+        raise call.wrong("w", f"expected a multiple of {groups} channels", code="E0507")
     return groups
 
 
@@ -258,6 +262,7 @@ def _windows(
         raise Mistake(
             f"{call.name}: a window has {taps} positions, expected a constant number",
             "give the last dimensions of w as numbers or consts",
+            "E0507",
             argument="w",
         )
     missing = dilation * (taps - 1) - 2 * padding
@@ -266,6 +271,7 @@ def _windows(
             raise Mistake(
                 f"{call.name}: a window reaches over {missing + 1} of {positions} positions",
                 "pad x, or take a smaller window",
+                "E0507",
                 argument="w",
             )
         return (positions - missing - 1) // stride + 1

@@ -9,7 +9,6 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, OpResult, Region
 
 from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic, listed
-from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
@@ -105,6 +104,7 @@ def _lowered(
             function.tree.name.span,
             f"the calls in '{function.name}' are nested too deeply",
             "assign the inner parts to names",
+            "E0103",
         )
         return None
 
@@ -156,6 +156,7 @@ class FunctionLowering(ExpressionLowering):
                 qualifier.span,
                 f"unknown qualifier '{qualifier.text}'",
                 closest(qualifier.text, ["weight"], "the only qualifier is 'weight'"),
+                "E0207",
             )
         type = self._parameter_type(parameter.type)
         value: Value = POISON
@@ -198,7 +199,7 @@ class FunctionLowering(ExpressionLowering):
         remedy = f"define {unknown} as a const, or give this dimension a symbol of its own"
         if self.definition.is_called:
             message = f"the extent {size} does not determine {listed(new)}"
-        self.error(node.span, message, remedy)
+        self.error(node.span, message, remedy, "E0506")
         return False
 
     def _is_symbol(self, name: str) -> bool:
@@ -213,6 +214,7 @@ class FunctionLowering(ExpressionLowering):
                 node.span,
                 f"the extent is {size}, expected 1 or more",
                 "for an extent that is known only at run time, write a symbol: x: bf16[M, 64]",
+                "E0506",
             )
             return None
         return size
@@ -225,6 +227,7 @@ class FunctionLowering(ExpressionLowering):
             node.element.span,
             f"unknown element type '{name}'",
             element_remedy(name, ELEMENT_TYPES, f"element types are {', '.join(ELEMENT_TYPES)}"),
+            "E0207",
         )
         return None
 
@@ -261,12 +264,14 @@ class FunctionLowering(ExpressionLowering):
                         statements[index + 1].span,
                         "this statement comes after the return",
                         "remove it, or return at the end",
+                        "E0204",
                     )
                 return value
         self.error(
             self.definition.tree.body.span,
             f"'{self.definition.name}' ends without a return",
             "end the body with: return value",
+            "E0208",
         )
         return None
 
@@ -294,13 +299,12 @@ class FunctionLowering(ExpressionLowering):
         for name, variable in self.unused():
             remedy = f"remove it, or call it _{name}"
             if name not in parameters:
-                self.error(variable.span, f"'{name}' is never used", remedy)
+                self.error(variable.span, f"'{name}' is never used", remedy, "E0204")
             elif not self.reporter.count:
                 # What is wrong may be why it is not used.
                 place = source_range(self.file, variable.span)
                 message = f"the parameter '{name}' is never used"
-                code = language_code(message)
-                emit_diagnostic(Diagnostic("warning", place, message, remedy, code))
+                emit_diagnostic(Diagnostic("warning", place, message, remedy, "E0204"))
 
     # Results.
 
@@ -322,6 +326,7 @@ class FunctionLowering(ExpressionLowering):
                 span,
                 f"'{self.definition.name}' returns {describe(wrong)}, expected tensors",
                 remedy,
+                "E0504",
             )
             return None
         declared = self.definition.tree.results
@@ -354,7 +359,7 @@ class FunctionLowering(ExpressionLowering):
         return results
 
     def _result_error(self, span: syntax.Span, message: str) -> None:
-        self.error(span, message, "change the declaration or the returned value")
+        self.error(span, message, "change the declaration or the returned value", "E0504")
 
     # Calls of functions.
 
@@ -371,6 +376,7 @@ class FunctionLowering(ExpressionLowering):
                 node.callee.span,
                 f"calls are nested more than {MAX_INLINE_DEPTH} deep",
                 "let a function return to its caller what the inner call needs",
+                "E0103",
             )
         site = CallSite(f"{self.file}:{node.span.line}:{node.span.column}", depth)
         inlined = FunctionLowering(callee, self.reporter, self.output, site)
@@ -409,6 +415,7 @@ class FunctionLowering(ExpressionLowering):
             raise Mistake(
                 f"{function}: {name} is {value.type}, expected {type.element.text} elements",
                 f"convert it: cast(..., {type.element.text})",
+                "E0501",
                 argument=name,
             )
         if len(type.dims) != len(value.dims):
@@ -416,6 +423,7 @@ class FunctionLowering(ExpressionLowering):
                 f"{function}: {name} is {value.type} of rank {len(value.dims)}, expected rank "
                 f"{len(type.dims)}",
                 declared_at,
+                "E0507",
                 argument=name,
             )
         for index, (declared, actual) in enumerate(zip(type.dims, value.dims, strict=True)):
@@ -435,6 +443,7 @@ class FunctionLowering(ExpressionLowering):
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
                     f"this extent is the option {word}" if is_option else declared_at,
+                    "E0507",
                     argument=name,
                 )
 
@@ -447,6 +456,7 @@ class FunctionLowering(ExpressionLowering):
                 f"{self.definition.name}: the symbol {name} is bound to two sizes: "
                 f"{bound} by {by} and {actual} by {parameter}",
                 f"declare two symbols in {self.definition.name}, or pass equal sizes",
+                "E0506",
                 argument=parameter,
             )
         self.symbols[name] = actual

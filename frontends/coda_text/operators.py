@@ -65,6 +65,7 @@ def finalize(call: Invocation) -> TensorValue:
             "partial",
             "expected a partial_row or partial_col of an epilogue",
             "a tensor needs no finalize; sum(x), mean(x), max(x) and logsumexp(x) reduce it",
+            "E0301",
             given=what,
         )
     dims = (*partial.kept, 1) if partial.axis == "row" else partial.kept
@@ -93,6 +94,7 @@ def expect_depth(call: Invocation, x: TensorValue, w: TensorValue, depth: Dim, r
             f"{call.name}: x is {x.type}, but w is {w.type}: K is {x.dims[-1]} in x "
             f"and {depth} in w",
             remedy,
+            "E0503",
             argument="w",
         )
 
@@ -129,11 +131,12 @@ def _matmul_in_batches(call: Invocation) -> TensorValue:
             "w",
             f"but x is {x.type}: the dimensions before the last two do not broadcast",
             "extents must be equal or 1",
+            "E0502",
         )
     if call.given("dtype"):
         remedy = f"convert the operands, as in cast(x, {call.element_type('dtype')})"
         why = f"but w is {call.tensor('w').type}: only products with a weight of rank 2 take it"
-        raise call.wrong("dtype", why, remedy, given=call.element_type("dtype"))
+        raise call.wrong("dtype", why, remedy, "E0501", given=call.element_type("dtype"))
     dims = (*batches, x.dims[-2], w.dims[-1])
     type = ir_type(TensorType(x.type.element, dims))
     return call.emit_stated(CallOp("aten.matmul.default", [x.ssa, w.ssa], "{0}, {1}", [type]), dims)
@@ -192,7 +195,10 @@ def _in_groups(call: Invocation, x: TensorValue, group: int) -> TensorValue:
     count = divided(x.dims[-1], group)
     if count is None:
         raise call.wrong(
-            "x", f"expected a multiple of {group} columns", "give x a constant number of columns"
+            "x",
+            f"expected a multiple of {group} columns",
+            "give x a constant number of columns",
+            "E0507",
         )
     return x if count == 1 else call.emit_reshape(x, (*x.dims[:-1], count, group))
 
@@ -218,7 +224,7 @@ def reduction(kind: str, call: Invocation) -> TensorValue:
 def _integer_reduction(kind: str, call: Invocation, x: TensorValue) -> TensorValue:
     """The sum in i64, as in PyTorch, or the largest element."""
     if call.given("dtype"):
-        raise call.wrong("dtype", f"but {kind} of integers is exact", "cast the result")
+        raise call.wrong("dtype", f"but {kind} of integers is exact", "cast the result", "E0501")
     dim = call.axis("dim", len(x.dims), -1)
     dims = (*x.dims[:dim], 1, *x.dims[dim + 1 :])
     element = "i64" if kind == "sum" else None
@@ -246,6 +252,7 @@ def glu(activation: str | None, call: Invocation) -> TensorValue:
             "x",
             "expected an even number of columns: the gate, then the up projection",
             None if isinstance(x.dims[-1], int) else "give x a constant number of columns",
+            "E0507",
         )
     name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
     op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))

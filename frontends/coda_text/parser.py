@@ -107,7 +107,7 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
         if token.line not in lines_with_errors:
             message, remedy = _lexical_error(token)
             foreign = foreign_remedy(lines[(token.line or 1) - 1], token.column or 1)
-            reporter.error(file, span_of(token), message, foreign or remedy)
+            reporter.error(file, span_of(token), message, foreign or remedy, "E0101")
             lines_with_errors.add(token.line or 0)
     if _has_large_numbers(tokens, file, reporter):
         return Parsed(File(()), tokens, layout.comments)
@@ -120,6 +120,7 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
             span_of(layout.too_deep),
             f"brackets are nested more than {MAX_DEPTH} levels deep",
             "assign the inner parts to names",
+            "E0103",
         )
     return Parsed(tree, tokens, layout.comments)
 
@@ -130,7 +131,11 @@ def _has_large_numbers(tokens: list[Token], file: str, reporter: Reporter) -> bo
     for token in tokens:
         if token.type == "INTEGER" and len(token) > MAX_DIGITS:
             reporter.error(
-                file, span_of(token), "the number is too large", f"use {MAX_DIGITS} digits at most"
+                file,
+                span_of(token),
+                "the number is too large",
+                f"use {MAX_DIGITS} digits at most",
+                "E0101",
             )
     return reporter.count > count
 
@@ -197,7 +202,7 @@ class _Recovery:
         if not {"RETURN", "FN"} & expected:
             message += f", expected {_describe_expected(expected)}"
         self.reporter.error(
-            self.file, _visible(token), message, self._remedy(index, token, expected)
+            self.file, _visible(token), message, self._remedy(index, token, expected), "E0102"
         )
 
     def _is_last(self, index: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
 
-from coda_ir.diagnostics import CodaError, closest
+from coda_ir.diagnostics import CodaError, FileError, OptionError, closest
 from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.arguments import Formal, Mistake, Signature, parameters_signature
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
@@ -182,7 +182,7 @@ class Loader:
             if name not in self.const_names:
                 known = ", ".join(sorted(self.const_names))
                 remedy = f"the consts are {known}" if known else "the program defines no const"
-                raise CodaError(
+                raise OptionError(
                     f"there is no const '{name}' to override",
                     closest(name, self.const_names, remedy),
                 )
@@ -196,6 +196,7 @@ class Loader:
                 syntax.Span(1, 1, 1, 2),
                 "the file has no definitions",
                 "write a function: fn f(x: bf16[M, 64]) { return silu(x) }",
+                "E0104",
             )
         for definition in tree.definitions:
             match definition:
@@ -224,6 +225,7 @@ class Loader:
                     option.name.span,
                     f"'{option.name.text}' has a default, but parameters without one follow",
                     "move it to the end",
+                    "E0401",
                 )
 
     def _define(self, scope: Scope, name: syntax.Identifier, meaning: Meaning) -> None:
@@ -234,7 +236,9 @@ class Loader:
 
     def _may_define(self, scope: Scope, name: str, span: syntax.Span) -> bool:
         if name in RESERVED:
-            self.reporter.error(scope.file, span, f"'{name}' is reserved", "choose another name")
+            self.reporter.error(
+                scope.file, span, f"'{name}' is reserved", "choose another name", "E0203"
+            )
             return False
         if name in scope.meanings:
             origin = scope.origins[name]
@@ -243,6 +247,7 @@ class Loader:
                 span,
                 f"'{name}' is defined twice",
                 f"the first definition is at {origin}; rename one of them",
+                "E0203",
             )
             return False
         return True
@@ -265,6 +270,7 @@ class Loader:
                 node.path.span,
                 f"'{target}' imports itself, directly or through other files",
                 "move what both need to a third file",
+                "E0104",
             )
             return
         imported = self._by_path.get(key) or self._load_import(path, key, node, scope)
@@ -288,6 +294,7 @@ class Loader:
                 error.remedy
                 if os.path.exists(path) and error.remedy
                 else missing_remedy(str(node.path.value)),
+                "E0104",
             )
             return None
         self._loading.append(key)
@@ -307,17 +314,17 @@ def _real_path(path: str) -> str:
 def _check_kind(path: str) -> None:
     """Raise CodaError for devices and pipes, whose text may never end."""
     if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
-        raise CodaError(f"{path}: this is not a file", "name a file")
+        raise FileError(f"{path}: this is not a file", "name a file")
 
 
 def _overridden(name: str, value: Number, override: Number) -> Number:
     """Return the override as the kind of number that the const has. Raises CodaError for others."""
     if not is_number(override):
-        raise CodaError(f"const '{name}' is overridden with {override!r}, expected a number")
+        raise OptionError(f"const '{name}' is overridden with {override!r}, expected a number")
     if isinstance(value, float):
         return float(override)
     if isinstance(override, float):
-        raise CodaError(
+        raise OptionError(
             f"const '{name}' is the integer {value}, but overridden with {override}",
             "pass an integer",
         )
@@ -349,6 +356,7 @@ def option_value(function: FunctionDefinition, name: str, value: Value) -> Value
     raise Mistake(
         f"{function.name}: {name} is {describe(value)}, expected {article} {formal.kind}",
         f"its default is {formal.default}",
+        "E0508",
         argument=name,
     )
 
@@ -370,6 +378,7 @@ class ConstEvaluator(Evaluator):
                 definition.value.span,
                 f"const '{definition.name.text}' is {describe(value)}, expected a number",
                 "consts are numbers, other consts, and their arithmetic",
+                "E0206",
             )
         return None
 
@@ -381,13 +390,17 @@ class ConstEvaluator(Evaluator):
             return meaning
         if meaning is not None:
             return self.error(
-                node.span, f"'{node.text}' is not a const", "functions work on tensors only"
+                node.span,
+                f"'{node.text}' is not a const",
+                "functions work on tensors only",
+                "E0206",
             )
         known = [name for name, m in self.scope.meanings.items() if isinstance(m, int | float)]
         return self.error(
             node.span,
             f"unknown const '{node.text}'",
             value_remedy(node.text, known, "consts are defined before they are used"),
+            "E0201",
         )
 
     def call(self, node: syntax.Call) -> Value:
@@ -397,6 +410,7 @@ class ConstEvaluator(Evaluator):
                 node.callee.span,
                 f"'{name}' cannot be called in a const",
                 f"functions of numbers are {', '.join(sorted(CONSTANT_FUNCTIONS))}",
+                "E0206",
             )
         bound = self.bound_arguments(OPERATORS[name].signature, node)
         values = None if bound is None else self.argument_values(bound)
@@ -407,18 +421,23 @@ class ConstEvaluator(Evaluator):
         except Mistake as mistake:
             return self.call_mistake(mistake, bound, node, OPERATORS[name].signature)
         if result is None:
-            return self.error(node.span, "the arguments are not numbers", "consts are numbers")
+            return self.error(
+                node.span, "the arguments are not numbers", "consts are numbers", "E0206"
+            )
         return result
 
     def binary(self, node: syntax.Binary, left: Value, right: Value) -> Value:
         raise Mistake(
             f"the operands of {node.operator} are {describe(left)} and {describe(right)}",
             "consts are numbers",
+            "E0508",
         )
 
     def negation(self, node: syntax.Negation, operand: Value) -> Value:
         raise Mistake(
-            f"the operand of - is {describe(operand)}, expected a number", "consts are numbers"
+            f"the operand of - is {describe(operand)}, expected a number",
+            "consts are numbers",
+            "E0508",
         )
 
 
@@ -434,4 +453,5 @@ class OptionEvaluator(ConstEvaluator):
             option.default.span,
             f"the default of '{option.name.text}' is {describe(value)}",
             "defaults are numbers, true, false and strings",
+            "E0206",
         )

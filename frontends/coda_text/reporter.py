@@ -3,7 +3,6 @@
 import sys
 
 from coda_ir.diagnostics import MAX_REPORTED, Diagnostic, DiagnosticError, SourceRange
-from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.syntax import Span
 
 
@@ -33,10 +32,9 @@ class Reporter:
             self._lines[file] = self.sources[file].split("\n")
         return self._lines[file]
 
-    def error(self, file: str, span: Span, message: str, remedy: str) -> None:
+    def error(self, file: str, span: Span, message: str, remedy: str, code: str) -> None:
         """Record an error. Raises DiagnosticError when there are enough of them."""
         place = source_range(file, span)
-        code = language_code(message)
         self._diagnostics[Diagnostic("error", place, message, remedy, code)] = None
         if self.limit is not None and self.count >= self.limit:
             raise self._failure()

@@ -48,7 +48,7 @@ def quantized_linear(call: Invocation) -> TensorValue:
     for name, tensor in (("x", x), ("w", w)):
         if tensor.type.element not in ("bf16", "f16", "f32"):
             remedy = "products of float8 are those of linear and scaled_linear"
-            raise call.wrong(name, "expected bf16, f16 or f32 elements", remedy)
+            raise call.wrong(name, "expected bf16, f16 or f32 elements", remedy, "E0501")
     call.expect_dims("w", w, (w.dims[0], x.dims[-1]), "N x K, with the K of x")
     blocks, is_all = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
     if blocks is not None and not all(isinstance(size, int) for size in w.dims):
@@ -74,6 +74,7 @@ def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]
                 name,
                 "expected float8 elements",
                 f"convert it: cast({name}, f8e4m3); quantized_linear(x, w) rounds its operands",
+                "E0501",
             )
     per_row, rows = _blocks_of(w.dims[1], sizes["depth"]), _blocks_of(w.dims[0], sizes["columns"])
     of_x = _scales(call, "x_scales", (*x.dims[:-1], per_row), f"one for {sizes['depth']} of K")
@@ -93,7 +94,7 @@ def _scales(call: Invocation, name: str, dims: Sequence[Dim | None], why: str) -
     known = zip(dims, scales.dims, strict=True)
     call.expect_dims(name, scales, tuple(a if b is None else b for b, a in known), why)
     if scales.type.element != "f32":
-        raise call.wrong(name, "expected f32 elements", f"convert it: cast({name}, f32)")
+        raise call.wrong(name, "expected f32 elements", f"convert it: cast({name}, f32)", "E0501")
     return scales
 
 

@@ -46,6 +46,7 @@ def ssd(call: Invocation) -> Value:
         raise Mistake(
             f"ssd: x is {x.type} and a is {a.type}, expected constant columns and heads",
             "give them as numbers or consts",
+            "E0507",
             argument="a",
         )
     call.expect_dims("dt", dt, (batch, length, heads), "the positions of x by heads of a")
@@ -63,5 +64,7 @@ def _result_type(call: Invocation, x: TensorValue) -> Attribute | None:
     """The element type of the result, where it is given."""
     name = call.element_type("dtype")
     if name not in (None, "f32", x.type.element):
-        raise call.wrong("dtype", f"expected f32 or {x.type.element}, as x has", given=name)
+        raise call.wrong(
+            "dtype", f"expected f32 or {x.type.element}, as x has", given=name, code="E0501"
+        )
     return None if name is None else ELEMENT_TYPES[name]

@@ -36,7 +36,10 @@ def reshape(call: Invocation) -> TensorValue:
     total = _elements(x.dims, "x")
     if any(isinstance(dim, int) and dim < (-1 if len(free) == 1 else 0) for dim in shape):
         raise call.wrong(
-            "shape", "expected sizes, of which one may be -1", given=format_dims(shape)
+            "shape",
+            "expected sizes, of which one may be -1",
+            given=format_dims(shape),
+            code="E0507",
         )
     if free:
         rest = divided(total, _elements([dim for dim in shape if dim != -1], "shape"))
@@ -46,6 +49,7 @@ def reshape(call: Invocation) -> TensorValue:
             f"reshape: x is {x.type} with {total} elements, which do not fill "
             f"{format_dims(call.sizes('shape'))}",
             _remedy_of_symbol(x.dims, shape),
+            "E0507",
             argument="shape",
         )
     return call.emit_reshape(x, tuple(shape))
@@ -71,6 +75,7 @@ def _elements(dims: Sequence[Dim], argument: str) -> Dim:
             raise Mistake(
                 f"reshape: the number of elements of {argument} has more than {MAX_TERMS} terms",
                 SIZE_LIMITS,
+                "E0506",
                 argument=argument,
             )
     return total
@@ -84,12 +89,13 @@ def transpose(call: Invocation) -> TensorValue:
     elif rank >= 2:
         axes = [*range(rank - 2), rank - 1, rank - 2]
     else:
-        raise call.wrong("x", "expected rank 2 or more")
+        raise call.wrong("x", "expected rank 2 or more", code="E0507")
     if sorted(axes) != list(range(rank)):
         raise Mistake(
             f"transpose: axes are {format_dims(call.sizes('axes'))}, expected a permutation of "
             f"{format_dims(tuple(range(rank)))}",
             argument="axes",
+            code="E0507",
         )
     return call.make(coda.TransposeOp, x, axes)
 
@@ -103,6 +109,7 @@ def slice_(call: Invocation) -> TensorValue:
         raise Mistake(
             f"slice: dimension {dim} of x {x.type} is symbolic, so that the stop must be given",
             f"a subscript does not need it: x[{':, ' * dim}{start}:]",
+            "E0505",
             argument="x",
         )
     stop = call.integer("stop", size if isinstance(size, int) else 0)
@@ -116,6 +123,7 @@ def _slice(call: Invocation, x: TensorValue, dim: int, start: int, stop: int) ->
             f"{call.name}: {start} to {stop} is not a range of the {size} elements of "
             f"dimension {dim} of x {x.type}",
             argument="stop" if call.given("stop") else "start" if call.given("start") else "x",
+            code="E0505",
         )
     return call.make(coda.SliceOp, x, dim, start, stop)
 
@@ -131,6 +139,7 @@ def split(call: Invocation) -> Value:
             f"split: sizes are {format_dims(sizes)}, expected sizes with the sum "
             f"{x.dims[dim]} of dimension {dim} of x {x.type}",
             argument="sizes",
+            code="E0507",
         )
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     parts = [_slice(call, x, dim, a, a + n) for a, n in zip(starts, sizes, strict=True)]
@@ -162,6 +171,7 @@ def broadcast_(call: Invocation) -> TensorValue:
         raise Mistake(
             f"broadcast: x is {x.type}, which does not broadcast to {format_dims(shape)}",
             "extents stay or are 1 in x; new dimensions come first",
+            "E0502",
             argument="shape",
         )
     if x.dims == shape:
@@ -207,7 +217,11 @@ def arange(call: Invocation) -> TensorValue:
     size, element = call.size("n"), call.element_type("dtype") or "i64"
     if element not in INDEX_TYPES:
         raise call.wrong(
-            "dtype", "expected i32 or i64", "convert them: cast(arange(n), f32)", given=element
+            "dtype",
+            "expected i32 or i64",
+            "convert them: cast(arange(n), f32)",
+            "E0501",
+            given=element,
         )
     step = call.integer("step", 1)
     if step == 0:
@@ -234,6 +248,7 @@ def _expect_list(call: Invocation, size: Dim) -> None:
             "sizes",
             "expected the sizes of all parts",
             f"write [{', '.join([str(part)] * count)}]",
+            "E0508",
             given=describe(part),
         )
 
@@ -241,7 +256,7 @@ def _expect_list(call: Invocation, size: Dim) -> None:
 def concat(call: Invocation) -> TensorValue:
     parts = [call.as_tensor("parts", value) for value in call.values.get("parts", ())]
     if not parts:
-        raise Mistake("concat is called without tensors", "write concat(a, b, dim=-1)")
+        raise Mistake("concat is called without tensors", "write concat(a, b, dim=-1)", "E0401")
     first = parts[0]
     dim = call.axis("dim", len(first.dims), -1)
     size: Dim = 0
@@ -251,7 +266,8 @@ def concat(call: Invocation) -> TensorValue:
         if part.dims != expected or part.type.element != first.type.element:
             raise Mistake(
                 f"concat: the parts {first.type} and {part.type} differ, expected the same type "
-                f"except in dimension {dim}"
+                f"except in dimension {dim}",
+                code="E0507",
             )
         size = size + part.dims[dim]
     op = coda.ConcatOp([part.ssa for part in parts], dim)

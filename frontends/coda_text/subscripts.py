@@ -79,7 +79,9 @@ def selected(
             x = _sliced(call, x, part)
         except Mistake as mistake:
             remedy = mistake.remedy or SIZE_LIMITS
-            raise ArgumentMistake(mistake.message, remedy, selection.span) from mistake
+            raise ArgumentMistake(
+                mistake.message, remedy, selection.span, mistake.code
+            ) from mistake
     kept = tuple(size for dim, size in enumerate(x.dims) if dim not in dropped)
     x = call.emit_reshape(x, kept) if dropped else x
     places = {dim - sum(each < dim for each in dropped): item for dim, item in named.items()}
@@ -91,7 +93,7 @@ def _named(call: Invocation, x: TensorValue, named: Mapping[int, Selection]) -> 
     (dim, selection), *others = named.items()
     if others:
         message, span = "a subscript has two tensors of indices", others[0][1].span
-        raise ArgumentMistake(message, "take one after the other: x[i][:, j]", span)
+        raise ArgumentMistake(message, "take one after the other: x[i][:, j]", span, "E0505")
     ids = selection.ids
     assert ids is not None, "a tensor of indices"
     if ids.type.element not in INDEX_TYPES:
@@ -101,7 +103,7 @@ def _named(call: Invocation, x: TensorValue, named: Mapping[int, Selection]) -> 
             else "convert it: cast(ids, i64)"
         )
         message = f"an index is a tensor {ids.type}, expected i32 or i64 elements"
-        raise ArgumentMistake(message, remedy, selection.span)
+        raise ArgumentMistake(message, remedy, selection.span, "E0501")
     return call.make(coda.IndexOp, x, ids, dim=dim)
 
 
@@ -112,11 +114,13 @@ def _per_dimension(
     dots = [at for at, selection in enumerate(selections) if selection.kind == "..."]
     if len(dots) > 1:
         message, span = "a subscript has two ...", selections[dots[1]].span
-        raise ArgumentMistake(message, "write : for one dimension", span)
+        raise ArgumentMistake(message, "write : for one dimension", span, "E0505")
     rank, given = len(x.dims), len(selections) - len(dots)
     if given > rank:
         message = f"{given} indices, but x is {x.type} of rank {rank}"
-        raise ArgumentMistake(message, "write at most one index for each dimension", bracket)
+        raise ArgumentMistake(
+            message, "write at most one index for each dimension", bracket, "E0505"
+        )
     at = dots[0] if dots else given
     everything: list[Selection | None] = [None] * (rank - given)
     return [*selections[:at], *everything, *selections[at + len(dots) :]]
@@ -127,7 +131,9 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
     step = 1 if selection.step is None else selection.step
     if not isinstance(step, int) or step < 1:
         message = f"the step is {step}, expected a number, 1 or more"
-        raise ArgumentMistake(message, "write x[::2] for every second element", selection.span)
+        raise ArgumentMistake(
+            message, "write x[::2] for every second element", selection.span, "E0505"
+        )
     if selection.kind == "index":
         assert selection.start is not None, "an index has a position"
         at = selection.start
@@ -148,6 +154,7 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
             f"the number of elements, {length}, is not a multiple of the step {step}",
             "give the range a known number of elements: x[0:64:2]",
             selection.span,
+            "E0505",
         )
     if isinstance(first, int) and isinstance(last, int):
         bounds = first, last
@@ -173,7 +180,9 @@ def _expect_inside(
     empty = isinstance(length, int) and length < 1
     above = isinstance(size, int) and isinstance(last, int) and last > size
     if not is_manageable(length):
-        raise ArgumentMistake("a bound is too large for a size", SIZE_LIMITS, selection.span)
+        raise ArgumentMistake(
+            "a bound is too large for a size", SIZE_LIMITS, selection.span, "E0505"
+        )
     if below or empty or above:
         is_index = selection.kind == "index"
         fault = "the index is out of range" if is_index else "the range is empty or out of bounds"
@@ -183,6 +192,7 @@ def _expect_inside(
             f"{fault}: dimension {dim} of x {x.type} has {size} elements",
             "; ".join(filter(None, (last_index, order))) or "negative numbers count from the end",
             selection.span,
+            "E0505",
         )
 
 

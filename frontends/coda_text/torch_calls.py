@@ -34,7 +34,7 @@ def torch_call(call: Invocation) -> TensorValue:
     element, shape = call.element_type("dtype"), call.sizes("shape")
     assert element is not None, "dtype is required"
     if any(isinstance(dim, int) and dim < 0 for dim in shape):
-        raise call.wrong("shape", "expected sizes", given=format_dims(shape))
+        raise call.wrong("shape", "expected sizes", given=format_dims(shape), code="E0402")
     op = CallOp(
         callee,
         [operand.ssa for operand in operands],
@@ -49,11 +49,11 @@ def torch_call(call: Invocation) -> TensorValue:
     except VerifyException as error:
         remedy = "{0} is the first tensor after the text, {1} the second one"
         message = with_coda_names(str(error)).removeprefix("property ")
-        raise Mistake(f"torch: {message}", remedy, argument="call") from error
+        raise Mistake(f"torch: {message}", remedy, "E0402", argument="call") from error
     try:
         check_call(callee, op.template, 1, op.picks)
     except CodaError as error:
-        raise Mistake(f"torch: {error.message}", error.remedy, argument="call") from error
+        raise Mistake(f"torch: {error.message}", error.remedy, "E0402", argument="call") from error
     return call.emit_stated(op, shape)
 
 
@@ -65,12 +65,14 @@ def _callee_and_arguments(call: Invocation) -> tuple[str, str]:
         raise Mistake(
             'torch: call is not of the form "namespace.operator.overload(arguments)"',
             'write "aten.cumsum.default({0}, -1)"; {0} is the first tensor',
+            "E0402",
             argument="call",
         )
     if not re.fullmatch(r"\w+\.\w+\.\w+", callee):
         raise Mistake(
             f"torch: {callee} is not of the form namespace.operator.overload",
             callee_remedy(callee) or 'write "aten.cumsum.default({0}, -1)"',
+            "E0402",
             argument="call",
         )
     return callee, arguments.removesuffix(")")
@@ -81,12 +83,13 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
     try:
         template = ArgumentTemplate.parse(text)
     except ValueError as error:
-        raise Mistake(f"torch: {error}", argument="call") from error
+        raise Mistake(f"torch: {error}", argument="call", code="E0402") from error
     unknown = sorted(template.symbols - symbols.keys())
     if unknown:
         raise Mistake(
             f"torch: the arguments name {unknown[0]}, which is not a symbol of the function",
             "{0} is the first tensor; sizes are numbers or symbols of the parameters",
+            "E0402",
             argument="call",
         )
     sizes = {name: str(symbols[name]) for name in template.symbols}
@@ -97,6 +100,7 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
             f"torch: the arguments name {min(hidden)}, which is not a size there, but the function "
             "has a size of that name",
             "rename the size",
+            "E0402",
             argument="call",
         )
     if all(name == size for name, size in sizes.items()):

@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from coda_ir.diagnostics import CodaError, DiagnosticError
+from coda_ir.diagnostics import DiagnosticError, ModelError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
@@ -141,7 +141,7 @@ _BASES = {
 """Names of the results of an operator, to which a number is added."""
 
 
-class UnwritableError(CodaError):
+class UnwritableError(ModelError):
     """A module that the language cannot express."""
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 from xdsl.ir import SSAValue
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError
 from coda_ir.frontends.torch.types import expression_of, parameter_names, symbolic_text
 
 
@@ -71,7 +71,7 @@ class ArgumentWriter:
             case torch.device():
                 return "device"
             case _:
-                raise CodaError(
+                raise ModelError(
                     f"an operator has an argument of type {type(argument).__name__}",
                     "pass tensors and real numbers, or move it out of the compiled function",
                 )
@@ -81,7 +81,7 @@ class ArgumentWriter:
         if isinstance(value, torch.SymInt | int) or _is_of_sizes(value):
             return self._size(value)
         if not isinstance(value, torch.Tensor):
-            raise CodaError(
+            raise ModelError(
                 f"an operator depends on {node.name}, a number that depends on data",
                 "move operators such as item out of the compiled function",
             )

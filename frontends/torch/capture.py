@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from coda_ir.devices import interpret_without_gpu
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError
 from coda_ir.frontends.torch.checkpoints import with_scaled_layers
 from coda_ir.frontends.torch.encoder_layers import encoder_layer, multi_head_attention
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
@@ -40,7 +40,7 @@ MODEL_ERRORS = (
 """Errors of tracing, and of the code of a model."""
 
 
-class CaptureError(CodaError):
+class CaptureError(ModelError):
     """The model cannot be captured as one graph."""
 
 
@@ -247,7 +247,7 @@ def graph_of(program: ExportedProgram) -> GraphSource:
         if spec.kind == InputKind.USER_INPUT:
             inputs.append(GraphInput(node, node.name, is_differentiated=True))
         elif spec.kind not in WEIGHT_KINDS:
-            raise CodaError(
+            raise ModelError(
                 f"the model has an input {spec.arg.name} of kind {spec.kind.name}",
                 "pass tensors, numbers, None and containers of these only",
             )
@@ -272,12 +272,12 @@ def _outputs(program: ExportedProgram) -> list[Any]:
     leaves: Any = program.graph.output_node().args[0]
     for spec, leaf in zip(specs, leaves, strict=True):
         if spec.kind != OutputKind.USER_OUTPUT:
-            raise CodaError(
+            raise ModelError(
                 f"the model changes {spec.target} in place",
                 "return the new value instead, or pass a model in eval mode",
             )
         if isinstance(leaf, Node) and not isinstance(leaf.meta.get("val"), torch.Tensor):
-            raise CodaError("the model returns a size", "return tensors only")
+            raise ModelError("the model returns a size", "return tensors only")
     return list(leaves)
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.diagnostics import ModelError, expect_kind
 from coda_ir.frontends.torch.low_bit_layers import PACKING, WORD, LowBitLinear
 from coda_ir.frontends.torch.quantize import ModelT, NotQuantizedWarning
 from coda_ir.frontends.torch.scaled_layers import (
@@ -33,7 +33,7 @@ def function_of_transformers(module: str, name: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise CodaError(
+        raise ModelError(
             f"transformers has no {module}.{name}", "install transformers 5 or later"
         ) from error
 

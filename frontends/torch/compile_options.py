@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 import torch
 
 from coda_ir.defects import Errors
-from coda_ir.diagnostics import CodaError, closest
+from coda_ir.diagnostics import CodaError, OptionError, closest
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
 from coda_ir.options import CompileOptions, SavePolicy, Tune, TuningOptions
@@ -31,10 +31,6 @@ MODES: Mapping[str, Mapping[str, bool]] = {
     "max-autotune-no-cudagraphs": {"tune": True},
 }
 """The modes of `torch.compile`, and the options that each sets."""
-
-
-class OptionError(CodaError):
-    """An unknown mode, option, or value of an option."""
 
 
 EXPLORE_VARIABLE = "CODA_EXPLORE"

@@ -16,7 +16,7 @@ from typing import Any, cast
 import torch
 from torch._dynamo import maybe_mark_dynamic as mark_dynamic
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError
 from coda_ir.frontends.torch.dynamo import coda
 
 NAME = "coda"
@@ -71,7 +71,7 @@ def _interface() -> Any:
     try:
         from transformers.integrations.moe import ExpertsInterface
     except ImportError as error:
-        raise CodaError(
+        raise ModelError(
             "transformers has no interface for experts", "install transformers 5 or later"
         ) from error
     return ExpertsInterface

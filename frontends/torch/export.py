@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.calls.tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError, OptionError
 from coda_ir.dialects.torch import CallOp
 from coda_ir.exported import ExportedModel
 from coda_ir.frontends.torch.capture import capture, decomposed, graph_of
@@ -87,7 +87,7 @@ def _warn_of_training(model: torch.nn.Module, module: ModuleOp) -> None:
 
 def _check_only_program(*others: object) -> None:
     if any(other is not None for other in others):
-        raise CodaError(
+        raise ModelError(
             "the model is an ExportedProgram, which has its arguments and dynamic shapes already",
             "pass it alone, or pass the model that it was exported from",
         )
@@ -95,7 +95,7 @@ def _check_only_program(*others: object) -> None:
 
 def _example_of(program: ExportedProgram) -> tuple[Sequence[Any], Mapping[str, Any]]:
     if program.example_inputs is None:
-        raise CodaError(
+        raise ModelError(
             "the exported program has no example arguments",
             "export the model again, or pass the model itself",
         )
@@ -105,11 +105,11 @@ def _example_of(program: ExportedProgram) -> tuple[Sequence[Any], Mapping[str, A
 
 def _checked(model: object, args: Sequence[Any] | None) -> Sequence[Any]:
     if not isinstance(model, torch.nn.Module | ExportedProgram):
-        raise CodaError(
+        raise ModelError(
             f"the model is {_article(model)}, expected a torch.nn.Module", _model_remedy(model)
         )
     if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
-        raise CodaError(
+        raise OptionError(
             f"args is {_article(args)}, expected a tuple of the model's arguments",
             "write (x,) for a single argument, and () where all are in kwargs",
         )
@@ -155,7 +155,7 @@ def _fake_inputs(
     for user_input, leaf in zip(program.graph_signature.user_inputs, leaves, strict=True):
         value = nodes[user_input].meta.get("val") if isinstance(user_input, str) else None
         if isinstance(value, torch.SymInt | torch.SymFloat):
-            raise CodaError(
+            raise ModelError(
                 f"the number {user_input} is declared to be dynamic",
                 "pass it as a tensor, or leave it out of dynamic_shapes",
             )

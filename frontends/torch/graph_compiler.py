@@ -18,7 +18,7 @@ from coda_ir.context import make_context
 from coda_ir.cost_model.comparison import Estimates
 from coda_ir.defects import Described, WithFallback
 from coda_ir.devices import interpreter_is_asked_for
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, MachineError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.attention import (
@@ -329,7 +329,7 @@ class GraphCompiler:
         if self.options.target != "auto":
             return self.options.target
         if device.type == "cpu" and not interpreter_is_asked_for():
-            raise CodaError(
+            raise MachineError(
                 "Triton kernels do not run on the CPU",
                 "use a GPU, or set TRITON_INTERPRET=1 to test",
             )

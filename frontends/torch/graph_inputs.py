@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.nn.functional import scaled_dot_product_attention
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError
 from coda_ir.frontends.torch.capture import losses_of_rows, normalized_channels
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.types import (
@@ -32,7 +32,7 @@ SET_GRAD_ENABLED = "_set_grad_enabled"
 """The name of what a graph of TorchDynamo calls to switch gradients on and off."""
 
 
-class NothingToDo(CodaError):
+class NothingToDo(ModelError):
     """A graph that this backend cannot improve."""
 
 
@@ -90,7 +90,7 @@ class DynamoGraph:
         for position in self.updated:
             node = placeholders[position]
             if node.meta["val"].device != self.device:
-                raise CodaError(
+                raise ModelError(
                     f"the graph changes {node.name}, which is on another device",
                     f"move it to {self.device}",
                 )
@@ -134,7 +134,7 @@ class DynamoGraph:
             return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
         # PyTorch compiles the graph again for a number on the other side of this condition.
         if value < 0:
-            raise CodaError(
+            raise ModelError(
                 f"the graph reads {node.name}, a dynamic number, which is negative in this call",
                 "pass it as a tensor",
             )
@@ -224,7 +224,7 @@ def _device_of(source: GraphSource) -> torch.device:
         raise NothingToDo(
             "the graph has no tensors", "no action is needed: there is nothing to fuse"
         )
-    raise CodaError(
+    raise ModelError(
         f"the graph has tensors on {len(devices)} devices: {', '.join(sorted(map(str, devices)))}",
         "move the model and its inputs to one device",
     )

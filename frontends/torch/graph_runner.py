@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 from coda_ir.api import CompiledFunction
 from coda_ir.calls.arguments import is_plain
 from coda_ir.calls.tree import as_pairs, laid_out
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError
 from coda_ir.dialects.torch import ArgumentTemplate
 from coda_ir.frontends.torch.graph_inputs import DynamoGraph
 from coda_ir.frontends.torch.importer import GraphInput, ImportedGraph, ResultNumber
@@ -266,7 +266,7 @@ def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]
 def _place_of(symbol: str, graph: DynamoGraph) -> Callable[[list[Any]], int]:
     """Return where the inputs of a graph determine the value of a symbol."""
     if symbol not in graph.places:
-        raise CodaError(
+        raise ModelError(
             f"the graph returns the size {symbol}", "no input of the graph determines it"
         )
     position, axis = graph.places[symbol]

@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from coda_ir.calls.tree import as_pairs, order_of
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, ModelError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, shapes_agree
 from coda_ir.dialects.coda.weights import WEIGHT
@@ -187,7 +187,7 @@ class GraphImporter:
             try:
                 self._declare(graph_input)
             except CodaError as error:
-                raise CodaError(f"{graph_input.name}: {error.message}", error.remedy) from error
+                raise ModelError(f"{graph_input.name}: {error.message}", error.remedy) from error
         for node in self.source.graph.nodes:
             self._node = node
             # What a graph reads beside tensors are graphs, for operators that call them.
@@ -243,7 +243,7 @@ class GraphImporter:
         except CodaError as error:
             location = location_of(node)
             place = f"{format_location(location)}: " if source_position(location) else ""
-            raise CodaError(f"{place}{error.message}", error.remedy) from error
+            raise ModelError(f"{place}{error.message}", error.remedy) from error
 
     def _import_call(self, node: Node) -> None:
         if is_higher_order(node):
@@ -291,7 +291,7 @@ class GraphImporter:
     def _call_torch(self, node: Node, expected: Mapping[int, torch.Tensor]) -> Value:
         target: Any = node.target
         if str(target.overloadpacket) in READS_STRIDES:
-            raise CodaError(
+            raise ModelError(
                 f"an operator depends on strides, which programs may change: {node.target}",
                 "use views that keep to dimensions, such as unfold, or index the tensor",
             )
@@ -313,7 +313,7 @@ class GraphImporter:
         )
         unknown = call.template.symbols - self._symbols
         if unknown:
-            raise CodaError(
+            raise ModelError(
                 f"a size depends on the values of a tensor ({', '.join(sorted(unknown))})",
                 "move code with item() or tolist() out of the compiled function",
             )
@@ -424,11 +424,11 @@ def _with_pairs(source: GraphSource) -> GraphSource:
 
 def _not_on_tensors(node: Node) -> CodaError:
     if str(node.target) in CONTROL_FLOW:
-        return CodaError(
+        return ModelError(
             f"the model has control flow that depends on data ({node.target})",
             "export the branches separately; torch.compile leaves it to PyTorch",
         )
-    return CodaError(
+    return ModelError(
         f"the model uses {node.target}, which calls a function of the model",
         "export the parts around it; torch.compile leaves it to PyTorch",
     )

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError
 from coda_ir.frontends.torch.checkpoints import function_of_transformers
 from coda_ir.frontends.torch.delta_rule import gated_delta_rule
 from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
@@ -194,7 +194,7 @@ def _head_state_update(
 ) -> Tensor:
     """Compute one position. The columns of a head share A and dt, which models expand."""
     if A.stride()[1:] != (0, 0) or dt.stride(-1):
-        raise CodaError(
+        raise ModelError(
             "the columns of a head differ in dt or A", "expand one dt and one A for each head"
         )
     dt = _times(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.diagnostics import ModelError, OptionError, expect_kind
 from coda_ir.dialects.coda import LEAST_DEPTH
 from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
@@ -91,14 +91,14 @@ def quantize(
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     scheme = _scheme(recipe, group, zero_points)
     if training and isinstance(scheme, WeightScheme):
-        raise CodaError(
+        raise OptionError(
             f"the recipe '{recipe}' does not support training", f"use one of {', '.join(RECIPES)}"
         )
     if isinstance(scheme, Scheme) and scheme.is_all and not training:
         remedy = f"pass training=True, or use {recipe.removeprefix('all_')}"
-        raise CodaError(f"'{recipe}' is a recipe for training", remedy)
+        raise OptionError(f"'{recipe}' is a recipe for training", remedy)
     if type(model) is nn.Linear:
-        raise CodaError("the model is a single linear layer", "pass nn.Sequential(model)")
+        raise ModelError("the model is a single linear layer", "pass nn.Sequential(model)")
     given: Any = model  # `named_modules` has no complete type
     modules: dict[str, nn.Module] = dict(given.named_modules())
     readers = _readers(model)
@@ -127,20 +127,20 @@ def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme 
     """Return the scheme of a recipe. Raises CodaError for an unknown recipe or option."""
     if recipe not in RECIPES and recipe not in WEIGHTS:
         known = ", ".join((*RECIPES, *WEIGHTS))
-        raise CodaError(f"unknown recipe '{recipe}'", f"use one of {known}")
+        raise OptionError(f"unknown recipe '{recipe}'", f"use one of {known}")
     if recipe in RECIPES:
         for name, value in (("group", group), ("zero_points", zero_points)):
             if value is not None:
-                raise CodaError(
+                raise OptionError(
                     f"the recipe '{recipe}' has no option {name}",
                     f"leave it out, or use one of {', '.join(WEIGHTS)}",
                 )
         return RECIPES[recipe]
     scheme = WEIGHTS[recipe]
     if group is not None and (group < LEAST_DEPTH or not is_power_of_two(group)):
-        raise CodaError(f"group is {group}", f"use a power of two of at least {LEAST_DEPTH}")
+        raise OptionError(f"group is {group}", f"use a power of two of at least {LEAST_DEPTH}")
     if zero_points and recipe == "float8":
-        raise CodaError(
+        raise OptionError(
             "the recipe 'float8' has no option zero_points", "leave it out, or use int8"
         )
     has_zeros = scheme.has_zeros if zero_points is None else zero_points

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import GradientError
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED, ModelInput
 from coda_ir.frontends.torch.types import CHECKPOINT, called_name, shared_memory, tensors_in
@@ -21,7 +21,7 @@ _CHECKPOINT = "tag_activation_checkpoint"
 _DETACHING = frozenset({"detach_", "requires_grad_", "_get_data_attr"})
 
 
-class NotDerivedError(CodaError):
+class NotDerivedError(GradientError):
     """A graph whose gradients must be left to PyTorch's autograd."""
 
 

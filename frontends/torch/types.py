@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ModelError
 from coda_ir.dialects.coda.shapes import AnyTensor, static_shape
 from coda_ir.dialects.element_types import ELEMENT_TYPES
 from coda_ir.remarks import checkpointed_location
@@ -42,7 +42,7 @@ UNNAMED = "?"
 def element_type(dtype: torch.dtype) -> Attribute:
     """Return an element type. Raises CodaError for one that the IR lacks, such as complex64."""
     if dtype not in ATTRIBUTES:
-        raise CodaError(
+        raise ModelError(
             f"tensors of type {dtype} cannot be represented",
             "use real numbers, or move this part out of the compiled function",
         )
@@ -55,7 +55,7 @@ def tensor_type(value: torch.Tensor) -> AnyTensor:
     Raises CodaError for a sparse tensor, and for an element type that the IR lacks.
     """
     if not is_strided(value):
-        raise CodaError(
+        raise ModelError(
             f"tensors with the layout {value.layout} cannot be represented",
             "make it dense, or move this part out of the compiled function",
         )
@@ -194,7 +194,7 @@ def _expression_text(expression: Any) -> str:
         return _SPELLINGS[function].format(*parts)
     if expression.is_Pow and parts[1].isdigit():
         return f"({' * '.join([parts[0]] * int(parts[1]))})"
-    raise CodaError(f"the size {expression} cannot be computed", "simplify the model's shapes")
+    raise ModelError(f"the size {expression} cannot be computed", "simplify the model's shapes")
 
 
 _FOREIGN = (f"{Path(torch.__file__).parent}/", "<")

@@ -6,7 +6,7 @@ from functools import partial
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScalarBuilder, Segment
@@ -55,7 +55,7 @@ NEVER = Refusal(
 def check_modulated(name: str, option: str, value: str) -> None:
     """Raise CodaError for an unknown value of `option` of the pass `name`."""
     if value not in MODULATED:
-        raise CodaError(f"{name}: unknown {option}={value}", f"use one of {', '.join(MODULATED)}")
+        raise OptionError(f"{name}: unknown {option}={value}", f"use one of {', '.join(MODULATED)}")
 
 
 class DeferLayerNormPass(FunctionPass):

@@ -1,6 +1,6 @@
 """Pass `set-numerics`: state the numerics mode of each function."""
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.gemm import NUMERICS_ATTRIBUTE, NumericsAttr, NumericsMode
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
@@ -32,5 +32,5 @@ def parse_mode(text: str) -> NumericsMode:
     """Return the mode named `text`. Raises CodaError if there is none."""
     names = [mode.value for mode in NumericsMode]
     if text not in names:
-        raise CodaError(f"unknown numerics mode '{text}'", f"use one of {', '.join(names)}")
+        raise OptionError(f"unknown numerics mode '{text}'", f"use one of {', '.join(names)}")
     return NumericsMode(text)

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import GradientError, OptionError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.functions import returned_values
@@ -39,7 +39,7 @@ from coda_ir.storage import OWN
 from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
 
-class NoDerivativeError(CodaError):
+class NoDerivativeError(GradientError):
     """A function, or an operator in it, without a derivative."""
 
 
@@ -81,7 +81,7 @@ class DeriveGradientPass(NamedPass):
             known = f"the module has {', '.join(functions) or 'none'}"
             if self.function is not None:
                 message = f"derive-gradient: unknown function '{self.function}': {known}"
-                raise CodaError(message, "pass one of them")
+                raise OptionError(message, "pass one of them")
             raise NoDerivativeError(
                 f"derive-gradient: no function is named, and {known}",
                 "name one: derive-gradient{function=...}",
@@ -152,7 +152,7 @@ class _Joint:
         by_name = {self._name(value): value for value in floats}
         for name in self.wrt:
             if name not in by_name:
-                raise CodaError(
+                raise OptionError(
                     f"derive-gradient: unknown argument '{name}': @{self.func.sym_name.data} has "
                     f"{', '.join(by_name) or 'none'} of a floating-point type",
                     "name some of these",

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError, OptionError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
@@ -89,7 +89,7 @@ class SaveOrRecomputePass(NamedPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.memory_budget is not None and self.memory_budget < 0:
-            raise CodaError(
+            raise OptionError(
                 f"{self.name}: memory-budget is {self.memory_budget}",
                 "use a number of bytes, 0 or more",
             )
@@ -118,7 +118,7 @@ def parse_extents(text: str) -> dict[str, int]:
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, number = (word.strip() for word in part.partition("="))
         if not name.isidentifier() or not number.isdecimal():
-            raise CodaError(
+            raise OptionError(
                 f"save-or-recompute: cannot read the extent '{part}'", 'write extents="B=8,T=2048"'
             )
         extents[name] = int(number)
@@ -154,13 +154,13 @@ class _Choice:
         }
         for option, given in (("save", self.save), ("recompute", self.recompute)):
             for name in sorted(given - names):
-                raise CodaError(
+                raise OptionError(
                     f"save-or-recompute: {option} names '{name}', which "
                     f"{self.joint.function} does not compute",
                     f"it computes {', '.join(sorted(names))}",
                 )
         for name in sorted(self.save & self.recompute):
-            raise CodaError(
+            raise OptionError(
                 f"save-or-recompute: '{name}' is in both save and recompute", "name it once"
             )
 
@@ -171,7 +171,7 @@ class _Choice:
         gradients = self.joint.gradient_values()
         for op in self.joint.block.ops:
             if op in self.forward and not gradients.isdisjoint(op.operands):
-                raise CodaError(
+                raise LoweringError(
                     f"{format_location(op.location)}: save-or-recompute: {op.name} computes "
                     "results of the forward and of the backward",
                     "run the pass before coda-to-gemm, which merges operators",

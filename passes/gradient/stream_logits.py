@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.gradient.logit_stream import LogitStream, Sink, find_logit_stream
@@ -44,7 +44,7 @@ class StreamLogitsPass(FunctionPass):
 
     def check_options(self) -> None:
         if self.chunks < 1:
-            raise CodaError(
+            raise OptionError(
                 f"stream-logits: chunks is {self.chunks}, expected at least 1",
                 "state into how many parts to split the vocabulary",
             )

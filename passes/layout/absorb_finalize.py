@@ -8,7 +8,7 @@ from coda_ir.cost_model import DEVICES, Device
 from coda_ir.cost_model.absorption import absorbed_us, finalize_us
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.cost_model.workload import NOMINAL_ROWS
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.coda.shapes import tensor_type
 from coda_ir.dialects.gemm import FinalizeOp, MapOp, ResultPortAttr, Segment
 from coda_ir.passes.layout.absorption import (
@@ -56,7 +56,7 @@ class AbsorbFinalizePass(FunctionPass):
 
     def check_options(self) -> None:
         if self.target not in DEVICES:
-            raise CodaError(
+            raise OptionError(
                 f"absorb-finalize: unknown target '{self.target}'",
                 f"use one of {', '.join(DEVICES)}",
             )

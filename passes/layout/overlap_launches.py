@@ -3,7 +3,7 @@
 from xdsl.dialects.builtin import UnitAttr
 
 from coda_ir.cost_model import DEVICES
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.gemm import AHEAD_ATTRIBUTE, DEPENDENT_ATTRIBUTE, FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.read_ahead import ahead_obstacle
 from coda_ir.one_query_attention import OneQueryAttention
@@ -31,7 +31,7 @@ class OverlapLaunchesPass(FunctionPass):
         # Both came with Hopper.
         able = [name for name, device in DEVICES.items() if device.has_tma]
         if self.target not in able:
-            raise CodaError(
+            raise OptionError(
                 f"overlap-launches: target {self.target} has no programmatic dependent launch",
                 f"use one of {', '.join(able)}",
             )

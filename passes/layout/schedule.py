@@ -21,7 +21,7 @@ from coda_ir.cost_model import (
 from coda_ir.cost_model.configurations import SMALL_ROWS, Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.cost_model.workload import Workload
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError, OptionError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, ScheduleAttr
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
@@ -226,7 +226,7 @@ class SchedulePass(NamedPass):
         loop = MAIN_LOOPS[self.mainloop]
         if not loop.runs_on(self.device):
             able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))
-            raise CodaError(
+            raise LoweringError(
                 f"schedule: target {self.target} has no {loop.title}",
                 f"use {able}, or the {loop.fallback} main loop",
             )
@@ -234,16 +234,16 @@ class SchedulePass(NamedPass):
     def check_values(self) -> None:
         """Raise CodaError for an invalid value of an option."""
         if self.target not in DEVICES:
-            raise CodaError(
+            raise OptionError(
                 f"schedule: unknown target '{self.target}'", f"use one of {', '.join(DEVICES)}"
             )
         if self.mainloop not in MAIN_LOOPS:
-            raise CodaError(
+            raise OptionError(
                 f"schedule: unknown main loop '{self.mainloop}'",
                 f"use one of {', '.join(MAIN_LOOPS)}",
             )
         if self.gemms is not None and self.gemms not in FORMS:
-            raise CodaError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
+            raise OptionError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
         if self.tile is not None:
             _parse_tile(self.tile)
         try:
@@ -256,7 +256,7 @@ class SchedulePass(NamedPass):
                 split_k=1 if self.split_k is None else self.split_k,
             )
         except VerifyException as error:
-            raise CodaError(str(error), "leave it out: the cost model chooses") from error
+            raise OptionError(str(error), "leave it out: the cost model chooses") from error
 
     @property
     def device(self) -> Device:
@@ -291,11 +291,13 @@ class SchedulePass(NamedPass):
         try:
             ranking = self._rank(op, rows.of(op), rows.nominal(op))
         except ValueError as error:
-            raise CodaError(f"{place}: schedule: {error}", "choose another tile") from error
+            raise LoweringError(f"{place}: schedule: {error}", "choose another tile") from error
         except VerifyException as error:
-            raise CodaError(f"{place}: {error}", "leave it out: the cost model chooses") from error
+            raise OptionError(
+                f"{place}: {error}", "leave it out: the cost model chooses"
+            ) from error
         if not ranking:
-            raise CodaError(
+            raise LoweringError(
                 f"{place}: schedule: no tile of gemm.fused {'x'.join(gemm_shape(op))} fits "
                 f"{self.target}",
                 self._remedy(),
@@ -375,13 +377,13 @@ def _check_static(op: FusedOp) -> None:
         extents.append(("the number of groups", groups))
     for name, extent in [*extents, *(("N", part.columns) for part in op.segments())]:
         if extent == DYNAMIC_INDEX:
-            raise CodaError(
+            raise LoweringError(
                 f"{format_location(op.location)}: schedule: {name} of gemm.fused is symbolic",
                 "give the extents of weights as numbers or consts; only rows may be symbols. "
                 "PyTorch multiplies activations: give both a dimension in front, for x @ w",
             )
         if not extent:
-            raise CodaError(
+            raise LoweringError(
                 f"{format_location(op.location)}: schedule: {name} of gemm.fused is 0",
                 "remove the product, which has no elements or is 0",
             )
@@ -390,6 +392,6 @@ def _check_static(op: FusedOp) -> None:
 def _parse_tile(text: str) -> Tile:
     extents = text.split("x")
     if len(extents) != 3 or not all(extent.isdigit() for extent in extents):
-        raise CodaError(f"schedule: tile is '{text}'", 'write it as "128x256x64"')
+        raise OptionError(f"schedule: tile is '{text}'", 'write it as "128x256x64"')
     bm, bn, bk = map(int, extents)
     return bm, bn, bk

@@ -2,7 +2,7 @@
 
 from typing import cast, get_args
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.passes.layout.unfusing import By, is_bare, unfuse, why_not_unfused
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
@@ -30,7 +30,7 @@ class UnfuseGemmsPass(FunctionPass):
 
     def check_options(self) -> None:
         if self.by not in get_args(By):
-            raise CodaError(
+            raise OptionError(
                 f"{self.name}: unknown by={self.by}", f"use {' or '.join(get_args(By))}"
             )
 

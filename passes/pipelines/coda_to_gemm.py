@@ -7,7 +7,7 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.passes.algebra.absorb_modulation import AbsorbModulationPass
 from coda_ir.passes.algebra.align_scales import AlignScalesPass
 from coda_ir.passes.algebra.defer_layer_norm import DeferLayerNormPass, check_modulated
@@ -145,13 +145,13 @@ class CodaToGemmPass(NamedPass):
         Raises CodaError for options that contradict each other.
         """
         if self.fold_weights and not self.pack_weights:
-            raise CodaError(
+            raise OptionError(
                 "coda-to-gemm: folded weights are computed ahead of time, which pack-weights=false "
                 "does not allow",
                 "leave out one of the two",
             )
         if self.leftovers not in LEFTOVERS:
-            raise CodaError(
+            raise OptionError(
                 f"coda-to-gemm: unknown leftovers={self.leftovers}",
                 f"use one of {', '.join(LEFTOVERS)}",
             )

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass
@@ -47,11 +47,11 @@ class LowerToPass(NamedPass):
         found = self.first or level_of(op)
         for level in (self.level, found):
             if level not in levels:
-                raise CodaError(
+                raise OptionError(
                     f"lower-to: unknown level '{level}'", f"use one of {', '.join(levels)}"
                 )
         if self.level == "block" != found:
-            raise CodaError(
+            raise OptionError(
                 "lower-to: the program is no longer on the block level",
                 "run no passes, or start from the .coda file",
             )

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 from coda_ir.dominance import ops_behind
 from coda_ir.functions import returned_values
 from coda_ir.signatures import entry_name, entry_of
@@ -37,7 +37,7 @@ class Joint:
             return None
         arguments, results = (stated.data.get(name) for name in ("arguments", "results"))
         if not isinstance(arguments, IntegerAttr) or not isinstance(results, IntegerAttr):
-            raise CodaError(
+            raise OptionError(
                 f"{JOINT_ATTRIBUTE} is {stated}, expected the numbers of arguments and results",
                 "write {arguments = 1 : i64, results = 1 : i64}",
             )

@@ -10,8 +10,9 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import coda_ir
-from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec
+from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.calls.checks import CallCheck, check_source, make_check
+from coda_ir.diagnostics import ArgumentError
 
 CPU = torch.device("cpu")
 SIGNATURE = Signature(

@@ -14,8 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import coda_ir
 from coda_ir.api import CompiledFunction
 from coda_ir.backends.triton.aot import complete_schedule
-from coda_ir.calls.arguments import ArgumentError
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, CodaError
 
 ROPE = """
 func.func @rotate(
@@ -94,7 +93,7 @@ class TestParse:
     def test_unknown_suffix(self, tmp_path: Path):
         path = tmp_path / "rope.txt"
         path.write_text(ROPE)
-        with pytest.raises(CodaError, match=r"name it .coda or .mlir"):
+        with pytest.raises(CodaError, match=r"name it \*.coda or \*.mlir"):
             coda_ir.parse(path)
         assert isinstance(coda_ir.parse(path, syntax="mlir"), ModuleOp)
 

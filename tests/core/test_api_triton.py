@@ -9,8 +9,7 @@ import torch
 
 import coda_ir
 from coda_ir.api import CompiledFunction
-from coda_ir.calls.arguments import ArgumentError
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, CodaError
 from coda_ir.random_inputs import random_inputs
 
 MLP = """

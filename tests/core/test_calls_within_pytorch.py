@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import coda_ir
-from coda_ir.calls.arguments import ArgumentError
+from coda_ir.diagnostics import ArgumentError
 
 PROGRAM = """
 fn scores(x: f32[M, 16], w: f32[8, 16]) {

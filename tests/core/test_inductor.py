@@ -9,8 +9,7 @@ from support.torch_compile import always_call_programs, graphs, reset, trace_onl
 
 import coda_ir
 from coda_ir.api import CompiledFunction
-from coda_ir.calls.arguments import ArgumentError
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, CodaError
 from coda_ir.float64 import relative_error
 
 D = 264

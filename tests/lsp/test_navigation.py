@@ -155,7 +155,7 @@ class TestRename:
             ("a b", "is not a name"),
             ("bf16", "is reserved"),
             ("fn", "is reserved"),
-            ("w", "is defined already"),
+            ("w", "is already defined"),
         ],
     )
     def test_a_wrong_name_is_refused(

@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 
-from coda_ir.diagnostics import CodaError, DiagnosticError
+from coda_ir.diagnostics import CodaError, DiagnosticError, LoweringError, OptionError
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
 from coda_ir.passes.gradient.stream_logits import StreamLogitsPass
@@ -192,7 +192,7 @@ def test_values_keep_their_type(value: str | int | float | bool):
     ],
 )
 def test_wrong_values_of_options_have_a_place(text: str, message: str, column: int):
-    error = at_option(CodaError(message, "write another one"), text)
+    error = at_option(OptionError(message, "write another one"), text)
     assert isinstance(error, DiagnosticError)
     (diagnostic,) = error.diagnostics
     assert diagnostic.range is not None and diagnostic.range.column == column
@@ -222,5 +222,5 @@ def test_wrong_values_are_refused_where_nothing_uses_them(wrong: ModulePass):
 
 
 def test_other_errors_of_passes_stay():
-    error = CodaError("schedule: no tile of gemm.fused 8x8x8 fits sm_90")
+    error = LoweringError("schedule: no tile of gemm.fused 8x8x8 fits sm_90")
     assert at_option(error, "schedule{target=sm_90}") is error

@@ -10,8 +10,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
-from coda_ir.calls.arguments import ArgumentError
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import ArgumentError, CodaError
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.training.gradient_pair import BackwardProgramError, DoubleBackwardError
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import OptionError
 
 KIB = 1024
 
@@ -106,7 +106,7 @@ def find_architecture(name: str) -> Architecture:
     if name in ARCHITECTURES:
         return ARCHITECTURES[name]
     known = ", ".join(f"{a.name} ({a.products})" for a in _ARCHITECTURES)
-    raise CodaError(f"unknown architecture '{name}'", f"use one of {known}")
+    raise OptionError(f"unknown architecture '{name}'", f"use one of {known}")
 
 
 def default_schedule(architecture: str) -> str:

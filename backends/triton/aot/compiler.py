@@ -14,7 +14,7 @@ from coda_ir.backends.triton.aot.resources import KernelResources
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.prelude import MODULE_HEADER
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError, OptionError
 from coda_ir.launching.compile_jobs import compile_jobs
 from coda_ir.launching.forked import Answer, Request, run_forked
 
@@ -28,7 +28,7 @@ ONLY_AMD = ("amdgcn",)
 WORKER = Path(__file__).with_name("worker.py")
 
 
-class KernelCompilationError(CodaError):
+class KernelCompilationError(LoweringError):
     """An error of Triton while it compiles a kernel."""
 
 
@@ -77,9 +77,9 @@ def compile_kernels(
 def check_level(arch: Architecture, level: MachineLevel | None) -> None:
     """Raise CodaError for the assembly of the other vendor."""
     if arch.is_amd and level in ONLY_NVIDIA:
-        raise CodaError(f"{arch.name} has no {level}", "use amdgcn, or an NVIDIA architecture")
+        raise OptionError(f"{arch.name} has no {level}", "use amdgcn, or an NVIDIA architecture")
     if not arch.is_amd and level in ONLY_AMD:
-        raise CodaError(f"{arch.name} has no {level}", "use ptx or sass, or an AMD architecture")
+        raise OptionError(f"{arch.name} has no {level}", "use ptx or sass, or an AMD architecture")
 
 
 def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None) -> None:
@@ -88,7 +88,7 @@ def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None)
     if level != "ttir" or not in_gluon:
         return
     others = [kernel.name for kernel in kernels if kernel.name not in in_gluon]
-    raise CodaError(
+    raise OptionError(
         f"kernel {in_gluon[0]} has no ttir: it is warp-specialized, in Gluon, which begins with "
         "ttgir",
         "use ttgir, or schedule with mainloop=tma or mainloop=pointer"

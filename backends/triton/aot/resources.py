@@ -11,7 +11,7 @@ from coda_ir.backends.triton.aot.architectures import (
     REGISTERS_PER_LANE,
     Architecture,
 )
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def check_fits(kernels: Sequence[KernelResources]) -> None:
         return
     gpu = too_large[0].architecture
     needs = "; ".join(f"{k.kernel} needs {k.shared_memory} bytes" for k in too_large)
-    raise CodaError(
+    raise LoweringError(
         f"too much shared memory for {gpu.name}, which has {gpu.shared_memory} bytes for a "
         f"program: {needs}",
         "use smaller tiles or fewer stages in the pass schedule, such as "

@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import InvalidProgramError
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
 from coda_ir.storage import (
@@ -113,7 +113,7 @@ def _check_changes(func: FuncOp) -> None:
             if op is call
             else f"{op.name} reads it afterwards"
         )
-        raise CodaError(
+        raise InvalidProgramError(
             f"{format_location(call.location)}: {call.callee.data} changes its operand in place, "
             f"and {reader}",
             remedy,
@@ -123,7 +123,7 @@ def _check_changes(func: FuncOp) -> None:
             continue
         root = storage_root(call.inputs[0])
         if isinstance(root, BlockArgument) and not is_donated(root):
-            raise CodaError(
+            raise InvalidProgramError(
                 f"{format_location(call.location)}: {call.callee.data} changes its operand in "
                 "place, an argument that is not coda.donated",
                 remedy,

@@ -7,7 +7,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.names import LocalNames
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, LoweringError
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes, SymbolicSize
 
@@ -124,7 +124,7 @@ class Extents:
 
 
 def _unknown(op: Operation, what: str) -> CodaError:
-    return CodaError(
+    return LoweringError(
         f"{format_location(op.location)}: {op.name}: the arguments do not determine {what}",
         "name it in the dimensions of an argument",
     )

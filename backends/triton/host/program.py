@@ -17,7 +17,7 @@ from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.host.views import Step, View, is_always_view, keeps_order
 from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import BroadcastOp, ConstantOp, PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
@@ -370,7 +370,7 @@ class HostProgram:
         same_type = element_type_of(previous) == element_type_of(result)
         is_dead = self.buffers.is_dead_before(previous, owner)
         if not (same_size and same_type and is_dead):
-            raise CodaError(
+            raise LoweringError(
                 f"{format_location(owner.location)}: {owner.name}: coda.buffers puts a result "
                 f"into buffer {self.buffers.buffer(result)}, which does not fit or is still in use",
                 "run the pass 'plan-buffers' again, after all passes that change the program",

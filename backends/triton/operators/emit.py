@@ -15,7 +15,7 @@ from coda_ir.backends.triton.operators import (
     torch_calls,
 )
 from coda_ir.backends.triton.operators.launching import Writer
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import BroadcastOp, ConstantOp, ReshapeOp, is_of_extents
 from coda_ir.remarks import format_location
 from coda_ir.storage import is_placed
@@ -50,14 +50,14 @@ def _emit(host: HostProgram, op: Operation) -> None:
         _writer(op)(host, op)
     except ElementTypeError as error:
         place = format_location(op.location)
-        raise CodaError(f"{place}: {op.name}: {error.message}", error.remedy) from error
+        raise LoweringError(f"{place}: {op.name}: {error.message}", error.remedy) from error
 
 
 def _writer(op: Operation) -> Writer:
     for base in type(op).__mro__:
         if base in WRITERS:
             return WRITERS[base]
-    raise CodaError(
+    raise LoweringError(
         f"{format_location(op.location)}: the triton backend cannot run {op.name}",
         "run a pass that lowers the operator, such as lower-to, or use the reference target",
     )

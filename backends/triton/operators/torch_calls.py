@@ -16,7 +16,7 @@ from coda_ir.backends.triton.operators.gradients import (
     repeatable,
 )
 from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import (
     AttentionOp,
     BarrierOp,
@@ -175,7 +175,7 @@ def _reshape(host: HostProgram, op: ReshapeOp) -> None:
     dims = host.dims(op.result)
     unknown = [dim for dim in dims if host.extents.unbound(dim)]
     if len(unknown) > 1:
-        raise CodaError(
+        raise LoweringError(
             f"{format_location(op.location)}: coda.reshape: the extents "
             f"{', '.join(map(str, unknown))} cannot be determined from the arguments",
             "use dimensions that an argument has",

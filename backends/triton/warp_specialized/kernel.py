@@ -32,7 +32,7 @@ from coda_ir.backends.triton.warp_specialized.memory import TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
 from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
 from coda_ir.backends.triton.warp_specialized.tile_moves import MOVED, protocol_of
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, promotes_sums
@@ -65,9 +65,9 @@ def emit_warp_specialized(
     try:
         found = staging(ColumnCuts(op), schedule)
     except ValueError as error:
-        raise CodaError(f"{where}: gemm.fused: {error}") from error
+        raise LoweringError(f"{where}: gemm.fused: {error}") from error
     if isinstance(found, str):
-        raise CodaError(
+        raise LoweringError(
             f"{where}: gemm.fused cannot run warp-specialized: {found}",
             "schedule it with the tma or the pointer main loop",
         )

@@ -8,9 +8,8 @@ from importlib.metadata import version
 from typing import Any, NoReturn
 
 from coda_ir import __version__
-from coda_ir.error_codes import COMMAND_LINE
 from coda_ir.registry import get_all_passes
-from coda_ir.tools.opt.errors import USAGE
+from coda_ir.tools.opt.errors import USAGE, UsageError
 from coda_ir.tools.opt.features import FEATURES
 from coda_ir.universe import get_multiverse
 
@@ -82,7 +81,7 @@ class GroupedParser(argparse.ArgumentParser):
         if unknown is not None:
             message += self._remedy(unknown[1])
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: error[{COMMAND_LINE}]: {message}\n")
+        self.exit(USAGE, f"{self.prog}: error[{UsageError.code}]: {message}\n")
 
     def _remedy(self, option: str) -> str:
         """Return the remedy for an option that does not exist: passes are not options."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError, closest
+from coda_ir.diagnostics import CodaError, OptionError, closest
 from coda_ir.pipeline import Pipeline
 from coda_ir.tools.opt.arguments import ARCH, one_of
 from coda_ir.tools.opt.errors import UsageError, error_diagnostics
@@ -182,7 +182,7 @@ def _selected(kernels: Sequence[EmittedKernel], name: str | None) -> Sequence[Em
     if not found:
         names = [kernel.name for kernel in kernels]
         every = f"the kernels are {', '.join(names)}" if names else "the program has no kernels"
-        raise CodaError(f"unknown kernel '{name}'", closest(name, names, every))
+        raise OptionError(f"unknown kernel '{name}'", closest(name, names, every))
     return found
 
 

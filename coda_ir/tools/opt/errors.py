@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from coda_ir import error_codes
-from coda_ir.diagnostics import CodaError, DefectError, Diagnostic
-from coda_ir.error_codes import FILE
+from coda_ir.diagnostics import CodaError, DefectError, Diagnostic, FileError
 from coda_ir.error_diagnostics import INPUT_ERRORS, diagnostics_of
 from coda_ir.pipeline import InvalidAfterPassError, PipelineError
 
@@ -20,6 +18,8 @@ is nested too deeply, so that a RecursionError is a defect of a pass.
 
 class UsageError(CodaError):
     """A command line that names something that does not exist."""
+
+    code = "E0701"
 
 
 def is_defect(error: BaseException) -> bool:
@@ -39,14 +39,18 @@ def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
     """Return the diagnostics of any error; for a defect, one line without a traceback."""
     match error:
         case OSError(filename=str(filename), strerror=str(reason)):
-            return [Diagnostic("error", None, f"{filename}: {reason}", _file_remedy(error), FILE)]
+            return [
+                Diagnostic(
+                    "error", None, f"{filename}: {reason}", _file_remedy(error), FileError.code
+                )
+            ]
         case OSError():
-            return [Diagnostic("error", None, str(error), code=FILE)]
+            return [Diagnostic("error", None, str(error), code=FileError.code)]
         case DefectError():
             return [Diagnostic("error", None, error.message, error.remedy, error.code)]
         case _ if is_defect(error):
             message = f"internal error: {one_line(error)}"
-            return [Diagnostic("error", None, message, code=error_codes.DEFECT)]
+            return [Diagnostic("error", None, message, code=DefectError.code)]
         case _:
             return diagnostics_of(error)
 

@@ -4,8 +4,7 @@ import argparse
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir import error_codes
-from coda_ir.diagnostics import Diagnostic
+from coda_ir.diagnostics import CheckError, DefectError, Diagnostic
 from coda_ir.tools.opt.arguments import DIM
 from coda_ir.tools.opt.errors import DEFECT, UsageError
 from coda_ir.tools.opt.feature import Session
@@ -81,9 +80,9 @@ def write(session: Session, module: ModuleOp) -> str | None:
     for problem in outcome.overflows:
         cause = "an intermediate value is beyond the range of its type"
         remedy = f"{cause}: use wider types, or smaller inputs"
-        session.fail(Diagnostic("error", None, problem, remedy, error_codes.FAILED_CHECK))
+        session.fail(Diagnostic("error", None, problem, remedy, CheckError.code))
     for problem in outcome.defects:
         remedy = "a defect of the backend; coda-opt --check-equivalence looks for its place"
-        diagnostic = Diagnostic("error", None, problem, remedy, error_codes.DEFECT)
+        diagnostic = Diagnostic("error", None, problem, remedy, DefectError.code)
         session.fail(diagnostic, code=DEFECT)
     return outcome.text

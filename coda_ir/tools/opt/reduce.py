@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError, counted
+from coda_ir.diagnostics import CheckError, counted
 from coda_ir.tools.opt import source, target
 from coda_ir.tools.opt.arguments import positive
 from coda_ir.tools.opt.errors import SUCCESS, UsageError
@@ -91,7 +91,7 @@ def _reduce(session: Session, module: ModuleOp) -> ModuleOp:
                 module, test, max_tests=options.reduce_max_tests, on_progress=report
             )
         except NotInterestingError as error:
-            raise CodaError(
+            raise CheckError(
                 f"the input is not interesting: the command of --test {test.outcome}",
                 "the command must exit with 0 for the input and for every reduced module",
             ) from error

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError, Diagnostic
+from coda_ir.diagnostics import Diagnostic, FileError
 from coda_ir.pipeline import PassInstrumentation, PassRun, pipeline_of
 from coda_ir.pipeline.printing import generic_text
 from coda_ir.sources import read_source
@@ -58,14 +58,14 @@ def recorded_arguments(options: argparse.Namespace) -> list[str]:
         raise UsageError("--run-reproducer needs a FILE", "name the reproducer")
     found = CONFIGURATION.search(read_source(options.input_file))
     if found is None:
-        raise CodaError(
+        raise FileError(
             f"{options.input_file}: not a crash reproducer: no line '// configuration: ...'",
             "leave out --run-reproducer, and name the passes to run with -p",
         )
     try:
         return shlex.split(found[1])
     except ValueError as error:
-        raise CodaError(f"{options.input_file}: configuration: {error}") from error
+        raise FileError(f"{options.input_file}: configuration: {error}") from error
 
 
 def instrumentations(session: Session) -> Iterable[PassInstrumentation]:

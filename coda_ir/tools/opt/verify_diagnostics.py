@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from coda_ir.diagnostics import (
+    CheckError,
     Diagnostic,
     DiagnosticError,
     Severity,
     SourceRange,
     collect_diagnostics,
 )
-from coda_ir.error_codes import FAILED_CHECK
 from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.remarks import Remark
 from coda_ir.tools.opt.errors import FAILURE, USER_ERRORS, exit_code
@@ -142,7 +142,7 @@ class _CommentReader:
     def _fault(self, index: int, directive: re.Match[str], message: str) -> None:
         place = self._range(index, directive)
         message = f"malformed expectation: {message}"
-        self.faults.append(Diagnostic("error", place, message, code=FAILED_CHECK))
+        self.faults.append(Diagnostic("error", place, message, code=CheckError.code))
 
     def _range(self, index: int, directive: re.Match[str]) -> SourceRange:
         column = directive.start() + 1
@@ -201,7 +201,7 @@ def _line_in(file: str, diagnostic: Diagnostic) -> int | None:
 def _missed(expectation: Expectation) -> Diagnostic:
     where = "at an unknown place" if expectation.line is None else f"on line {expectation.line}"
     message = f'expected {expectation.severity} "{expectation.text}" was not given {where}'
-    return Diagnostic("error", expectation.place, message, code=FAILED_CHECK)
+    return Diagnostic("error", expectation.place, message, code=CheckError.code)
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:

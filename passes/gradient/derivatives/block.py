@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Tens
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import GradientError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
@@ -175,7 +175,7 @@ def _embedding(op: coda.EmbeddingOp, adjoint: Adjoint) -> None:
 
 def _embedding_grad(op: coda.EmbeddingGradOp, adjoint: Adjoint) -> None:
     if op.padding is not None:
-        raise CodaError(
+        raise GradientError(
             "coda.embedding_grad with the property padding_idx has no derivative",
             "leave padding_idx out where second derivatives are needed",
         )

@@ -9,7 +9,8 @@ import torch
 from support.torch_compile import compiled, reset
 from torch import nn
 
-from coda_ir.frontends.torch.compile_options import EXPLORE_VARIABLE, OptionError, Options
+from coda_ir.diagnostics import OptionError
+from coda_ir.frontends.torch.compile_options import EXPLORE_VARIABLE, Options
 
 
 def network() -> nn.Sequential:
