@@ -13,7 +13,6 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.cost_model.copies import (
-    ROW_COPY_EFFICIENCY,
     copies_rows,
     copy_us,
     is_copied,
@@ -178,7 +177,9 @@ class _Cost:
                 self.host += self.costs.call
                 self.gpu += times.call_us(op)
             elif isinstance(op, coda.TransposeOp) and not is_copied_by_others(op, times.shapes):
-                self._add_copy(op, times, self.costs.compiled)
+                if is_copied(op, times.shapes, times.sizes):
+                    self.gpu += copy_us(times.bytes([op.result]), self.device.memory_gb_per_s)
+                    self.host += self.costs.compiled
                 if copies_rows(op, times.shapes, times.sizes):
                     self.gpu += times.kernel_us(2 * times.bytes([op.result]))
                     self.host += self.costs.compiled
@@ -217,13 +218,12 @@ class _Cost:
                 self.gpu += times.call_us(op) + times.table_us(op)
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
-            elif isinstance(op, coda.TransposeOp):
-                self._add_copy(op, times, self.costs.call)
-                if copies_rows(op, times.shapes, times.sizes):
-                    self.gpu += copy_us(
-                        times.bytes([op.result]), self.device.memory_gb_per_s, ROW_COPY_EFFICIENCY
-                    )
-                    self.host += self.costs.call
+            elif isinstance(op, coda.TransposeOp) and (
+                is_copied(op, times.shapes, times.sizes)
+                or copies_rows(op, times.shapes, times.sizes)
+            ):
+                self.gpu += times.kernel_us(2 * times.bytes([op.result]))
+                self.host += self.costs.kernel
             self.host += _launching(op, self.costs)
 
     def _add_fixed_order(self, func: FuncOp) -> None:
@@ -234,11 +234,6 @@ class _Cost:
                 is_mask = isinstance(op, coda.AttentionGradOp)
                 self.gpu += us
                 self.host += self.costs.mask_gradient if is_mask else self.costs.embedding_gradient
-
-    def _add_copy(self, op: coda.TransposeOp, times: OperatorTimes, host: float) -> None:
-        if is_copied(op, times.shapes, times.sizes):
-            self.gpu += copy_us(times.bytes([op.result]), self.device.memory_gb_per_s)
-            self.host += host
 
 
 def _launching(op: Operation, costs: HostCosts) -> float:

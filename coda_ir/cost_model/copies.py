@@ -19,10 +19,6 @@ COPY_EFFICIENCY = 0.2
 """Share of the peak rate of memory at which PyTorch makes such copies. Chosen so that the 44 of
 ConvNeXt with 32 images take 1.1 ms, as they did on an H100."""
 
-ROW_COPY_EFFICIENCY = 0.3
-"""The same of copies of whole rows. On an H200, those of the heads of HSTU (8 MB) took 17 us, and
-those of triangle attention (17 MB) 29; a compiler's kernels took 6 to 7 us for the former."""
-
 _KERNELS = (
     *(CallOp, gemm.FusedOp, gemm.MapOp, gemm.FinalizeOp),
     *(coda.RMSNormOp, coda.LayerNormOp, coda.NormStatsOp, coda.SoftmaxOp, coda.ReduceOp),
@@ -95,9 +91,9 @@ def _is_copied_by_library(op: coda.TransposeOp, order: Sequence[int]) -> bool:
     return max(order, default=0) not in order[-2:] and any(map(is_product, _readers(op.result)))
 
 
-def copy_us(bytes: int, memory_gb_per_s: float, efficiency: float = COPY_EFFICIENCY) -> float:
-    """Return the microseconds of such a copy of a tensor of this many bytes."""
-    return KERNEL_US + 2 * bytes / (1e3 * efficiency * memory_gb_per_s)
+def copy_us(bytes: int, memory_gb_per_s: float) -> float:
+    """Return the microseconds of PyTorch's copy of a tensor of this many bytes."""
+    return KERNEL_US + 2 * bytes / (1e3 * COPY_EFFICIENCY * memory_gb_per_s)
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:

@@ -418,6 +418,17 @@ func.func @f(%x: tensor<3x5x4x8xf32>) -> tensor<4x5x3x8xf32> {
 """Rows in another order, which a kernel reads where they are."""
 
 
+COPIED = """
+func.func @f(%x: tensor<3x5x4x8xf32>) -> tensor<3x8x4x5xf32> {
+  %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 2 : i64, 1 : i64]}
+    : (tensor<3x5x4x8xf32>) -> tensor<3x8x4x5xf32>
+  %y = coda.silu %t : (tensor<3x8x4x5xf32>) -> tensor<3x8x4x5xf32>
+  func.return %y : tensor<3x8x4x5xf32>
+}
+"""
+"""Columns in another place, which a kernel copies in tiles that it transposes."""
+
+
 SAMPLES = """
 func.func @f(%x: tensor<?x?x24xf32> {coda.dims = ["B", "T", 24]},
              %s: tensor<?x1x24xf32> {coda.dims = ["B", 1, 24]}, %w: tensor<40x24xf32>)
@@ -540,6 +551,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "chain": KernelCase(CHAIN, FUSED, rows, are_strided=True),
         "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "S": 2, "T": 7}),
         "permuted rows": KernelCase(PERMUTED, FUSED, {}),
+        "copied tiles": KernelCase(COPIED, FUSED, {}),
         "samples": KernelCase(SAMPLES, FUSED, {"B": 5, "T": 23}),
         "views of views": KernelCase(VIEWS, FUSED, rows),
         "combined partials": KernelCase(programs.scaled_rows("add", 5, SMALL), "", rows),

@@ -419,6 +419,11 @@ KERNEL_FAULTS = (
         Text("{number} // {extent}", "{number}"),
     ),
     KernelFault(
+        "copies: transposed tiles are as far apart as in memory",
+        f"{T}copy_kernel:Copy._tiles",
+        Text("self._start('plane', steps)", "self._start('plane', self.strides)"),
+    ),
+    KernelFault(
         "ranges: the rows of a table of samples are as far apart as its columns reach",
         f"{T}ports:table_index",
         Text("arguments.pitches.get(port.value, columns.pitch(width))", "columns.pitch(width)"),

@@ -38,6 +38,8 @@ class HostBuffers:
         self._variables: dict[SSAValue, list[str]] = {}
         self._dying = defaultdict[int, list[SSAValue]](list)
         """Values with variables by the position of their last use."""
+        self._copies = defaultdict[int, list[str]](list)
+        """Copies by the position of the last use of what they are copies of."""
         _check_changes(func)
         for position, op in enumerate(func.body.block.ops):
             self._position[op] = position
@@ -79,6 +81,10 @@ class HostBuffers:
         elif not isinstance(root, BlockArgument):
             self.own(root, variables)
 
+    def keep_copy(self, value: SSAValue, variable: str) -> None:
+        """Record a copy of a value, which is dropped after the last use of the value's memory."""
+        self._copies[self._last_use[storage_root(value)]].append(variable)
+
     def own(self, value: SSAValue, variables: Sequence[str]) -> None:
         """Record variables that alone keep the memory of a value alive, up to its last use."""
         self._variables[value] = list(variables)
@@ -101,7 +107,7 @@ class HostBuffers:
             buffer = self._buffer.get(value)
             if buffer is None or not self._takers[buffer]:
                 dead += self._variables[value]
-        return dead
+        return [*dead, *self._copies.pop(self._position[op], [])]
 
 
 def _check_changes(func: FuncOp) -> None:

@@ -122,6 +122,11 @@ class Extents:
             self._sizes[size] = name
         return self._sizes[size]
 
+    def quotient(self, dims: Dims, divisor: int) -> str:
+        """Return the product of extents divided by a number that divides it."""
+        size = self.size(dims)
+        return str(int(size) // divisor) if size.isdecimal() else f"{size} // {divisor}"
+
 
 def _unknown(op: Operation, what: str) -> CodaError:
     return LoweringError(

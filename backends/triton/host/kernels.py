@@ -70,6 +70,11 @@ class HostKernels:
             self._known[key] = found, used
         return found
 
+    def last_launch(self, kernel: EmittedKernel) -> int:
+        """Return the position among `launches` of the last operator that runs as `kernel`."""
+        found = reversed(list(enumerate(self.launches)))
+        return next(position for position, (_, name) in found if name == kernel.name)
+
     def join(self, launches: Sequence[Launched], positions: Sequence[int]) -> Launched:
         """Return one launch in place of several; the operators whose `launches` have these
         positions run as its kernel.

@@ -7,18 +7,19 @@ from itertools import takewhile
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from coda_ir.backends.triton.copy_kernel import Copy
 from coda_ir.backends.triton.host.arguments import HostArguments
 from coda_ir.backends.triton.host.buffers import HostBuffers
+from coda_ir.backends.triton.host.element_places import ElementPlaces
 from coda_ir.backends.triton.host.extents import Extents
 from coda_ir.backends.triton.host.joined_launches import Launched, WaitingLaunches
 from coda_ir.backends.triton.host.kernels import HostKernels
-from coda_ir.backends.triton.host.literals import filled_tensor
+from coda_ir.backends.triton.host.literals import known_tensor
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.host.views import Step, View, is_always_view, keeps_order
 from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import LoweringError
-from coda_ir.dialects.coda import BroadcastOp, ConstantOp, PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
@@ -52,6 +53,8 @@ class HostProgram:
         self._pending: set[SSAValue] = set()
         """Views without a variable, as only direct launches have read them so far."""
         self._dense: dict[SSAValue, str] = {}
+        self._copies: dict[tuple[SSAValue, ElementPlaces], str] = {}
+        """The copies of views, by the tensor and the places in it."""
         self._temporaries: list[str] = []
         self._counters: str | None = None
         self._pack_count = 0
@@ -99,36 +102,8 @@ class HostProgram:
             text = view.text(view.root, self.extents.of)
             self._assign_unread(value, text, "view", is_dense=view.has_stated_strides)
         if value not in self._variables:
-            self._assign_known(value)
+            self._assign_unread(value, *known_tensor(value, self.extents))
         return self._variables[value]
-
-    def _assign_known(self, value: SSAValue) -> None:
-        """Make the tensor of a constant, positions or an extent, which kernels do without."""
-        if isinstance(value.owner, ConstantOp):
-            self._assign_unread(value, filled_tensor(value.owner, "()"), "constant")
-            return
-        shape = self.extents.shape(self.dims(value))
-        if isinstance(value.owner, BroadcastOp):
-            number = value.owner.x.owner
-            assert isinstance(number, ConstantOp), "values are defined before they are used"
-            self._assign_unread(value, filled_tensor(number, shape), "filled")
-            return
-        if extent_in(value) is not None:
-            text = f"torch.full({shape}, {self.extent(value)}, dtype=torch.int64, device=device)"
-            self._assign_unread(value, text, "extent")
-            return
-        positions = positions_in(value)
-        assert positions is not None, "values are defined before they are used"
-        text = _positions_tensor(positions, self.extents.of(self.dims(positions.result)[0]))
-        if value is not positions.result:
-            text += f".view({shape})"
-        self._assign_unread(value, text, "positions")
-
-    def extent(self, value: SSAValue) -> str:
-        """Return the number that an extent is."""
-        op = extent_in(value)
-        assert op is not None, "expected an extent"
-        return self.extents.of(self.dims(op.like)[op.axis])
 
     def is_dense(self, value: SSAValue) -> bool:
         """Return whether `variable(value)` is known to be contiguous, perhaps as a copy."""
@@ -138,7 +113,10 @@ class HostProgram:
 
     def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
         """Assign a result a view of another value, or a copy if no such view exists."""
+        copy = self.copied(base) if self._merges_apart(base, step) else None
         view = self._view_of(base, step, self.dims(result))
+        if copy is not None:
+            view = View(copy, (step,), self.dims(result), is_dense=True, argument=None)
         is_view = view.is_dense or is_always_view(step, self.dims(base))
         if is_view:
             # Views of a copy begin with the copy, which is not made again.
@@ -146,10 +124,17 @@ class HostProgram:
             if self.is_direct:
                 self._pending.add(result)
                 return
-        x, is_dense = self.variable(base), view.has_stated_strides and self.is_dense(base)
+        x = copy or self.variable(base)
+        is_dense = view.has_stated_strides and (copy is not None or self.is_dense(base))
         text = replace(view, steps=(step,)).text(x, self.extents.of)
         assign = self._assign_unread if is_view else self.assign
         assign(result, text, is_dense=is_dense, hint=hint)
+
+    def _merges_apart(self, base: SSAValue, step: Step) -> bool:
+        """Return whether a view merges dimensions that are not one in memory."""
+        found = ElementPlaces.of(base, self.dims)
+        name, extents = step
+        return name == "reshape" and found is not None and found[1].reshaped(extents) is None
 
     def _view_of(self, base: SSAValue, step: Step, dims: Dims) -> View:
         is_dense, around = keeps_order(base, step), self._views.get(base)
@@ -195,12 +180,46 @@ class HostProgram:
             self.arguments.need_dense(value)
             return self._variables[value]
         if value not in self._dense:
-            name = self.names.fresh(f"dense_{self._variables[value]}")
-            self.flush()
-            self.lines.append(f"{name} = dense({self._variables[value]})")
-            self.buffers.keep(value, [name])
-            self._dense[value] = name
+            self._dense[value] = self.copied(value) or self._made_dense(value)
         return self._dense[value]
+
+    def _made_dense(self, value: SSAValue) -> str:
+        """Make a tensor dense where a call finds that it is not."""
+        tensor = self.variable(value)
+        name = self.names.fresh(f"dense_{tensor}")
+        self.flush()
+        self.lines.append(f"{name} = dense({tensor})")
+        self.buffers.keep_copy(value, name)
+        return name
+
+    def copied(self, value: SSAValue, order: Sequence[int] | None = None) -> str | None:
+        """Return a dense copy of a part or a transposition of a dense tensor, by a kernel, with its
+        dimensions in another `order` if that is given; None where PyTorch has to copy.
+        """
+        found = ElementPlaces.of(value, self.dims)
+        if found is None or not self._is_kept_dense(found[0]):
+            return None
+        base, places = found
+        order = range(len(places.dims)) if order is None else order
+        places = places.permuted(order)
+        copy = Copy.of(places, element_type_of(value))
+        if copy is None:
+            return None
+        if (base, places) not in self._copies:
+            dims = tuple(self.dims(value)[axis] for axis in order)
+            name = self._copies[base, places] = self.names.fresh(value.name_hint, "copy")
+            self.lines.append(self.empty(name, value, dims))
+            self.buffers.keep_copy(value, name)
+            op = value.owner
+            assert isinstance(op, Operation), "a view"
+            kernel = self.kernels.use(copy.kernel(self.kernels.names.copy().fresh("copy")), op)
+            rows = self.extents.quotient(dims, copy.tile_elements)
+            self.launch(kernel, rows, [self.operand(base)], [name])
+        return self._copies[base, places]
+
+    def _is_kept_dense(self, value: SSAValue) -> bool:
+        """Return whether a tensor is dense, or is made so if a caller's is not."""
+        return isinstance(value, BlockArgument) or self.is_dense(value)
 
     def dense_expanded(self, value: SSAValue, dims: Dims) -> str:
         """Return a contiguous tensor with the elements of `value` broadcast to `dims`."""
@@ -401,7 +420,7 @@ class HostProgram:
         launch = Launched(kernel, rows, operands, outputs)
         if not self._waiting.accepts(launch):
             self.flush()
-        self._waiting.add(launch, len(self.kernels.launches) - 1)
+        self._waiting.add(launch, self.kernels.last_launch(kernel))
         if not launch.can_begin():
             self.flush()
 
@@ -449,11 +468,3 @@ class HostProgram:
     def returned(self, op: ReturnOp) -> None:
         self.flush()
         self.lines.append(f"return {', '.join(map(self.variable, op.operands)) or '()'}")
-
-
-def _positions_tensor(op: PositionsOp, extent: str) -> str:
-    start, step = op.first_and_step
-    stop = extent if step == 1 else f"{step} * {extent}"
-    stop = f"{start} + {stop}" if start else stop
-    dtype = torch_type(element_type_of(op.result))
-    return f"torch.arange({start}, {stop}, {step}, dtype={dtype}, device=device)"

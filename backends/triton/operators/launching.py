@@ -7,6 +7,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.argument_list import Pitch, ids_of
 from coda_ir.backends.triton.equal_code import key_of
+from coda_ir.backends.triton.host.literals import known_extent
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import EmittedKernel
@@ -75,7 +76,7 @@ def operands_of(
     return [
         host.owned(operand)
         if operand in in_place and operand not in ranges
-        else host.extent(operand)
+        else known_extent(operand, host.extents)
         if extent_in(operand) is not None
         else host.kernel_operand(operand, is_range=operand in ranges)
         for operand in op.operands
@@ -131,7 +132,7 @@ def _map_operand(
     if positions_in(value) is not None and value not in lowered.expanded:
         return "None"
     if extent_in(value) is not None:
-        return host.extent(value)
+        return known_extent(value, host.extents)
     if value in lowered.expanded:
         return host.dense_expanded(value, domain)
     return host.kernel_operand(value)

@@ -3,13 +3,13 @@ permuted rows, shifted rows, and single columns as rows and tiles.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.argument_list import Moved, Pitch, RowRuns
+from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.dialects.coda import (
     EmbeddingOp,
@@ -39,8 +39,6 @@ from coda_ir.storage import (
     is_turned,
     overwritten,
 )
-from coda_ir.symbolic_shapes import Dims
-from coda_ir.symbolic_size import SymbolicSize
 
 MIN_ROW_BYTES = 32
 """Bytes of the rows that kernels read in another order, at least: GPUs move as many at a time."""
@@ -172,26 +170,12 @@ def pitch_of(host: HostProgram, value: SSAValue) -> Pitch | None:
     """The elements between the starts of the rows of `value`, a part of a dense tensor or one with
     permuted rows, or where they start; None where they are not aligned, and where it is neither.
     """
-    steps, base = list[ReshapeOp | SliceOp | TransposeOp](), value
-    while isinstance(op := base.owner, ReshapeOp | SliceOp | TransposeOp):
-        steps.insert(0, op)
-        base = op.x
-    if not any(isinstance(op, SliceOp | TransposeOp) for op in steps):
+    view = ElementPlaces.of(value, host.dims)
+    if view is None:
         return None
-    place: _Place | None = _Place.dense(host.dims(base))
-    for op in steps:
-        dims = host.dims(op.result)
-        if isinstance(op, SliceOp):
-            dim, start, _ = op.range
-            place = place.part(dim, start, dims)
-        elif isinstance(op, TransposeOp):
-            place = place.permuted(op.permutation)
-        else:
-            place = place.reshaped(dims)
-        if place is None:
-            return None
-    pitch, bytes = place.pitch, element_bytes(value.type)
-    if pitch is None or not _are_aligned(pitch, bytes) or not place.starts_at_multiple_of(bytes):
+    base, places = view
+    pitch, bytes = _pitch(places), element_bytes(value.type)
+    if pitch is None or not _are_aligned(pitch, bytes) or not places.starts_at_multiple_of(bytes):
         return None
     if isinstance(pitch, RowRuns) and shape_of(value)[-1] * bytes < MIN_ROW_BYTES:
         return None
@@ -200,82 +184,23 @@ def pitch_of(host: HostProgram, value: SSAValue) -> Pitch | None:
     return pitch if isinstance(base, BlockArgument) or host.is_dense(base) else None
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The place of the elements of a tensor in memory: its extents, the elements between neighbours
-    along each dimension, and the element with which it starts.
+def _pitch(places: ElementPlaces) -> Pitch | None:
+    """Return the elements between the starts of rows, whose elements are side by side, or where the
+    rows start; None where that is not known.
     """
-
-    dims: tuple[SymbolicSize, ...]
-    strides: tuple[SymbolicSize, ...]
-    start: SymbolicSize
-
-    @staticmethod
-    def dense(dims: Dims) -> "_Place":
-        strides = [SymbolicSize.product(dims[axis + 1 :]) for axis in range(len(dims))]
-        return _Place(_sizes(dims), tuple(strides), SymbolicSize())
-
-    def part(self, dim: int, start: int, dims: Dims) -> "_Place":
-        """Return the place of a slice with extents `dims`."""
-        return _Place(_sizes(dims), self.strides, self.start + self.strides[dim] * start)
-
-    def permuted(self, order: Sequence[int]) -> "_Place":
-        """Return the place of a transposition."""
-        dims, strides = ([numbers[axis] for axis in order] for numbers in (self.dims, self.strides))
-        return _Place(tuple(dims), tuple(strides), self.start)
-
-    def reshaped(self, dims: Dims) -> "_Place | None":
-        """Return the place of the same elements as `dims`; None where that takes a copy."""
-        runs, strides = self._runs(), list[SymbolicSize]()
-        count, run = _ONE, runs.pop() if runs else (_ONE, _ONE)
-        for dim in reversed(_sizes(dims)):
-            if count == run[0] and dim != _ONE:
-                if not runs:
-                    return None
-                count, run = _ONE, runs.pop()
-            strides.insert(0, count * run[1])
-            count = count * dim
-        return None if runs or count != run[0] else _Place(_sizes(dims), tuple(strides), self.start)
-
-    def _runs(self, end: int | None = None) -> list[tuple[SymbolicSize, SymbolicSize]]:
-        """Return the extents and strides of runs of dimensions, up to `end`, that are one."""
-        runs: list[tuple[SymbolicSize, SymbolicSize]] = []
-        for dim, stride in zip(self.dims[:end], self.strides, strict=False):
-            if dim == _ONE:
-                continue
-            if runs and runs[-1][1] == dim * stride:
-                runs[-1] = runs[-1][0] * dim, stride
-            else:
-                runs.append((dim, stride))
-        return runs
-
-    @property
-    def pitch(self) -> Pitch | None:
-        """The elements between the starts of rows, whose elements are side by side, or where the
-        rows start; None where that is not known.
-        """
-        rows = self._runs(-1)[::-1]
-        extents, strides = [extent for extent, _ in rows[:-1]], [stride for _, stride in rows]
-        is_row = bool(self.dims) and self.strides[-1] == _ONE
-        if not rows or not is_row or any(size.symbols for size in (*extents, *strides)):
-            return None
-        runs = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
-        return runs if extents else runs.strides[0]
-
-    def starts_at_multiple_of(self, bytes: int) -> bool:
-        return all(factor * bytes % ALIGNMENT == 0 for _, factor in self.start.terms)
+    if not places.dims or places.strides[-1] != ONE:
+        return None
+    rows = places.runs(-1)[::-1]
+    extents, strides = [extent for extent, _ in rows[:-1]], [stride for _, stride in rows]
+    if not rows or any(size.symbols for size in (*extents, *strides)):
+        return None
+    runs = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
+    return runs if extents else runs.strides[0]
 
 
 def _are_aligned(pitch: Pitch, bytes: int) -> bool:
     strides = pitch.strides if isinstance(pitch, RowRuns) else (pitch,)
     return all(stride * bytes % ALIGNMENT == 0 for stride in strides)
-
-
-_ONE = SymbolicSize.constant(1)
-
-
-def _sizes(dims: Dims) -> tuple[SymbolicSize, ...]:
-    return tuple(map(SymbolicSize.of, dims))
 
 
 def _pitches(

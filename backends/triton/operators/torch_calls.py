@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.dependent_launch import Launch
+from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host.literals import literal
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
@@ -77,7 +78,8 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
     if attention is not None:
         _attend_one_query(host, op, attention)
         return
-    operands = [host.variable(operand) for operand in op.inputs]
+    operand = _factor if op.callee.data in PRODUCTS else HostProgram.variable
+    operands = [operand(host, value) for value in op.inputs]
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
@@ -98,6 +100,24 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
             host.assign_all(op.outputs, call, hint=hint)
     for result in op.outputs:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
+
+
+def _factor(host: HostProgram, value: SSAValue) -> str:
+    """Return a factor of PyTorch's product of matrices, of which a kernel makes a dense copy if
+    PyTorch would make one: where the batches of matrices are not one number of elements apart, or
+    neither rows nor columns of a matrix are contiguous.
+    """
+    found = ElementPlaces.of(value, host.dims)
+    if found is None:
+        return host.variable(value)
+    *_, by_row, by_column = found[1].strides
+    if len(found[1].runs(-2)) < 2 and ONE in (by_row, by_column):
+        return host.variable(value)
+    *batch, row, column = range(len(found[1].dims))
+    if by_row != ONE:
+        return host.copied(value) or host.variable(value)
+    copy = host.copied(value, (*batch, column, row))
+    return f"{copy}.mT" if copy else host.variable(value)
 
 
 def _is_permuted_product(op: CallOp) -> bool:

@@ -76,7 +76,7 @@ def test_a_range_is_not_copied(producer: str):
 @pytest.mark.parametrize(("start", "width"), [(3, 72), (24, 75)])
 def test_rows_that_are_not_aligned_are_copied(start: int, width: int):
     source = emitted("", start, width)
-    assert "dense(part)" in source
+    assert "\ndef copy(" in source
     check(source, width, start, is_strided=False)
 
 
@@ -138,10 +138,10 @@ def permuted(x: torch.Tensor, g: torch.Tensor, y: torch.Tensor) -> list[torch.Te
 
 @pytest.mark.parametrize(
     ("positions", "columns", "copies"),
-    [("5", 16, []), ("T", 16, ["q", "parts"]), ("5", 4, ["transposed", "q", "parts"])],
+    [("5", 16, 0), ("T", 16, 2), ("5", 4, 3)],
     ids=["static", "symbolic", "short"],
 )
-def test_permuted_rows_are_not_copied(positions: str, columns: int, copies: list[str]):
+def test_permuted_rows_are_not_copied(positions: str, columns: int, copies: int):
     """Unless they are shorter than what a GPU moves at a time, or their strides are symbolic."""
     text = PERMUTED.replace("POSITIONS", positions).replace("VALUE", "tanh(x)")
     text = text.replace("COLUMNS", str(columns)).replace("WIDTH", str(3 * columns))
@@ -151,5 +151,4 @@ def test_permuted_rows_are_not_copied(positions: str, columns: int, copies: list
     exact = permuted(x.double().tanh(), g.double(), y.double())
     for result, expected in zip(run(x, g, y), exact, strict=True):
         torch.testing.assert_close(result, expected.float(), rtol=1e-5, atol=1e-5)
-    found = re.findall(r"^    dense_(\w+) = ", run.source, re.MULTILINE)
-    assert found == copies
+    assert len(re.findall(r"^def copy|^    dense_", run.source, re.MULTILINE)) == copies

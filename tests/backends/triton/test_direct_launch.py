@@ -94,7 +94,7 @@ def test_views_of_a_copy_do_not_copy_again():
     }"""
     module = Lowering(coda_ir.parse(text)).module("scheduled")
     source = emit_module(module, direct_launch=True)
-    assert source.count(".permute(") == 1
+    assert source.count("out_ptr + at") == 1 and ".permute(" not in source
     x = torch.randn(4, 8, 16)
     y, z = load_module(source).run(x)
     t = x.transpose(1, 2).reshape(4, 128)

@@ -1,0 +1,68 @@
+"""Transpositions that kernels copy: PyTorch's elements, once for all readers."""
+
+import re
+from typing import Any, cast
+
+import pytest
+import torch
+
+import coda_ir
+
+pytestmark = pytest.mark.any_device
+
+TYPES = {"bf16": torch.bfloat16, "f32": torch.float32, "i64": torch.int64}
+ORDERS = [
+    ((0, 2, 1, 3), "bf16"),
+    ((2, 0, 1, 3), "i64"),
+    ((0, 3, 1, 2), "bf16"),
+    ((0, 3, 2, 1), "f32"),
+    ((3, 1, 0, 2), "i64"),
+]
+
+
+def compiled(text: str) -> tuple[Any, list[str]]:
+    """Return a program, and the names of its kernels that copy."""
+    function = cast(Any, coda_ir.compile(text, device="cpu"))
+    return function, re.findall(r"^def (copy\w*)\(", function.source, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("order", "type"), ORDERS)
+def test_orders(order: tuple[int, ...], type: str) -> None:
+    """Rows, and tiles of any two dimensions, which are not whole at the ends."""
+    x = torch.randint(-999, 999, (3, 70, 5, 33)).to(TYPES[type])
+    y = x.permute(order).reshape(-1, 33)
+    text = f"fn f(x: {type}[3, 70, 5, 33]) {{"
+    text += f" return abs(reshape(transpose(x, {list(order)}), {list(y.shape)})) }}"
+    function, copies = compiled(text)
+    assert copies == ["copy"] and "dense_" not in function.source
+    assert torch.equal(function(x), y.abs())
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+def test_a_batch_of_any_size(batch: int) -> None:
+    text = """fn f(x: f32[B, 9, 40]) {
+        part = x[:, 2:, 7:]
+        return abs(reshape(transpose(part), [B, 231])), abs(reshape(part, [B, 231]))
+    }"""
+    function, copies = compiled(text)
+    x = torch.randn(batch, 9, 40)
+    part = x[:, 2:, 7:]
+    assert len(copies) == 2
+    expected = [each.reshape(batch, 231).abs() for each in (part.mT, part)]
+    assert all(map(torch.equal, function(x), expected))
+
+
+def test_products_share_copies() -> None:
+    """Of batches that are not one number of elements apart, with rows or columns side by side, and
+    of matrices with neither; not those that PyTorch's library reads in place.
+    """
+    text = """fn f(x: f32[4, 6, 2, 16], z: f32[4, 2, 6, 6], c: f32[5, 5, 8]) {
+        y, d = transpose(x, [0, 2, 1, 3]), transpose(c, [2, 0, 1])
+        return y @ transpose(y), z @ y, d @ transpose(d), c @ transpose(c)
+    }"""
+    function, copies = compiled(text)
+    assert len(copies) == 3
+    x, z, c = torch.randn(4, 6, 2, 16), torch.randn(4, 2, 6, 6), torch.randn(5, 5, 8)
+    y, d = x.transpose(1, 2), c.permute(2, 0, 1)
+    expected = y @ y.mT, z @ y, d @ d.mT, c @ c.mT
+    torch.testing.assert_close(function(x, z, c), expected)
