@@ -86,13 +86,16 @@ class Architecture:
         torch.default_generator.manual_seed(self.seed + number)
         example = self.builder(layers)
         example.model.eval().requires_grad_(False)
-        _spread_vectors(example.model)
+        _spread_parameters(example.model)
         return example
 
 
-def _spread_vectors(model: torch.nn.Module) -> None:
-    """Move biases and norm weights away from 0 and 1, where a mistake would not be seen."""
+def _spread_parameters(model: torch.nn.Module) -> None:
+    """Move biases, norm weights and parameters that begin with equal elements, such as positions
+    and routers of zeros, away from 0 and 1, where a mistake would not be seen.
+    """
     generator = torch.Generator().manual_seed(SEED)
     for parameter in model.parameters():
-        if parameter.ndim == 1 and parameter.is_floating_point():
+        is_equal = parameter.ndim == 1 or bool((parameter == parameter.flatten()[:1]).all())
+        if is_equal and parameter.is_floating_point():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))

@@ -17,8 +17,7 @@ Scores = tuple[torch.Tensor, int]
 
 
 def clear_example(architecture: Architecture, layers: int, dtype: torch.dtype) -> Example:
-    """The first example with clear choices (`are_clear`), or number 0 where none has them, as with
-    a router of zeros.
+    """The first example with clear choices (`are_clear`), or number 0 where none has them.
 
     A token that goes to another expert outweighs all other errors, in eager as here, and says
     nothing of a program. PyTorch alone decides: a wrong program is tried with the same examples.
