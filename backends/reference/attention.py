@@ -27,7 +27,8 @@ def attended(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the result for q, k and v, with heads side by side, and the logsumexp of scores."""
     mixed, lse = _heads_of(op, inputs, sinks, mask).attend()
-    return mixed.transpose(1, 2).reshape(*inputs[0].shape[:-1], -1), lse
+    out = mixed.transpose(1, 2).flatten(-2)
+    return out.reshape(*inputs[0].shape[:-1], out.shape[-1]), lse
 
 
 def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -239,13 +239,14 @@ def heads_of(x: torch.Tensor, head_dim: int) -> torch.Tensor:
     return heads.transpose(1, 2)
 
 
+@pytest.mark.parametrize("batch", [2, 0])
 @pytest.mark.parametrize("causal", ["true", "false"])
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_attention(causal: str, kv_heads: int):
+def test_attention(causal: str, kv_heads: int, batch: int):
     q, k, v = (
-        normal(2, 5, 16),
-        normal(2, 5, 4 * kv_heads, seed=1),
-        normal(2, 5, 4 * kv_heads, seed=2),
+        normal(batch, 5, 16),
+        normal(batch, 5, 4 * kv_heads, seed=1),
+        normal(batch, 5, 4 * kv_heads, seed=2),
     )
     operator = f"coda.attention {{head_dim = 4 : i64, causal = {causal}}}"
     (result,) = run_operator(operator, q, k, v, results=type_of(q))
