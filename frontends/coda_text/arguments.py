@@ -1,5 +1,6 @@
 """Signatures, and the binding of a call's arguments to their parameters."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,12 +16,14 @@ REQUIRED = "required"
 REFUSED_VALUE = "E0509"
 """The code of an argument of the right kind with a value that the operator does not accept."""
 
-SECOND = "$second"
-"""A placeholder in the remedy of a mistake: the source text of the second operand."""
+PARAMETER = re.compile(r"\$(\w+)")
 
 
 class Mistake(Exception):
-    """A mistake in a call: the message, the remedy, the code, and the argument it is about."""
+    """A mistake in a call: the message, the remedy, the code, and the argument it is about.
+
+    `$x` in a remedy is what the call passes for its parameter x.
+    """
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from coda_ir.frontends.coda_text.values import (
     divided,
     format_dims,
     product_of,
+    with_ones,
 )
 
 ATTENTION = (
@@ -29,7 +30,11 @@ def attention(call: Invocation) -> TensorValue:
     call.expect_heads("head_dim", head_dim, "q", q)
     call.expect_heads("head_dim", head_dim, "k", k)
     call.expect_heads("value_dim" if call.given("value_dim") else "head_dim", value_dim, "v", v)
-    call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
+    expected, remedy = (*q.dims[:-2], *k.dims[-2:]), None
+    if q.dims[:-2] in ((), (1,)):
+        repeated = format_dims((*k.dims[:-2], *q.dims[-2:]))
+        remedy = f"the same queries for each sample are broadcast($q, {repeated})"
+    call.expect_dims("k", k, expected, "the batch of q", remedy)
     _expect_values(call, k, v, head_dim, value_dim)
     sinks, mask = _sinks(call, q, head_dim), _mask(call, q, k, head_dim)
     op = coda.AttentionOp(
@@ -55,6 +60,7 @@ def _side_by_side(name: str, value: TensorValue) -> str | None:
     if len(value.dims) != 4:
         return None
     batch, time, heads, columns = value.dims
+    name = f"${name}"
     if isinstance(time, int) and not isinstance(heads, int):
         name, time, heads = f"transpose({name}, [0, 2, 1, 3])", heads, time
     shape = format_dims((batch, time, product_of((heads, columns))))
@@ -102,7 +108,7 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
         return None
     if mask.type.element in RANGES:
         elements = f"expected {q.type.element} or bool elements"
-        raise call.wrong("mask", elements, "ne(mask, 0) is true where it is not 0", "E0501")
+        raise call.wrong("mask", elements, "ne($mask, 0) is true where it is not 0", "E0501")
     batch: Dim = q.dims[0] if len(q.dims) == 3 else 1
     scores = (batch, divided(q.dims[-1], head_dim), q.dims[-2], k.dims[-2])
     fits = 2 <= len(mask.dims) <= 4 and all(
@@ -111,11 +117,15 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
     )
     if not fits:
         named = ["heads" if extent is None else str(extent) for extent in scores]
+        aligned = with_ones(mask.dims, tuple(0 if extent is None else extent for extent in scores))
+        remedy = "use 1 for a dimension that does not matter"
+        if aligned is not None:
+            remedy += f", as in reshape($mask, {format_dims(aligned)})"
         raise call.wrong(
             "mask",
             f"expected a shape that broadcasts to [{', '.join(named)}]: batch, heads, queries, "
             "keys",
-            "use 1 for a dimension that does not matter",
+            remedy,
             "E0502",
         )
     return mask

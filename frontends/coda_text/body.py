@@ -94,7 +94,7 @@ class BodyEvaluator(Evaluator):
                 "E0203",
             )
         self.hint(name, value)
-        self.variables[name] = Variable(value, target.span)
+        self.variables[name] = Variable(value, target.span, used=previous is not None)
 
     def unused(self) -> Iterator[tuple[str, Variable]]:
         """The variables that nothing has used."""

@@ -116,10 +116,11 @@ _TENSORS: dict[str, str] = _by_name(
         "sum($x != 0)": "count_nonzero",
         "minimum($x, $y)": "min/2",
         "sqrt(sum($x * $x))": "norm vector_norm",
+        "$x + ($y - $x) * $z": "lerp",
         "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
         "index($x, $z, ${y|0})": "index_select",
         "convolution($x, $y)": "conv2d conv3d",
-        "$x @ $y": "mm",
+        "$x @ $y": "mm dot",
         "$y @ $z + $x": "addmm",
         "attention($x, $y, $z, head_dim=64)": "scaled_dot_product_attention sdpa flash_attention "
         "flash_attn_func",
@@ -264,7 +265,8 @@ CHOICES: dict[str, dict[str, str]] = {
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "weight": ("w", "table"),
-    "bias": ("b",),
+    "bias": ("b", "mask"),
+    "attn_bias": ("mask",),
     "gamma": ("w",),
     "beta": ("b",),
     "input": ("x", "ids", "logits"),
@@ -301,7 +303,14 @@ KEYWORDS: dict[tuple[str, str], str] = {
     **_of("glu", dim=_LAST_DIMENSION, axis=_LAST_DIMENSION),
     **_of(
         "sum mean max logsumexp",
-        keepdim="the dimension stays, with extent 1: leave it out, or drop it with reshape",
+        **dict.fromkeys(
+            ("keepdim", "keepdims"),
+            "the dimension stays, with extent 1: leave it out, or drop it with reshape",
+        ),
+    ),
+    **_of(
+        "rms_norm layer_norm",
+        groups="write group=..., the number of columns divided by that of groups",
     ),
     **_of("rms_norm layer_norm", normalized_shape="leave it out: " + _LAST_DIMENSION),
     **_of("silu relu sigmoid tanh gelu", inplace="leave it out: operators return new values"),

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp, RemainderOp, RoundOp
 from coda_ir.dialects.coda.shapes import is_float8
-from coda_ir.frontends.coda_text.arguments import SECOND, Mistake
+from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -27,6 +27,7 @@ from coda_ir.frontends.coda_text.values import (
     describe,
     format_dims,
     is_number,
+    with_ones,
 )
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -254,7 +255,7 @@ def _combined(
     if a.type.element != b.type.element:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their element types differ",
-            f"convert one of them, as in cast({SECOND}, {a.type.element})",
+            f"convert one of them, as in {_conversion(a, b)}",
             "E0501",
         )
     common = broadcast(a.dims, b.dims)
@@ -282,7 +283,7 @@ def _expect_operand(operator: str, name: str, value: Value, elements: coda.Eleme
         case PartialValue():
             raise Mistake(
                 f"an operand of {operator} is {describe(value)}, which is complete per tile only",
-                "combine it first: finalize(...)",
+                f"combine it first: finalize(${name})",
                 "E0301",
                 argument=name,
             )
@@ -301,9 +302,9 @@ def _expect_operand(operator: str, name: str, value: Value, elements: coda.Eleme
 
 
 _EXPECTED = {
-    coda.Elements.FLOATS: ("floating-point elements", "convert it: cast(..., f32)"),
-    coda.Elements.NUMBERS: ("numbers", "convert it: cast(..., f32)"),
-    coda.Elements.BOOLEANS: ("bool elements", "compare it: ne(..., 0)"),
+    coda.Elements.FLOATS: ("floating-point elements", "convert it: cast({}, f32)"),
+    coda.Elements.NUMBERS: ("numbers", "convert it: cast({}, f32)"),
+    coda.Elements.BOOLEANS: ("bool elements", "compare it: ne({}, 0)"),
 }
 
 
@@ -312,7 +313,7 @@ def _expect_elements(operator: str, name: str, value: TensorValue, elements: cod
     if is_float8(type):
         raise Mistake(
             f"an operand of {operator} is {value.type}, but float8 is for storage",
-            "convert it first: cast(..., f32)",
+            f"convert it first: cast(${name}, f32)",
             "E0501",
             argument=name,
         )
@@ -320,7 +321,7 @@ def _expect_elements(operator: str, name: str, value: TensorValue, elements: cod
         expected, remedy = _EXPECTED[elements]
         raise Mistake(
             f"an operand of {operator} is {value.type}, expected {expected}",
-            remedy,
+            remedy.format(f"${name}"),
             "E0501",
             argument=name,
         )
@@ -356,7 +357,19 @@ def expect_in_range(operator: str, number: Number, element: str) -> None:
         )
 
 
+def _conversion(a: TensorValue, b: TensorValue) -> str:
+    """The cast of the operand with fewer dimensions to the type of the other one."""
+    fewer, element = ("$a", b) if len(a.dims) < len(b.dims) else ("$b", a)
+    return f"cast({fewer}, {element.type.element})"
+
+
 def _broadcast_remedy(a: TensorValue, b: TensorValue) -> str:
+    fewer, dims, wider = ("$a", a.dims, b.dims)
+    if len(dims) > len(wider):
+        fewer, dims, wider = "$b", wider, dims
+    aligned = with_ones(dims, wider)
+    if aligned is not None:
+        return f"write reshape({fewer}, {format_dims(aligned)})"
     pairs = list(zip(reversed(a.dims), reversed(b.dims), strict=False))
     for position, (x, y) in enumerate(pairs, 1):
         if x != y and 1 not in (x, y):

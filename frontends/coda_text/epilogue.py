@@ -231,7 +231,7 @@ class _EpilogueCall:
             call = Invocation(self.definition.name, given, self.insert)
             value = call.value(name)
             if isinstance(value, SymbolicSize) or (value is not None and is_number(value)):
-                remedy = "cast(..., f32) makes a tensor of it"
+                remedy = f"cast(${name}, f32) makes a tensor of it"
                 raise call.wrong(name, "expected a tensor", remedy, "E0508")
             values.append(call.tensor(name))
         return values

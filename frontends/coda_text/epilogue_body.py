@@ -144,7 +144,7 @@ class EpilogueBody(BodyEvaluator):
         try:
             return [_scalar(builder, item, element=element) for item in items]
         except Mistake as mistake:
-            self.report(mistake, port.name.span, "results are elements or numbers")
+            self.report(mistake, port.name.span, "results are elements or numbers", {})
             return None
 
     # Expressions.
@@ -250,10 +250,11 @@ def _scalar(
         case ScalarValue() if value.ssa.type == type:
             return value
         case ScalarValue():
-            remedy = f"convert it: cast(..., {element})"
+            given = "..." if argument is None else f"${argument}"
+            remedy = f"convert it: cast({given}, {element})"
             raise Mistake(
                 f"this is {describe(value)}, expected {element}",
-                remedy if element != "bool" else "compare it: ne(..., 0)",
+                remedy if element != "bool" else f"compare it: ne({given}, 0)",
                 "E0305",
                 argument=argument,
             )

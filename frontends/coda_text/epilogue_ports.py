@@ -252,7 +252,7 @@ def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> 
     if port.element is not None and given != port.element:
         raise Mistake(
             f"{name} got {value.type}, expected {port.element} elements",
-            f"convert it: cast(..., {port.element})",
+            f"convert it: cast(${port.name.text}, {port.element})",
             "E0306",
             argument=port.name.text,
         )

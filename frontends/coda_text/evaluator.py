@@ -1,12 +1,13 @@
 """Evaluation of expressions that compute consts, tensors, or epilogue elements."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.arguments import (
-    SECOND,
+    PARAMETER,
     ArgumentMistake,
     Bound,
     Mistake,
@@ -38,6 +39,8 @@ from coda_ir.frontends.coda_text.values import (
 from coda_ir.symbolic_size import SymbolicSize
 
 Values = dict[str, list[Value]]
+
+_NO_SIGN = "only tensors and numbers have a sign"
 
 
 class Evaluator(ABC):
@@ -94,13 +97,19 @@ class Evaluator(ABC):
         mistake: Mistake,
         span: syntax.Span,
         otherwise: str,
-        second: syntax.Expression | None = None,
+        arguments: Mapping[str, syntax.Expression],
     ) -> Poison:
-        """Report a mistake, with `otherwise` as the remedy if it has none."""
-        text = "y" if second is None else self._text(second)
-        remedy = (mistake.remedy or otherwise).replace(
-            SECOND, text if len(text) <= LONGEST_ARGUMENT else "y"
-        )
+        """Report a mistake, with `otherwise` as the remedy if it has none.
+
+        `arguments` has what is written for each parameter.
+        """
+
+        def written(parameter: re.Match[str]) -> str:
+            given = arguments.get(parameter[1])
+            text = parameter[1] if given is None else self._text(given)
+            return text if len(text) <= LONGEST_ARGUMENT else "..."
+
+        remedy = PARAMETER.sub(written, mistake.remedy or otherwise)
         return self.error(span, mistake.message, remedy, mistake.code)
 
     def assigned(
@@ -227,7 +236,7 @@ class Evaluator(ABC):
         try:
             return self.negation(node, operand)
         except Mistake as mistake:
-            return self.report(mistake, node.operand.span, "only tensors and numbers have a sign")
+            return self.report(mistake, node.operand.span, _NO_SIGN, {"x": node.operand})
 
     def _binary(self, node: syntax.Binary) -> Value:
         """Evaluate a chain of left-associative operators, without recursion: chains may be long."""
@@ -256,7 +265,7 @@ class Evaluator(ABC):
             remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
             if TupleValue in (type(left), type(right)):
                 remedy = "unpack it: a, b = ..."
-            return self.report(mistake, (operand or node).span, remedy, node.right)
+            return self.report(mistake, (operand or node).span, remedy, operands)
 
     def bound_arguments(self, signature: Signature, node: syntax.Call) -> Bound | None:
         """Return the arguments of a call by parameter; None after an error."""
@@ -299,12 +308,9 @@ class Evaluator(ABC):
         self, mistake: Mistake, bound: Bound, node: syntax.Call, signature: Signature
     ) -> Poison:
         """Report a mistake at the argument it is about, or at the call."""
-        arguments = bound.get(mistake.argument or "", [])
-        span = arguments[0].value.span if arguments else node.span
-        second = bound.get("b")
-        return self.report(
-            mistake, span, f"the signature is {signature.text}", second[0].value if second else None
-        )
+        arguments = {name: given[0].value for name, given in bound.items() if given}
+        span = arguments.get(mistake.argument or "", node).span
+        return self.report(mistake, span, f"the signature is {signature.text}", arguments)
 
 
 def constant_call(name: str, values: Values) -> Value | None:

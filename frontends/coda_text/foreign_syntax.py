@@ -34,7 +34,7 @@ _NAME = "names are bound without a keyword: y = silu(x)"
 _FUNCTION = "write fn f(x: bf16[M, 64]) { return silu(x) }"
 _DOTS = "names have no dots: functions are called by name, as in silu(x)"
 
-NO_POWER = "there is no power operator: write x * x or pow(x, 2)"
+NO_POWER = "there is no power operator: write x * x, pow(x, 2), or rsqrt(64) for 64 ** -0.5"
 
 STATEMENTS = {
     **dict.fromkeys(("if", "elif", "else", "match", "try"), _BRANCH),
@@ -59,6 +59,7 @@ _STATEMENT_ENDS = r"(?=\s+[^\s=,\"]|\s*:|\s*$)"
 """The text behind a word that begins a statement, and is no name that is bound."""
 
 _CALLEE = re.compile(r"((?:\.\w+)*)\.(\w+)\s*(\()?")
+_AXIS, _KEPT_DIMENSION = re.compile(r"^axis\s*="), re.compile(r"keepdims?\s*=")
 _ARITHMETIC = ("+", "-", "*", "/", "@")
 _WORD_BEFORE = re.compile(r"([A-Za-z_]\w*)\s*$")
 _OPERAND = re.compile(r"\s*([\w.]+(?:\([^()]*\))?)(?![\w.(\[])")
@@ -119,7 +120,8 @@ def _call(name: str, arguments: list[str]) -> str:
     """The call of a function or method, as .coda has it."""
     text = CALLS.get(name) or FUNCTIONS.get(name)
     if text is None:
-        return f"functions are called by name: {name}({', '.join(arguments)})"
+        kept = [_AXIS.sub("dim=", each) for each in arguments if not _KEPT_DIMENSION.match(each)]
+        return f"functions are called by name: {name}({', '.join(kept)})"
     return _written(text, [_given(argument) for argument in arguments])
 
 
@@ -204,12 +206,12 @@ def _infix(before: str, after: str) -> str | None:
     if found is None:
         return None
     left, right = _primary(before), _OPERAND.match(after[len(found) :])
+    if found == "^" and re.match(r"\^\s*-?[\d.]", after):
+        return NO_POWER
     if INFIX[found].startswith("logical") and _has_operators(before, left, after, right):
         return _written(INFIX[found], [Given("..."), Given("...")])
     if left is None or right is None:
         return None
-    if found == "^" and right[1][0].isdigit():
-        return NO_POWER
     return _written(INFIX[found], [Given(left), _given(right[1])])
 
 

@@ -206,7 +206,7 @@ class Invocation:
         if isinstance(value, TensorValue) and element is not None:
             first = element[1].split(",")[0].split(" ")[0]
             if first in ELEMENT_TYPES:
-                remedy = f"convert it: cast({name}, {first})"
+                remedy = f"convert it: cast(${name}, {first})"
             return self.wrong(name, f"expected {element[1]} elements", remedy, "E0501")
         if isinstance(value, TensorValue):
             text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
@@ -238,7 +238,7 @@ class Invocation:
     ) -> TensorValue:
         if isinstance(value, PartialValue):
             complete = "which is complete per tile only"
-            remedy = "combine it first: finalize(...)"
+            remedy = f"combine it first: finalize(${name})"
             raise self.wrong(name, complete, remedy, "E0301", given=describe(value))
         if not isinstance(value, TensorValue):
             raise self.wrong(name, "expected a tensor", given=describe(value), code="E0508")
@@ -257,7 +257,7 @@ class Invocation:
         if not tensor.type.is_float:
             is_stored = is_float8(ELEMENT_TYPES[tensor.type.element])
             fault = "but float8 is for storage" if is_stored else "expected floating-point elements"
-            raise self.wrong(name, fault, f"convert it: cast({name}, f32)", "E0501")
+            raise self.wrong(name, fault, f"convert it: cast(${name}, f32)", "E0501")
         return tensor
 
     def factors(self, rank: int = 2) -> tuple[TensorValue, TensorValue]:
@@ -284,7 +284,7 @@ class Invocation:
             raise self.wrong(
                 name,
                 f"but {other} has {expected} elements",
-                f"convert one of them, as in cast({name}, {expected})",
+                f"convert one of them, as in cast(${name}, {expected})",
                 "E0501",
             )
 
@@ -292,6 +292,8 @@ class Invocation:
         self, name: str, tensor: TensorValue, expected: Dims, why: str, remedy: str | None = None
     ) -> None:
         if tensor.dims != expected:
+            if remedy is None and _without_ones(tensor.dims) == _without_ones(expected):
+                remedy = f"write reshape(${name}, {format_dims(expected)})"
             raise self.wrong(
                 name, f"expected the shape {format_dims(expected)}, {why}", remedy, "E0507"
             )
@@ -365,7 +367,7 @@ class Invocation:
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
-                choice_remedy(name, value, choices),
+                choice_remedy(name, value, choices, self.name, self.value("x")),
                 "E0403",
                 argument=name,
             )
@@ -397,13 +399,9 @@ class Invocation:
         value = self.value(name)
         if not isinstance(value, ListValue):
             what = "nothing" if value is None else describe(value)
-            raise self.wrong(
-                name,
-                "expected a list in brackets",
-                f"write {self.name}(x, [...])",
-                "E0508",
-                given=what,
-            )
+            items = "..." if value is None else f"${name}, ..."
+            remedy = f"write {name}=[{items}]"
+            raise self.wrong(name, "expected a list in brackets", remedy, "E0508", given=what)
         return value.items
 
     def size(self, name: str) -> Dim:
@@ -432,3 +430,7 @@ class Invocation:
         if not -rank <= axis < rank:
             raise self.wrong(name, f"expected {-rank} to {rank - 1}", given=axis, code="E0505")
         return axis % rank
+
+
+def _without_ones(dims: Dims) -> list[Dim]:
+    return [dim for dim in dims if dim != 1]

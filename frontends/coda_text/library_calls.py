@@ -70,7 +70,7 @@ def argsort(call: Invocation) -> Value:
 def cumsum(call: Invocation) -> Value:
     x = call.tensor("x", least_rank=1)
     if not x.type.is_float and x.type.element != "i64":
-        raise call.wrong("x", "expected floats or i64", "convert it: cast(x, i64)", "E0501")
+        raise call.wrong("x", "expected floats or i64", "convert it: cast($x, i64)", "E0501")
     return call.make(coda.CumsumOp, x, dim=call.axis("dim", len(x.dims), -1))
 
 
@@ -97,7 +97,7 @@ def _numbers(call: Invocation) -> TensorValue:
     x = call.tensor("x", least_rank=1)
     if x.type.element == "bool":
         raise call.wrong(
-            "x", "expected numbers", "convert it: cast(x, i32)", "E0501", given=describe(x)
+            "x", "expected numbers", "convert it: cast($x, i32)", "E0501", given=describe(x)
         )
     return x
 

@@ -414,7 +414,7 @@ class FunctionLowering(ExpressionLowering):
         if type.element.text != value.type.element:
             raise Mistake(
                 f"{function}: {name} is {value.type}, expected {type.element.text} elements",
-                f"convert it: cast(..., {type.element.text})",
+                f"convert it: cast(${name}, {type.element.text})",
                 "E0501",
                 argument=name,
             )

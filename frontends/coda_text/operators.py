@@ -52,7 +52,9 @@ from coda_ir.frontends.coda_text.values import (
     broadcast,
     describe,
     divided,
+    format_dims,
     ir_type,
+    product_of,
 )
 
 
@@ -134,7 +136,7 @@ def _matmul_in_batches(call: Invocation) -> TensorValue:
             "E0502",
         )
     if call.given("dtype"):
-        remedy = f"convert the operands, as in cast(x, {call.element_type('dtype')})"
+        remedy = f"convert the operands, as in cast($x, {call.element_type('dtype')})"
         why = f"but w is {call.tensor('w').type}: only products with a weight of rank 2 take it"
         raise call.wrong("dtype", why, remedy, "E0501", given=call.element_type("dtype"))
     dims = (*batches, x.dims[-2], w.dims[-1])
@@ -162,9 +164,19 @@ def _norm_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> 
     value = call.optional_tensor(name)
     if value is not None:
         if dims != x.dims[-1:] or not serves_each_sample(value.dims, x.dims):
-            call.expect_dims(name, value, dims, "one element per normalized column")
+            remedy = _group_remedy(call, value.dims, x.dims[-1])
+            call.expect_dims(name, value, dims, "one element per normalized column", remedy)
         call.expect_element(name, value, x.type.element, "x")
     return value
+
+
+def _group_remedy(call: Invocation, dims: Dims, columns: Dim) -> str | None:
+    """The remedy for the parameters of one group of columns; None for other ones."""
+    match dims:
+        case (int(group),) if not call.given("group") and group and divided(columns, group):
+            return f"group={group} normalizes each run of {group} columns"
+        case _:
+            return None
 
 
 def rms_norm(call: Invocation) -> TensorValue:
@@ -342,7 +354,10 @@ def _remedy_of_tables(
 
 def cross_entropy(call: Invocation) -> TensorValue:
     logits, target = call.float_tensor("logits", least_rank=1), call.index_tensor("target")
-    call.expect_dims("target", target, logits.dims[:-1], "that of the rows of logits")
+    rows, remedy = logits.dims[:-1], None
+    if product_of(target.dims) == product_of(rows):
+        remedy = f"write reshape($target, {format_dims(rows)})"
+    call.expect_dims("target", target, rows, "that of the rows of logits", remedy)
     reduction = call.choice("reduction", "mean", coda.LOSS_REDUCTIONS)
     ignored = call.integer("ignore_index", -100)
     return call.make(coda.CrossEntropyOp, logits, target, ignore_index=ignored, reduction=reduction)

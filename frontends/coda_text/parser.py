@@ -222,6 +222,10 @@ class _Recovery:
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
             return NO_POWER
+        if previous == "weight" and expected == {"LSQB"}:
+            return "the word weight comes before the name: weight w: bf16[64, 64]"
+        if previous.type == "COLON" and token.type == "LSQB":
+            return "an element type comes before the sizes: w: bf16[64, 64]"
         if token.type == "COMPARISON" and "PLUS" in expected:
             return "compare two at a time: logical_and(a < b, b < c)"
         if token.type == "COMMA" and expected == {"LBRACE"}:

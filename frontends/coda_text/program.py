@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
 
@@ -50,8 +51,10 @@ def missing_remedy(target: str) -> str:
     """Return the remedy for an import of a file that does not exist."""
     if not target.startswith(PREFIX):
         return PATHS_ARE_RELATIVE
-    files = ", ".join(f"{PREFIX}{name}" for name in files_of_library())
-    return f"its files are {files}; ./std/ is a folder beside this file"
+    known = {name.removesuffix(".coda"): f"{PREFIX}{name}" for name in files_of_library()}
+    for similar in get_close_matches(target[len(PREFIX) :].removesuffix(".coda"), known, n=1):
+        return f"did you mean '{known[similar]}'?"
+    return f"its files are {', '.join(known.values())}; ./std/ is a folder beside this file"
 
 
 def missing_message(target: str, reason: str) -> str:

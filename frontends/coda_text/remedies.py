@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import reduce
 from typing import NamedTuple
@@ -20,12 +21,14 @@ from coda_ir.frontends.coda_text.counterparts import (
 )
 from coda_ir.frontends.coda_text.values import (
     Dims,
+    TensorType,
     TensorValue,
     Value,
     broadcast,
     divided,
     is_number,
 )
+from coda_ir.symbolic_size import SymbolicSize
 
 LONGEST_ARGUMENT = 40
 LONGEST_FIELD = 160
@@ -48,8 +51,10 @@ PLACEHOLDERS = {
 }
 """The fields where the arguments are not known: x is f32[M, 64]."""
 
+UNKNOWN: Dims = (SymbolicSize.of("M"), 64)
+
 _BEFORE_ITEM = ("(", "[", ", ", "=")
-_ATOM = re.compile(r"[\w.]*(\([^()]*\))?")
+_ATOM = re.compile(r"[$\w.]*(\([^()]*\))?")
 _FIELD = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\|([^}]*))?\})")
 
 
@@ -80,10 +85,10 @@ def fields_of(given: Sequence[Given]) -> dict[str, str]:
     tensors = [each.value for each in given if isinstance(each.value, TensorValue)]
     fields: dict[str, str] = {}
     element = "f32"
+    fields |= _sizes_of(given, [tensor.dims for tensor in tensors] or [UNKNOWN])
     if tensors:
         floats = [tensor for tensor in tensors if tensor.type.is_float]
         element = (floats or tensors)[0].type.element
-        fields |= _sizes_of(given, [tensor.dims for tensor in tensors])
         fields |= {"dtype": element, "all": ", ".join(_texts_of_tensors(given))}
     for name, each in zip("xyz", given, strict=False):
         fields[name] = each.text if len(each.text) <= LONGEST_ARGUMENT else name
@@ -199,8 +204,12 @@ def function_remedy(
     return f"did you mean '{similar[0]}'?" if similar else otherwise
 
 
-def choice_remedy(parameter: str, value: str, choices: Sequence[str]) -> str:
-    """The remedy for a string that is not one of the choices of a parameter."""
+def choice_remedy(
+    parameter: str, value: str, choices: Sequence[str], operator: str, operand: Value | None
+) -> str:
+    """The remedy for a string that is not one of the choices of a parameter; `operand` is the x of
+    the call of `operator`.
+    """
     synonym = CHOICES.get(parameter, {}).get(value.lower())
     if synonym in choices:
         return f'write {parameter}="{synonym}"'
@@ -213,9 +222,20 @@ def choice_remedy(parameter: str, value: str, choices: Sequence[str]) -> str:
     own = f"{value}($x)" if value in _FUNCTIONS_OF_ONE else None
     text = FUNCTIONS.get(_PLAIN_FUNCTIONS.get(_plain(value), ""), own)
     if parameter == "activation" and text is not None:
-        gate = fill(text, {"x": "a", "X": "a"})
-        return f"write a, b = split(x, [F, F]) with half of the columns each, then {gate} * b"
+        return _activation_remedy(text, operator, operand)
     return "write one of these"
+
+
+def _activation_remedy(text: str, operator: str, operand: Value | None) -> str:
+    """The remedy for an activation that `text` writes, of x or of the first half of its columns."""
+    if operator == "activate":
+        return f"write {fill(text, fields_of([Given('$x', operand)]))}"
+    half = operand
+    if isinstance(operand, TensorValue):
+        dims = (*operand.dims[:-1], divided(operand.dims[-1], 2) or 1)
+        half = replace(operand, type=TensorType(operand.type.element, dims))
+    gate = fill(text, fields_of([Given("a", half)]))
+    return f"write a, b = chunk($x, 2), then {gate} * b"
 
 
 def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: str) -> str:

@@ -73,7 +73,7 @@ def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]
             raise call.wrong(
                 name,
                 "expected float8 elements",
-                f"convert it: cast({name}, f8e4m3); quantized_linear(x, w) rounds its operands",
+                f"convert it: cast(${name}, f8e4m3); quantized_linear(x, w) rounds its operands",
                 "E0501",
             )
     per_row, rows = _blocks_of(w.dims[1], sizes["depth"]), _blocks_of(w.dims[0], sizes["columns"])
@@ -94,7 +94,7 @@ def _scales(call: Invocation, name: str, dims: Sequence[Dim | None], why: str) -
     known = zip(dims, scales.dims, strict=True)
     call.expect_dims(name, scales, tuple(a if b is None else b for b, a in known), why)
     if scales.type.element != "f32":
-        raise call.wrong(name, "expected f32 elements", f"convert it: cast({name}, f32)", "E0501")
+        raise call.wrong(name, "expected f32 elements", f"convert it: cast(${name}, f32)", "E0501")
     return scales
 
 

@@ -257,6 +257,15 @@ def element_name(attribute: Attribute) -> str:
     return CODA_NAMES[attribute]
 
 
+def with_ones(dims: Dims, wider: Dims) -> Dims | None:
+    """Return `dims` with a 1 for each dimension of `wider` that they lack; None if the others are
+    not those of `wider` in order.
+    """
+    rest = list(dims)
+    aligned = [rest.pop() if rest[-1:] == [extent] else 1 for extent in reversed(wider)]
+    return None if rest else tuple(reversed(aligned))
+
+
 def broadcast(a: Dims, b: Dims) -> Dims | None:
     """Return the NumPy broadcast of two shapes; only a literal 1 is stretched."""
     if a == b:

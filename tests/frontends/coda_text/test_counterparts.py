@@ -148,10 +148,13 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
         lambda: [torch.randn(M, N) < 2],
         holds_everywhere,
     ),
-    "mm": (
-        "x: f32[M, 64], y: f32[64, 64]",
-        lambda: [torch.randn(M, N), torch.randn(N, N)],
-        torch.mm,
+    **dict.fromkeys(
+        ("mm", "dot"),
+        (
+            "x: f32[M, 64], y: f32[64, 64]",
+            lambda: [torch.randn(M, N), torch.randn(N, N)],
+            torch.mm,
+        ),
     ),
     "addmm": (
         "x: f32[M, 64], y: f32[M, 64], z: f32[64, 64]",
@@ -336,7 +339,7 @@ def test_no_function_of_pytorch_is_taken_for_a_misspelled_operator():
     for name in names_of_pytorch():
         for remedy in (
             function_remedy(name, OPERATORS, []),
-            choice_remedy("activation", name, coda.ACTIVATIONS),
+            choice_remedy("activation", name, coda.ACTIVATIONS, "glu", None),
         ):
             suggested = re.match(r"did you mean '(\w+)'", remedy)
             assert suggested is None or plain(suggested[1]) == plain(name), (name, remedy)
@@ -369,11 +372,12 @@ def test_other_names_of_activations(synonym: str, activation: str):
 
 @pytest.mark.parametrize("activation", ["relu6", "elu", "quick_gelu", "leaky_relu"])
 def test_a_gate_without_a_name(activation: str):
-    remedy = choice_remedy("activation", activation, coda.ACTIVATIONS)
-    found = re.fullmatch(r"write (a, b = .*) with half of the columns each, then (.*)", remedy)
+    function = "fn f(h: f32[M, 128]) {{ {} }}".format
+    with pytest.raises(DiagnosticError) as error:
+        parse_text(function(f'return glu(h, activation="{activation}")'), "a.coda")
+    found = re.search(r"help: write (a, b = .*), then (.*)", str(error.value))
     assert found is not None
-    body = f"{found[1]}\n    return {found[2]}"
-    run = coda_ir.compile(f"const F = 64\nfn f(x: f32[M, 128]) {{\n    {body}\n}}", device="cpu")
+    run = coda_ir.compile(function(f"{found[1]}; return {found[2]}"), device="cpu")
     x = torch.randn(M, 128)
     a, b = x.double().chunk(2, -1)
     torch.testing.assert_close(

@@ -194,4 +194,4 @@ def test_the_package_is_meant_wherever_the_file_is(tmp_path: Path):
 
 def test_missing_files_of_the_library():
     with pytest.raises(DiagnosticError, match=r"its files are std/bert\.coda, "):
-        parse_text('import "std/lama.coda"\n', "a.coda")
+        parse_text('import "std/whisper.coda"\n', "a.coda")
