@@ -51,12 +51,10 @@ def record_on_gpu(call: Call) -> list[Recorded]:
         torch.cuda.synchronize()
     # PyTorch has no types for its events.
     every: list[Any] = list(profiled.events() or ())
-    events = sorted(filter(_is_kernel, every), key=lambda event: event.time_range.start)
+    on_gpu = (event for event in every if event.device_type.name == "CUDA")
+    events = (event for event in on_gpu if not event.name.startswith(("Memcpy", "Memset")))
+    events = sorted(events, key=lambda event: event.time_range.start)
     return [Recorded(e.name, e.time_range.start, e.device_time) for e in events]
-
-
-def _is_kernel(event: Any) -> bool:
-    return event.device_type.name == "CUDA" and not event.name.startswith(("Memcpy", "Memset"))
 
 
 class _Watched:

@@ -162,7 +162,7 @@ def _makers(
             for name, recipe in FLOAT8_TRAINED.items()
         },
         **{
-            name: partial(_trained_variant, inputs, is_all=is_all)
+            name: lambda is_all=is_all: autograd_variant(trained_layer(is_all=is_all), pack(inputs))
             for name, is_all in COMPILED_TRAINED.items()
         },
     }
@@ -192,10 +192,6 @@ def coda_variant(
     )
     variant = autograd_variant(lambda t: trained(**t), inputs, lambda t: inference(**t))
     return replace(variant, compile_s=seconds)
-
-
-def _trained_variant(inputs: Tensors, *, is_all: bool) -> Variant:
-    return autograd_variant(trained_layer(is_all=is_all), pack(inputs))
 
 
 def _inference(shape: LayerShape, inputs: Tensors, **options: Any) -> Variant:

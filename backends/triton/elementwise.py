@@ -42,13 +42,13 @@ def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
         return None
     if len(dims) == 1:
         return PortKind.ROW
-    if dims[-1] == 1 and dims[:-1] == aligned[:-1] and _all_ones(domain[: -len(dims)]):
+    if (
+        dims[-1] == 1
+        and dims[:-1] == aligned[:-1]
+        and all(dim == 1 for dim in domain[: -len(dims)])
+    ):
         return PortKind.COL
     return PortKind.TABLE if has_no_gap(dims[:-1], aligned[:-1]) else None
-
-
-def _all_ones(dims: Dims) -> bool:
-    return all(dim == 1 for dim in dims)
 
 
 def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> LoweredMap:

@@ -124,7 +124,9 @@ class _Statements:
             return
         expression = self._expression(op)
         uses = sum(
-            1 for use in result.uses if use.operation in self.live or _is_yield(use.operation)
+            1
+            for use in result.uses
+            if use.operation in self.live or use.operation.name == "gemm.yield"
         )
         self.values[result] = expression
         if result.name_hint or uses > 1 or isinstance(op, GroupReduceOp):
@@ -209,7 +211,3 @@ class _Statements:
         name = self.emitter.names.fresh(value.name_hint, default_name(value))
         self.lines.append(f"{name} = {self.values[value].text}")
         self.values[value] = atom(name)
-
-
-def _is_yield(op: Operation) -> bool:
-    return op.name == "gemm.yield"

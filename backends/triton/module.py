@@ -9,7 +9,7 @@ from textwrap import wrap
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
@@ -112,11 +112,9 @@ class _Signature:
 
 
 def _describe(value: SSAValue, dims: Dims) -> str:
-    return f"{_short_type(element_type_of(value))}[{', '.join(map(str, dims))}]"
-
-
-def _short_type(type: Attribute) -> str:
-    return str(type) if is_float(type) else str(type).replace("i", "int", 1)
+    type = element_type_of(value)
+    short = str(type) if is_float(type) else str(type).replace("i", "int", 1)
+    return f"{short}[{', '.join(map(str, dims))}]"
 
 
 def _render(func: FuncOp, host: HostProgram) -> str:

@@ -50,10 +50,6 @@ class ColumnIndex:
     def of_stores(self) -> str:
         return self.stored or self.name
 
-    def are_in_groups_of(self, group: int) -> bool:
-        """Return whether all columns of a tile are in one group of so many columns."""
-        return bool(self.first) and group % self.width == 0
-
     def pitch(self, width: int) -> int | str:
         """Return the elements from one row of a tensor with `width` columns to the next."""
         return self.count if width == DYNAMIC_INDEX and self.count else width
@@ -281,7 +277,8 @@ def _is_one_group(port: Port, columns: ColumnIndex) -> bool:
     """Return whether a row of a tile takes one element of a port: its columns are in one group."""
     shape = shape_of(port.value)
     is_by_row = port.kind.is_group and not has_one_row(shape)
-    return is_by_row and columns.are_in_groups_of(columns.extent // shape[-1])
+    group = columns.extent // shape[-1] if is_by_row else 1
+    return is_by_row and bool(columns.first) and group % columns.width == 0
 
 
 _FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(

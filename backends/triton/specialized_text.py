@@ -132,15 +132,13 @@ class SpecializedText:
                 yield from self._moved(end, inner.lineno - 1, shift)
                 yield from self._if(inner, keyword, shift)
             case body:
-                start = next(n for n in range(end, body[0].lineno) if self._is_else(n))
+                numbers = range(end, body[0].lineno)
+                start = next(n for n in numbers if self._lines[n].strip().startswith("else:"))
                 if keyword == "elif":
                     yield from self._moved(end, start + 1, shift)
                     yield from self._suite(body, start + 1, shift)
                 else:
                     yield from self._block(body, start + 1, shift + 4)
-
-    def _is_else(self, number: int) -> bool:
-        return self._lines[number].strip().startswith("else:")
 
     def _header_end(self, statement: ast.If | ast.For | ast.While | ast.With) -> int:
         """Return how many lines there are up to the colon before a block."""

@@ -74,7 +74,8 @@ class _Liveness:
             if isinstance(block, ast.If) or inner == read:
                 break
             read = inner
-        empty = [branch for branch in (block.body, block.orelse) if self._is_dead(branch)]
+        branches = (block.body, block.orelse)
+        empty = [branch for branch in branches if self.dead.issuperset(s.lineno for s in branch)]
         if len(empty) == 2:
             self.dead.update(_lines(block))
             return after
@@ -89,9 +90,6 @@ class _Liveness:
         if node not in self._names:
             self._names[node] = frozenset(_read(node))
         return self._names[node]
-
-    def _is_dead(self, branch: Sequence[ast.stmt]) -> bool:
-        return all(statement.lineno in self.dead for statement in branch)
 
 
 def _lines(statement: ast.stmt) -> range:

@@ -51,20 +51,6 @@ class Record:
     """True if coda left all graphs to Inductor, so that it differs from torch.compile by noise."""
 
     @property
-    def lacked_memory(self) -> bool:
-        """True if a variant failed because the GPU ran out of memory."""
-        return any(LACKED_MEMORY in note for note in self.notes.values())
-
-    @property
-    def took_too_long(self) -> bool:
-        """True if the process was ended by the clock."""
-        return harness.TOOK_TOO_LONG in self.notes.values()
-
-    @property
-    def first_note(self) -> str:
-        return next(iter(self.notes.values()), "")
-
-    @property
     def ratio(self) -> float | None:
         """The time of coda divided by that of torch.compile."""
         times = self.milliseconds

@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
-from harness import Job
+from harness import TOOK_TOO_LONG, Job
 
-from fleet.measure import Record, measure, note_of
+from fleet.measure import LACKED_MEMORY, Record, measure, note_of
 from fleet.members import FLEET
 from fleet.models import Member, Setting
 
@@ -129,10 +129,11 @@ def run(
         parts = {(member.name, part): (member, part) for member, part in chosen}
         for record in _Wave(chosen, options).records(limit):
             task = parts[record.model, record.part]
-            if record.lacked_memory and len(chosen) > 1:
+            notes = list(record.notes.values())
+            if len(chosen) > 1 and any(LACKED_MEMORY in note for note in notes):
                 crowded.append(task)
-                report(f"{_name(task)}: again later, beside fewer: {record.first_note}")
-            elif record.took_too_long and limit < now + options.timeout:
+                report(f"{_name(task)}: again later, beside fewer: {notes[0]}")
+            elif TOOK_TOO_LONG in notes and limit < now + options.timeout:
                 left.append(task)
             else:
                 yield record

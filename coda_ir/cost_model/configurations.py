@@ -128,11 +128,6 @@ class Configuration:
         """The number of accumulators per thread."""
         return self.schedule.accumulators
 
-    @property
-    def epilogue_elements(self) -> int:
-        """The number of accumulators per thread that the epilogue works on at a time."""
-        return self.accumulators // min(columns.subtiles for columns in self.ranges)
-
     def shared_memory(self, device: Device) -> int:
         """Return the bytes of the pipeline of the main loop."""
         buffers = self.schedule.stages.data * device.buffers_per_stage
@@ -140,11 +135,13 @@ class Configuration:
 
     def fits(self, cuts: ColumnCuts, device: Device) -> bool:
         bm, bn, _ = self.schedule.tile
+        # The accumulators that the epilogue works on at a time.
+        elements = self.accumulators // min(columns.subtiles for columns in self.ranges)
         return (
             bm * bn <= device.largest_tile
             and self.shared_memory(device) <= device.shared_memory
             and self.accumulators <= _most_accumulators(cuts, self.schedule)
-            and self.epilogue_elements <= self._most_elements(cuts)
+            and elements <= self._most_elements(cuts)
         )
 
     def _most_elements(self, cuts: ColumnCuts) -> int:

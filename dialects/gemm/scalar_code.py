@@ -42,12 +42,6 @@ def _emit_softcap(builder: ScalarBuilder, op: coda.SoftcapOp, args: Sequence[SSA
     return builder.softcap(args[0], op.cap.value.data, element_type_of(op.result))
 
 
-def _emit_activation_grad(
-    builder: ScalarBuilder, op: coda.ActivationGradOp, args: Sequence[SSAValue]
-) -> SSAValue:
-    return builder.activation_grad(op.activation.data, args[0], args[1])
-
-
 def _emit_maximum_grad(
     builder: ScalarBuilder, op: coda.MaximumGradOp, args: Sequence[SSAValue]
 ) -> SSAValue:
@@ -81,10 +75,6 @@ def _emit_elu(builder: ScalarBuilder, op: coda.EluOp, args: Sequence[SSAValue]) 
     return builder.select(builder.compare("ole", x, builder.constant(0.0)), below, x)
 
 
-def _emit_pow(builder: ScalarBuilder, op: coda.PowOp, args: Sequence[SSAValue]) -> SSAValue:
-    return builder.insert(math.PowFOp(args[0], builder.constant(op.exponent.value.data)))
-
-
 def _softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     curve = builder.insert(math.Log1pOp(builder.exp(x)))
     return builder.select(builder.compare("ogt", x, builder.constant(20.0)), x, curve)
@@ -111,10 +101,6 @@ def _emit_compare(builder: ScalarBuilder, op: coda.CompareOp, args: Sequence[SSA
 
 def _one(operator: Scalar) -> Emit:
     return lambda builder, _, args: builder.insert(operator(*args))
-
-
-def _emit_not(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    return builder.insert(arith.XOrIOp(args[0], builder.integer(1, i1)))
 
 
 def _integer_remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -164,16 +150,16 @@ _EMIT: dict[type[Operation], Emit] = {
     elementwise.IsnanOp: lambda builder, _, args: builder.compare("une", args[0], args[0]),
     elementwise.IsinfOp: _emit_isinf,
     coda.EluOp: _emit_elu,
-    coda.PowOp: _emit_pow,
+    coda.PowOp: lambda b, op, x: b.insert(math.PowFOp(x[0], b.constant(op.exponent.value.data))),
     coda.ReluOp: _unary(ScalarBuilder.relu),
     coda.Relu2Op: _unary(ScalarBuilder.relu2),
     coda.GeluOp: _emit_gelu,
     coda.SoftcapOp: _emit_softcap,
     coda.CompareOp: _emit_compare,
-    coda.LogicalNotOp: _emit_not,
+    coda.LogicalNotOp: lambda b, _, x: b.insert(arith.XOrIOp(x[0], b.integer(1, i1))),
     coda.DetachOp: _unary(lambda _, a: a),
     coda.CastOp: _emit_cast,
-    coda.ActivationGradOp: _emit_activation_grad,
+    coda.ActivationGradOp: lambda b, op, args: b.activation_grad(op.activation.data, *args),
     coda.MaximumGradOp: _emit_maximum_grad,
 }
 

@@ -80,7 +80,9 @@ def _find(op: Operation) -> _Scaled | None:
         return None
     is_column = port_kind(shape_of(pair[1]), domain) == PortKind.COL
     found = _Scaled(op, unwidened(pair[0]), pair[1], is_column, uses)
-    return found if found.gemms and _is_stored(found.x) else None
+    # Else its producer scales it.
+    is_stored = not is_tilewise(found.x) or found.x.has_more_than_one_use()
+    return found if found.gemms and is_stored else None
 
 
 def _uses_behind_casts(value: SSAValue) -> list[Use]:
@@ -90,11 +92,6 @@ def _uses_behind_casts(value: SSAValue) -> list[Use]:
         return isinstance(op, coda.CastOp) and is_float(element_type_of(op.result))
 
     return list(uses_behind(value, is_cast))
-
-
-def _is_stored(x: SSAValue) -> bool:
-    """Return whether `x` is in memory without the readers of x·s; else its producer scales it."""
-    return not is_tilewise(x) or x.has_more_than_one_use()
 
 
 def _check(found: _Scaled) -> Refusal | None:
@@ -123,7 +120,8 @@ def _check_other(op: Operation) -> Refusal | None:
 
 
 def _check_gemm(found: _Scaled, gemm: Gemm, index: int) -> Refusal | None:
-    if list(gemm.operands).count(gemm.operands[index]) > 1 or not _may_scale(gemm, index):
+    is_weight = index > 0 and not isinstance(gemm, coda.WeightGradientOp)
+    if list(gemm.operands).count(gemm.operands[index]) > 1 or is_weight:
         return Refusal(
             "the scaled tensor is not the weight of a GEMM",
             f"{_STORED}: it is a weight of {gemm.name}",
@@ -152,10 +150,6 @@ def _check_gemm(found: _Scaled, gemm: Gemm, index: int) -> Refusal | None:
             f"{_STORED}: {name_of(gemm.result)} is summed with others in one accumulator",
         )
     return None
-
-
-def _may_scale(gemm: Gemm, index: int) -> bool:
-    return index == 0 or isinstance(gemm, coda.WeightGradientOp)
 
 
 def _is_added_to_product(gemm: Gemm) -> bool:

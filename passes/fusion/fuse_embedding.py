@@ -6,7 +6,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
 from coda_ir.dialects.gemm import MapOp, Port, PortKind, ResultPortAttr
 from coda_ir.dialects.gemm.scalar_code import is_scalar
-from coda_ir.passes.support.editing import EpilogueEditor, new_map
+from coda_ir.passes.support.editing import EpilogueEditor, insert_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.storage import is_looked_up_where_read, may_be_looked_up
@@ -49,10 +49,10 @@ def _why_not(op: coda.EmbeddingOp) -> Refusal | None:
 def _store(op: coda.EmbeddingOp, first: Operation, rewriter: FunctionRewriter) -> None:
     """Store the rows in `first` if it is a kernel that loads them as a tile, else before it."""
     port = Port(PortKind.TILE, op.result)
-    kernel = first if isinstance(first, MapOp) and port in first.segment().ports else None
-    if kernel is None:
-        kernel = new_map(op.location, [op.result])
-        rewriter.order.insert_before(kernel, first)
+    if isinstance(first, MapOp) and port in first.segment().ports:
+        kernel = first
+    else:
+        kernel = insert_map(rewriter.order, first, op.location, [op.result]).op
     editor = EpilogueEditor(kernel, rewriter.order)
     segment = editor.segments[0]
     elements = segment.port_args(segment.ports.index(port))

@@ -16,8 +16,8 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
-from coda_ir.passes.fusion.split_reductions import make_finalize
-from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map, recomputed
+from coda_ir.passes.fusion.split_reductions import make_finalize, rounded
+from coda_ir.passes.support.editing import EpilogueEditor, Site, insert_map, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.group_legality import check_group_code, group_site
 from coda_ir.passes.support.groups import (
@@ -139,10 +139,8 @@ def _join(
 def _empty_map(code: GroupCode, rewriter: FunctionRewriter) -> Site:
     """Make a kernel over the columns that loads the operands that the code splits."""
     loaded = [base for base in code.bases if recomputed(base, code.shape) is None]
-    empty = new_map(code.reductions[0].location, loaded)
     rewriter.order.hoist(code.leaves, code.anchor)
-    rewriter.order.insert_before(empty, code.anchor)
-    return Site(empty, 0, 0, is_half=False)
+    return insert_map(rewriter.order, code.anchor, code.reductions[0].location, loaded)
 
 
 class _Fusion:
@@ -326,14 +324,8 @@ class _Fusion:
         op.result.replace_all_uses_with(result)
 
     def _sum_of(self, op: coda.SumToOp, value: SSAValue, type: AnyTensor) -> SSAValue:
-        element_type = type.element_type
-        finalize = make_finalize(
-            [(Combiner.ADD, value)],
-            [type],
-            lambda builder, total: [builder.result(total[0], element_type)],
-            numerics_mode(op),
-            "col",
-        )
+        partials, close = [(Combiner.ADD, value)], rounded(type.element_type)
+        finalize = make_finalize(partials, [type], close, numerics_mode(op), "col")
         return self.rewriter.before(op).insert(finalize)
 
 

@@ -12,9 +12,9 @@ from coda_ir.passes.fusion.join_pointwise import join_companion
 from coda_ir.passes.fusion.joining import can_join, join, join_with_operands
 from coda_ir.passes.support.editing import (
     Site,
+    insert_map,
     is_left_to_readers,
     leaf_operands,
-    new_map,
     operands_first,
     recomputed,
 )
@@ -97,9 +97,8 @@ def _join_numbers(op: Operation, site: Site | None, rewriter: FunctionRewriter) 
     """
     is_full = site is not None and len(site.op.results) >= MAX_NUMBERS
     if site is None or is_full or not can_join(op, site, rewriter.order):
-        empty = new_map(op.location)
-        rewriter.order.insert_before(empty, next(iter(op.results[0].uses)).operation)
-        site = Site(empty, 0, 0, is_half=False)
+        reader = next(iter(op.results[0].uses)).operation
+        site = insert_map(rewriter.order, reader, op.location)
     return Site(join(op, site, rewriter.order), 0, 0, is_half=False)
 
 
@@ -124,9 +123,9 @@ def _place(op: Operation, rewriter: FunctionRewriter) -> None:
     if join_companion(op, rewriter):
         return
     if all(_fits(operand, op) for operand in op.operands):
-        joined = join_with_operands(op, _empty_map(op, rewriter), rewriter.order)
-        if not joined:
-            join(op, _empty_map(op, rewriter), rewriter.order)
+        empty = insert_map(rewriter.order, op, op.location)
+        if not join_with_operands(op, empty, rewriter.order):
+            join(op, insert_map(rewriter.order, op, op.location), rewriter.order)
 
 
 def _fuse_operands(op: Operation, rewriter: FunctionRewriter) -> bool:
@@ -154,10 +153,3 @@ def _waiting(op: Operation) -> list[Operation]:
 
 def _fits(operand: SSAValue, op: Operation) -> bool:
     return port_kind(shape_of(operand), shape_of(op.results[0])) is not None
-
-
-def _empty_map(op: Operation, rewriter: FunctionRewriter) -> Site:
-    """Insert a kernel before `op` that absorbs it, and operators that join it."""
-    empty = new_map(op.location)
-    rewriter.order.insert_before(empty, op)
-    return Site(empty, 0, 0, is_half=False)

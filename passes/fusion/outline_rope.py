@@ -9,7 +9,7 @@ from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dominance import uses_behind
 from coda_ir.passes.fusion.pair_rope import rotate_lanes
-from coda_ir.passes.support.editing import EpilogueEditor, new_map
+from coda_ir.passes.support.editing import EpilogueEditor, insert_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.groups import splits_columns
 
@@ -52,7 +52,6 @@ def _fits_map(op: coda.RopeOp) -> bool:
 
 
 def _outline(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
-    empty = new_map(op.location, [op.x], pairing_of(op))
-    rewriter.order.insert_before(empty, op)
-    editor = EpilogueEditor(empty, rewriter.order)
+    empty = insert_map(rewriter.order, op, op.location, [op.x], pairing_of(op))
+    editor = EpilogueEditor(empty.op, rewriter.order)
     rotate_lanes(op, editor, 0, editor.segments[0].port_args(0))

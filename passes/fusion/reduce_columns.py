@@ -11,8 +11,8 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Combiner, MapOp, ScalarBuilder, numerics_mode
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
 from coda_ir.passes.fusion.joining import site_that_loads
-from coda_ir.passes.fusion.split_reductions import Reduction, add_partials, make_finalize
-from coda_ir.passes.support.editing import Site, new_map
+from coda_ir.passes.fusion.split_reductions import Reduction, add_partials, make_finalize, rounded
+from coda_ir.passes.support.editing import Site, insert_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import static_columns
 from coda_ir.passes.support.matching import defined_by
@@ -42,7 +42,7 @@ class ReduceColumnsPass(FunctionPass):
             columns = _columns_of(op)
             if isinstance(columns, Refusal):
                 rewriter.missed(op, columns)
-            elif columns is not None and (self.of_code or not _is_code(columns.tensor)):
+            elif columns is not None and (self.of_code or not is_pointwise(columns.tensor.owner)):
                 _rewrite(op, columns, rewriter)
 
 
@@ -80,25 +80,16 @@ def _columns_of(op: coda.ReduceOp) -> _Columns | Refusal | None:
     return _Columns(rows.x if rows is not None and is_flat else turned.x, functions)
 
 
-def _is_code(value: SSAValue) -> bool:
-    return isinstance(value.owner, Operation) and is_pointwise(value.owner)
-
-
 def _rewrite(op: coda.ReduceOp, columns: _Columns, rewriter: FunctionRewriter) -> None:
     tensor, type = columns.tensor, element_type_of(op.result)
     site = Site.of(tensor) or site_that_loads(tensor, op, rewriter.order)
     if site is None or site.is_half or not isinstance(site.op, MapOp):
-        rewriter.order.insert_before(kernel := new_map(op.location, [tensor]), op)
-        site = Site(kernel, 0, 0, is_half=False)
+        site = insert_map(rewriter.order, op, op.location, [tensor])
     rewriter.passed(op, "reduced over columns, without the transpose")
     rewriter.order.sink(op, site.op)
-
-    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
-        return [builder.result(total[0], type)]
-
-    reduction = Reduction([(Combiner.MAX, columns.contribution)], close, "col")
+    reduction = Reduction([(Combiner.MAX, columns.contribution)], rounded(type), "col")
     partials = add_partials(op, tensor, site, reduction, rewriter)
     of_columns = TensorType(type, shape_of(tensor)[-1:])
     insert = rewriter.before(op)
-    total = make_finalize(partials, [of_columns], close, numerics_mode(op), "col")
+    total = make_finalize(partials, [of_columns], rounded(type), numerics_mode(op), "col")
     rewriter.replace(op, insert.reshape(insert.insert(total), shape_of(op.result)))

@@ -1,7 +1,5 @@
 """Pass `repeat-columns`: recompute values of one element per row in each kernel that needs them."""
 
-from collections.abc import Sequence
-
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.diagnostics import counted
@@ -51,12 +49,9 @@ def _port_of(value: SSAValue, op: Operation) -> PortKind | None:
     return PortKind.COL if kind == PortKind.TILE else None
 
 
-def _leaves(op: Operation) -> Sequence[SSAValue]:
-    return [v for v in op.operands if not isinstance(v.owner, coda.ConstantOp)]
-
-
 def _fits_ports(op: Operation) -> bool:
-    return all(_port_of(value, op) is not None for value in _leaves(op))
+    leaves = [v for v in op.operands if not isinstance(v.owner, coda.ConstantOp)]
+    return all(_port_of(value, op) is not None for value in leaves)
 
 
 def _readers(value: SSAValue) -> list[EpilogueOp] | None:

@@ -31,7 +31,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.scalar_code import computes_in_float32
 from coda_ir.passes.fusion.joining import site_that_loads
-from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map
+from coda_ir.passes.support.editing import EpilogueEditor, Site, insert_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, name_of, static_columns
 
@@ -90,8 +90,7 @@ class SplitReductionsPass(FunctionPass):
                     op = _in_any_order(op, rewriter)
                 site = Site.of(op.x) or site_that_loads(op.x, op, rewriter.order)
                 if site is None and self.last and _has_own_kernel(op):
-                    rewriter.order.insert_before(kernel := new_map(op.location, [op.x]), op)
-                    site = Site(kernel, 0, 0, is_half=False)
+                    site = insert_map(rewriter.order, op, op.location, [op.x])
                 if site is not None:
                     self._split(op, site, rewriter)
 
@@ -164,11 +163,9 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
         return [builder.result(value, type), *total[1:]]
 
     stored = op.stored_as if isinstance(op, coda.ReduceOp) else None
-    return Reduction([(combiner, _itself if stored is None else _rounded_to(stored))], close)
-
-
-def _rounded_to(stored: Attribute) -> Callable[[ScalarBuilder, SSAValue], SSAValue]:
-    return lambda builder, value: builder.round_to(value, float_type(stored))
+    if stored is None:
+        return Reduction([(combiner, _itself)], close)
+    return Reduction([(combiner, lambda b, value: b.round_to(value, float_type(stored)))], close)
 
 
 IN_GROUPS = Refusal(
@@ -202,12 +199,12 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
     columns = static_columns(op.x)
     if isinstance(columns, Refusal):
         return columns
-    type = element_type_of(op.result)
+    return Reduction([(Combiner.ADD, _itself)], rounded(element_type_of(op.result)), "col", samples)
 
-    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
-        return [builder.result(total[0], type)]
 
-    return Reduction([(Combiner.ADD, _itself)], close, "col", samples)
+def rounded(type: Attribute) -> Closing:
+    """Return the final operation of a reduction whose only partial is the result, in `type`."""
+    return lambda builder, total: [builder.result(total[0], type)]
 
 
 def _sample_dims(op: coda.SumToOp) -> int | None:
@@ -234,12 +231,8 @@ def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceO
     by_row = coda.ReduceOp(op.x, "sum", f32)
     flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
     type = tensor_type(op.result)
-    total = make_finalize(
-        [(Combiner.ADD, flat.result)],
-        [type],
-        lambda builder, sums: [builder.result(sums[0], type.element_type)],
-        numerics_mode(op),
-    )
+    close, mode = rounded(type.element_type), numerics_mode(op)
+    total = make_finalize([(Combiner.ADD, flat.result)], [type], close, mode)
     insert = rewriter.before(op)
     insert.insert(by_row)
     insert.insert(flat)

@@ -60,7 +60,10 @@ class AccumulateInPlacePass(FunctionPass):
                 _store_in_place(op, rewriter)
             elif isinstance(op, FusedOp) and (found := _running_sum(op)) is not None:
                 rewriter.passed(op, "accumulates its product into the running sum, in place")
-                _accumulate(EpilogueEditor(op, rewriter.order), *found)
+                editor = EpilogueEditor(op, rewriter.order)
+            (result,) = editor.segments[0].results
+            editor.segments[0].results = [Result(ResultPortAttr.accumulate(found), result.type)]
+            editor.commit()
 
 
 def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
@@ -167,7 +170,7 @@ def _may_fit(segment: Segment, port: Port) -> bool:
     return bool(shape_of(port.value)) or any(r.type == port.value.type for r in segment.results)
 
 
-def _running_sum(op: FusedOp) -> tuple[int, int] | None:
+def _running_sum(op: FusedOp) -> int | None:
     """Return the port that loads the running sum of products, and the result that adds that of
     `op`; None if `op` computes anything else.
     """
@@ -181,7 +184,7 @@ def _running_sum(op: FusedOp) -> tuple[int, int] | None:
     for index, (kind, value) in enumerate(segment.ports):
         is_added = kind == PortKind.TILE and segment.port_args(index)[0] in added.operands
         if is_added and _is_sum_of_products(value) and value.type == segment.results[0].type:
-            return index, 0
+            return index
     return None
 
 
@@ -198,13 +201,6 @@ def _is_sum_of_products(value: SSAValue) -> bool:
     return is_product or port.kind.data == ResultKind.ACCUMULATE
 
 
-def _accumulate(editor: EpilogueEditor, port: int, result: int) -> None:
-    segment = editor.segments[0]
-    type = segment.results[result].type
-    segment.results[result] = Result(ResultPortAttr.accumulate(port), type)
-    editor.commit()
-
-
 def _result_in_place(
     op: FusedOp | MapOp, segment: Segment, index: int, order: BlockOrder
 ) -> int | Refusal:
@@ -217,7 +213,8 @@ def _result_in_place(
         )
     wanted = ResultKind.TILE_T if kind == PortKind.TILE_T else ResultKind.TILE
     for number, (port, type) in enumerate(segment.results):
-        if port.kind.data == wanted and type == value.type and _reads(segment, number, index):
+        reads = depend_on(segment.yielded(number), segment.port_args(index))
+        if port.kind.data == wanted and type == value.type and reads:
             return number
     return Refusal(
         "a result is computed from the tensor that it overwrites, and has its type and layout",
@@ -234,8 +231,3 @@ def _is_used_elsewhere(op: FusedOp | MapOp, value: SSAValue, order: BlockOrder) 
         return value.has_more_than_one_use()
     users = [use.operation for each in _values_in(value) for use in each.uses]
     return _reader_after(op, value, order) is not None or users.count(op) > 1
-
-
-def _reads(segment: Segment, result: int, port: int) -> bool:
-    """Return whether a result is computed from the elements of a port."""
-    return depend_on(segment.yielded(result), segment.port_args(port))

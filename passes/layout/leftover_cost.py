@@ -39,15 +39,11 @@ def saved_us(ops: Sequence[Operation], shapes: SymbolicShapes) -> float:
     """Return the microseconds saved if a compiler makes one kernel of each connected group of
     `ops`, rather than one of each operator or group of elementwise operators.
     """
-    apart, joined = connected(ops, _joins_alone), connected(ops, lambda a, b: True)
+    apart = connected(ops, lambda a, b: _is_pointwise(a) and _is_pointwise(b))
+    joined = connected(ops, lambda a, b: True)
     bytes = sum(traffic(group, shapes) for group in apart)
     bytes -= sum(traffic(group, shapes) for group in joined)
     return bytes / BYTES_PER_US + KERNEL_US * (len(apart) - len(joined))
-
-
-def _joins_alone(a: Operation, b: Operation) -> bool:
-    """Return whether one pointwise kernel can take both operators."""
-    return _is_pointwise(a) and _is_pointwise(b)
 
 
 def _is_pointwise(op: Operation) -> bool:

@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.matching import only_use
 from coda_ir.passes.support.row_numbers import bound_of
 
 _WITHOUT_ROWS = (PortKind.ROW, PortKind.HALF_ROW, PortKind.SCALAR)
@@ -189,7 +190,8 @@ def _number(rows: _Rows, rewriter: FunctionRewriter) -> None:
     if total is None:
         parts = last.take_segments()
         for part in parts:
-            part.ports = [Port(_with_own_rows(kind), value) for kind, value in part.ports]
+            own = {PortKind.SCATTER_COL: PortKind.COL}
+            part.ports = [Port(own.get(kind, kind), value) for kind, value in part.ports]
         products = FusedOp(made.outputs[0], parts, groups=ids, numbered=True)
         products.location = last.location
         order.substitute(last, products)
@@ -199,10 +201,6 @@ def _number(rows: _Rows, rewriter: FunctionRewriter) -> None:
     for value in (gathered, rows.sort.order):
         if value is not None and not any(result.uses for result in value.owner.results):
             order.erase(value.owner)
-
-
-def _with_own_rows(kind: PortKind) -> PortKind:
-    return PortKind.COL if kind == PortKind.SCATTER_COL else kind
 
 
 def _scale(segment: Segment, factors: SSAValue) -> None:
@@ -230,7 +228,7 @@ class _Sum:
     @staticmethod
     def of(gemm: FusedOp) -> _Sum | None:
         """Return the kernel that adds up all results of a GEMM, each scaled by a factor at most."""
-        view = _only_user(gemm.outputs[0])
+        view = only_use(gemm.outputs[0])
         if not isinstance(view, coda.ReshapeOp) or not _is_product(gemm):
             return None
         axis = len(shape_of(view.result)) - 2
@@ -315,10 +313,6 @@ def _is_product(gemm: FusedOp) -> bool:
     factors = {segment.accumulators[0], segment.port_args(0)[0]}
     is_scaled = isinstance(value.owner, arith.MulfOp) and set(value.owner.operands) == factors
     return is_factor and is_scaled
-
-
-def _only_user(value: SSAValue) -> object:
-    return next(iter(value.uses)).operation if value.has_one_use() else None
 
 
 def _reader(value: SSAValue) -> tuple[MapOp, int] | None:

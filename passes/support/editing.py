@@ -74,10 +74,14 @@ class Site:
         )
 
 
-def new_map(
-    location: LocationAttr, tiles: Sequence[SSAValue] = (), pairing: PairingAttr | None = None
-) -> MapOp:
-    """Make a kernel that loads `tiles` and computes nothing yet."""
+def insert_map(
+    order: BlockOrder,
+    before: Operation,
+    location: LocationAttr,
+    tiles: Sequence[SSAValue] = (),
+    pairing: PairingAttr | None = None,
+) -> Site:
+    """Insert a kernel that loads `tiles` and computes nothing yet; return where it will."""
     block = Block()
     block.add_op(YieldOp())
     segment = Segment([], [], [], Region(block), pairing=pairing)
@@ -85,7 +89,8 @@ def new_map(
         segment.add_port(PortKind.TILE, tile)
     kernel = MapOp(segment)
     kernel.location = location
-    return kernel
+    order.insert_before(kernel, before)
+    return Site(kernel, 0, 0, is_half=False)
 
 
 def is_scattered(op: Operation) -> bool:

@@ -146,12 +146,8 @@ def _group_order(host: HostProgram, op: GroupOrderOp) -> None:
 
 
 def _topk(host: HostProgram, op: TopkOp) -> None:
-    write = _row_kernel(_topk_kernel, "topk") if has_short_rows(op) else call_library
+    write = _row_kernel(topk_kernel, "topk") if has_short_rows(op) else call_library
     write(host, op)
-
-
-def _topk_kernel(op: TopkOp, name: str, _: Pitches) -> EmittedKernel:
-    return topk_kernel(op, name)
 
 
 def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:

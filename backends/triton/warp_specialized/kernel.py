@@ -314,7 +314,7 @@ class _Emitter(GemmEmitter):
 
     def _emit_move(self) -> list[str]:
         bodies = [
-            self._numbered(start, emitter.emit_moves())
+            self._numbered(start, emitter.tile_moves.emit(emitter.program_tile))
             for emitter, (_, _, start, _) in zip(
                 self.computing, self.numbered_ranges(), strict=True
             )

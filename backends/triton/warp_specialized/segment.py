@@ -142,10 +142,6 @@ class GroupSegmentEmitter(SegmentEmitter):
             before.append(f"ahead = {self.ahead.call('0')}")
         return [*before, *products, *split, *loop]
 
-    def emit_moves(self) -> list[str]:
-        """Emit the statements of the warp that moves tiles, after those that compute."""
-        return self.tile_moves.emit(self.program_tile)
-
     def _emit_subtiles(self) -> list[str]:
         """Return the names of the accumulators' subtiles."""
         names = self._accumulator_names()
