@@ -1,6 +1,7 @@
 """Block-level operators with kernels: pointwise ones, and those of whole rows."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from xdsl.ir import Operation
@@ -22,7 +23,7 @@ from coda_ir.backends.triton.numbered_elements_kernels import (
 )
 from coda_ir.backends.triton.operators.launching import (
     Writer,
-    kernel_of,
+    kernel_named,
     launch,
     launch_map,
     operands_of,
@@ -80,7 +81,7 @@ def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -
     def write(host: HostProgram, op: Operation) -> None:
         hint = f"{name}_{op.kind.data}" if isinstance(op, ReduceOp) else name
         pitches = operand_pitches(host, op) if isinstance(op, RowOp) else {}
-        kernel = kernel_of(host, op, lambda names: emit(op, names.fresh(hint), pitches))
+        kernel = kernel_named(host, op, hint, emit, pitches)
         rows = host.extents.size(host.dims(op.operands[0])[:-1])
         launch(host, op, kernel, rows, operands_of(host, op, pitches))
 
@@ -89,9 +90,7 @@ def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -
 
 def _rms_norm(host: HostProgram, op: RMSNormOp) -> None:
     pitches = operand_pitches(host, op)
-    kernel = kernel_of(
-        host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm"), pitches)
-    )
+    kernel = kernel_named(host, op, "rms_norm", rms_norm_kernel, pitches)
     operands = operands_of(host, op, pitches)
     dims, group = host.dims(op.x), op.group_size
     rows = host.extents.size(dims[:-1])
@@ -106,9 +105,7 @@ def _rms_norm(host: HostProgram, op: RMSNormOp) -> None:
 
 
 def _cross_entropy(host: HostProgram, op: CrossEntropyOp) -> None:
-    kernel = kernel_of(
-        host, op, lambda names: cross_entropy_kernel(op, names.fresh("cross_entropy"))
-    )
+    kernel = kernel_named(host, op, "cross_entropy", cross_entropy_kernel)
     columns = host.extents.of(host.dims(op.logits)[-1])
     host.check_index(op.target, columns, op.ignore_index.value.data)
     operands, rows = operands_of(host, op), host.extents.size(host.dims(op.target))
@@ -117,8 +114,7 @@ def _cross_entropy(host: HostProgram, op: CrossEntropyOp) -> None:
         return
     losses = host.temporary("row_losses", op.result, host.dims(op.target))
     host.launch(kernel, rows, operands, [losses])
-    name = f"{op.reduction.data}_of_losses"
-    reduction = kernel_of(host, op, lambda names: loss_reduction_kernel(op, names.fresh(name)))
+    reduction = kernel_named(host, op, f"{op.reduction.data}_of_losses", loss_reduction_kernel)
     launch(host, op, reduction, rows, [losses, operands[1]])
 
 
@@ -131,17 +127,12 @@ def _group_order(host: HostProgram, op: GroupOrderOp) -> None:
         elements = f"({rows} + {block - 1}) // {block} * {groups}"
         device = f"{host.variable(op.ids)}.device"
         empty = f"torch.empty(({elements},), dtype=torch.int32, device={device})"
-        counting = kernel_of(
-            host, op, lambda names: group_count_kernel(op, names.fresh("group_count"), block)
-        )
+        counting = kernel_named(host, op, "group_count", group_count_kernel, block)
         counts = host.temporaries(empty, ["counts"])
         host.launch(counting, rows, operands, counts)
         operands += counts
-    kernel = kernel_of(
-        host,
-        op,
-        lambda names: group_order_kernel(op, names.fresh("group_order"), block, is_alone=is_alone),
-    )
+    emit = partial(group_order_kernel, is_alone=is_alone)
+    kernel = kernel_named(host, op, "group_order", emit, block)
     launch(host, op, kernel, rows, operands)
 
 
@@ -156,13 +147,12 @@ def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:
         call_library(host, op)
         return
     is_whole = isinstance(op, ScatterOp) and replaces_all(op, shapes)
+    name = op.name.removeprefix("coda.")
     if isinstance(op, IndexOp) or (is_whole and len(shape_of(op.x)) == 1):
-        kernel = kernel_of(host, op, lambda names: vector_kernel(op, names.fresh(_hint(op))))
+        kernel = kernel_named(host, op, name, vector_kernel)
         rows = host.extents.size(host.dims(op.ids))
     else:
-        kernel = kernel_of(
-            host, op, lambda names: row_kernel(op, names.fresh(_hint(op)), is_whole=is_whole)
-        )
+        kernel = kernel_named(host, op, name, partial(row_kernel, is_whole=is_whole))
         rows = host.extents.size(host.dims(op.ids)[:-1])
     if is_checked(op):
         extent = host.extents.of(host.dims(op.x)[op.given["dim"]])
@@ -173,10 +163,6 @@ def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:
         for value, is_loaded in zip(op.operands, loaded, strict=True)
     ]
     launch(host, op, kernel, rows, operands)
-
-
-def _hint(op: Operation) -> str:
-    return op.name.removeprefix("coda.")
 
 
 WRITERS: Mapping[type, Writer] = {

@@ -8,7 +8,7 @@ from coda_ir.backends.triton.host.literals import written
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
-from coda_ir.backends.triton.operators.launching import Writer
+from coda_ir.backends.triton.operators.launching import Writer, kernel_named
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects.coda import (
     AttentionGradOp,
@@ -54,15 +54,8 @@ def _attention_grad(host: HostProgram, op: AttentionGradOp) -> None:
     host.assign_all(op.results, call, hint="gradient", is_dense=True)
 
 
-def attention_of_heads(host: HostProgram, op: CallOp) -> str | None:
-    """Return the host function for a call of ATen's overrideable attention."""
-    functions = {
-        FUSED_ATTENTION: "attention_of_heads",
-        FUSED_ATTENTION_GRAD: "attention_of_heads_grad",
-    }
-    if op.callee.data not in functions:
-        return None
-    return functions[op.callee.data]
+OF_HEADS = {FUSED_ATTENTION: "attention_of_heads", FUSED_ATTENTION_GRAD: "attention_of_heads_grad"}
+"""The host functions for calls of ATen's overrideable attention."""
 
 
 def _weight_gradient(host: HostProgram, op: WeightGradientOp) -> None:
@@ -105,8 +98,7 @@ def _pad(host: HostProgram, op: PadOp) -> None:
 
 def _cross_entropy_grad(host: HostProgram, op: CrossEntropyGradOp) -> None:
     """Emit a kernel, and the number of targets that count."""
-    kernel = cross_entropy_grad_kernel(op, host.kernels.names.copy().fresh("cross_entropy_grad"))
-    kernel = host.kernels.use(kernel, op)
+    kernel = kernel_named(host, op, "cross_entropy_grad", cross_entropy_grad_kernel)
     if op.start is None:
         columns = host.extents.of(host.dims(op.logits)[-1])
         host.check_index(op.target, columns, op.ignore_index.value.data)
@@ -122,8 +114,7 @@ def _cross_entropy_grad(host: HostProgram, op: CrossEntropyGradOp) -> None:
 
 def _embedding_grad(host: HostProgram, op: EmbeddingGradOp) -> None:
     """Emit a sort of the ids, zeros, and a kernel that stores the rows of the ids that occur."""
-    kernel = embedding_grad_kernel(op, host.kernels.names.copy().fresh("embedding_grad"))
-    kernel = host.kernels.use(kernel, op)
+    kernel = kernel_named(host, op, "embedding_grad", embedding_grad_kernel)
     dy, rows = host.operand(op.dy), host.extents.size(host.dims(op.ids))
     ids, order = host.temporaries(f"sorted_ids({host.variable(op.ids)})", ("ids", "order"))
     table = host.allocate(op.result)
@@ -145,10 +136,9 @@ def _vjp(host: HostProgram, op: VjpOp) -> None:
     call = f"vjp({function}, {inputs}, {numbers}, {d_outputs})"
     hint = f"d_{op.callee.data.split('.')[1]}"
     with repeatable(host, op):
-        if len(op.d_inputs) == 1:
-            host.assign(op.d_inputs[0], f"{call}[0]", is_dense=True, hint=hint)
-        else:
-            host.assign_all(op.d_inputs, call, hint=hint)
+        is_alone = len(op.d_inputs) == 1
+        call += "[0]" if is_alone else ""
+        host.assign_all(op.d_inputs, call, hint=hint, is_dense=is_alone)
 
 
 @contextmanager

@@ -42,6 +42,13 @@ def kernel_of(
     return known or kernels.use(emit(kernels.names.copy()), op, key)
 
 
+def kernel_named(
+    host: HostProgram, op: Operation, name: str, emit: Callable[..., EmittedKernel], *given: object
+) -> EmittedKernel:
+    """Return the kernel that `emit` makes of `op`, a name like `name`, and what is given."""
+    return kernel_of(host, op, lambda names: emit(op, names.fresh(name), *given))
+
+
 def by_operand(op: Operation, pitches: Mapping[SSAValue, Pitch]) -> tuple[Pitch | None, ...]:
     """Return the elements between starts of rows of operands, some of which are ranges."""
     return tuple(pitches.get(operand) for operand in op.operands)
@@ -98,10 +105,11 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
             host.check_index(value.owner.ids, shape_of(source)[0], None)
         if isinstance(value.owner, ShiftOp) and pitch is not None:
             pitches[value] = pitch
+    name = None if isinstance(op, MapOp) else op.name.removeprefix("coda.")
     kernel = kernel_of(
         host,
         op,
-        lambda names: emit_map(op, segment, names, _block_level_name(op), pitches, moved),
+        lambda names: emit_map(op, segment, names, name, pitches, moved),
         (by_operand(op, pitches), tuple(value in moved for value in op.operands))
         if all(place.is_turned for place in moved.values())
         else None,
@@ -136,7 +144,3 @@ def _map_operand(
     if value in lowered.expanded:
         return host.dense_expanded(value, domain)
     return host.kernel_operand(value)
-
-
-def _block_level_name(op: Operation) -> str | None:
-    return None if isinstance(op, MapOp) else op.name.removeprefix("coda.")

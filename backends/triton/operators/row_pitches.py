@@ -72,7 +72,8 @@ def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
     segments = op.segments()
     kinds = (PortKind.TILE, PortKind.HALF_TILE)
     tiles = {x for segment in segments for kind, x in segment.ports if kind in kinds}
-    return _pitches(host, segments, tiles, [*op.inputs, *op.weights])
+    ranges = _ranges(segments, tiles, [*op.inputs, *op.weights])
+    return {x: pitch for x in ranges if (pitch := row_pitch(host, x)) is not None}
 
 
 def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dict[SSAValue, Moved]:
@@ -203,23 +204,10 @@ def _are_aligned(pitch: Pitch, bytes: int) -> bool:
     return all(stride * bytes % ALIGNMENT == 0 for stride in strides)
 
 
-def _pitches(
-    host: HostProgram,
-    segments: Sequence[Segment],
-    tiles: Collection[SSAValue],
-    dense: Collection[SSAValue],
-) -> dict[SSAValue, int]:
-    """The pitches of the values in `tiles` and of tables, but for those that are in `dense` or that
-    another port takes, too.
-    """
-    found = {x: row_pitch(host, x) for x in _ranges(segments, tiles, dense)}
-    return {x: pitch for x, pitch in found.items() if pitch is not None}
-
-
 def _ranges(
     segments: Sequence[Segment], tiles: Collection[SSAValue], dense: Collection[SSAValue]
 ) -> list[SSAValue]:
-    """The operands that may be ranges."""
+    """Return the values in `tiles` and tables that are not in `dense`, and no results."""
     ports = [port for segment in segments for port in segment.ports]
     not_ranges = {*dense, *(overwritten(out) for segment in segments for out in segment.outputs)}
     not_ranges |= {x for kind, x in ports if not kind.is_table and x not in tiles}

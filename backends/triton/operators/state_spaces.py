@@ -17,7 +17,7 @@ from coda_ir.backends.triton import (
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import EmittedKernel, ceiling, indented
-from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch, operands_of
+from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch, operands_of
 from coda_ir.backends.triton.operators.row_pitches import row_pitch
 from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp, SSDGradOp, SSDOp
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike, StateSpaceModel
@@ -99,9 +99,7 @@ class _Chunks:
             self.host.assign(result, call, is_dense=True, hint="total")
 
     def _kernel(self, emit: Emit, name: str) -> EmittedKernel:
-        return kernel_of(
-            self.host, self.op, lambda names: emit(self.op, names.fresh(name), self.pitches)
-        )
+        return kernel_named(self.host, self.op, name, emit, self.pitches)
 
 
 class _ScanChunks(_Chunks):
@@ -152,7 +150,7 @@ class _HeadChunks(_Chunks):
 def _step(host: HostProgram, op: StateSpaceModel, emit: Emit, name: str) -> None:
     """Launch the kernel of the only position; it may store the last states in place."""
     pitches = row_pitches_of(host, op)
-    kernel = kernel_of(host, op, lambda names: emit(op, names.fresh(name), pitches))
+    kernel = kernel_named(host, op, name, emit, pitches)
     samples = host.extents.of(host.dims(op.x)[0])
     launch(host, op, kernel, samples, operands_of(host, op, pitches))
 

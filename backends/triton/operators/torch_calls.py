@@ -11,11 +11,7 @@ from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host.literals import literal
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
-from coda_ir.backends.triton.operators.gradients import (
-    attention_arguments,
-    attention_of_heads,
-    repeatable,
-)
+from coda_ir.backends.triton.operators.gradients import OF_HEADS, attention_arguments, repeatable
 from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import (
@@ -83,7 +79,7 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
-    callee = attention_of_heads(host, op) or f"torch.ops.{callee}"
+    callee = OF_HEADS.get(op.callee.data) or f"torch.ops.{callee}"
     call = f"{callee}({template.render(operands, symbols)})"
     hint = op.callee.data.split(".")[1]
     with repeatable(host, op):
@@ -92,12 +88,9 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
             host.flush()
             host.lines.append(f"{results} = {call}")
             call = ", ".join(f"{results}[{position}]" for position in op.picks)
-        if len(op.outputs) == 1:
-            is_dense = _is_permuted_product(op)
-            call = f"dense({call})" if is_dense else call
-            host.assign(op.outputs[0], call, is_dense=is_dense, hint=hint)
-        else:
-            host.assign_all(op.outputs, call, hint=hint)
+        is_dense = _is_permuted_product(op)
+        call = f"dense({call})" if is_dense else call
+        host.assign_all(op.outputs, call, hint=hint, is_dense=is_dense)
     for result in op.outputs:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
 
@@ -134,10 +127,7 @@ def call_library(host: HostProgram, op: LibraryCallOp) -> None:
     call = f"torch.ops.{op.callee.data}({op.template.render(operands, {})})"
     hint = op.name.removeprefix("coda.")
     with repeatable(host, op):
-        if len(op.results) == 1:
-            host.assign(op.results[0], call, is_dense=False, hint=hint)
-        else:
-            host.assign_all(op.results, call, hint=hint)
+        host.assign_all(op.results, call, hint=hint)
 
 
 def _cumsum(host: HostProgram, op: CumsumOp) -> None:
