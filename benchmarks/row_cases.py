@@ -156,9 +156,7 @@ class KeysAndValues(Part):
 
 
 def bytes_read(model: Any) -> int:
-    """Return the bytes of the weights that a token needs; those of the embedding only if it is also
-    the last linear layer.
-    """
+    """Return the bytes of weights that a token reads: an embedding only as output layer."""
     table = model.get_input_embeddings().weight
     unread = () if table is model.get_output_embeddings().weight else (table,)
     return sum(p.nbytes for p in model.parameters() if all(p is not each for each in unread))
@@ -166,9 +164,7 @@ def bytes_read(model: Any) -> int:
 
 @contextmanager
 def in_float64(model: Any) -> Generator[None]:
-    """Compute in float64 with the model; its layers are converted one at a time, in each call,
-    because a whole copy might not fit.
-    """
+    """Compute in float64 with the model, a layer at a time: a whole copy might not fit."""
     model.zero_grad(set_to_none=True)
     for layers in _stacks(model):
         for name, layer in list(layers.named_children()):

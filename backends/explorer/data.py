@@ -184,9 +184,7 @@ class _Description:
 
 
 def _measured(op: Operation) -> Data | None:
-    """Return the time that tuning measured for a kernel, or for the group of kernels that it
-    begins; None if it measured none.
-    """
+    """Return the time that tuning measured for a kernel, or the group that it begins, if any."""
     found = op.attributes.get(TUNED_ATTRIBUTE)
     if not isinstance(found, TunedAttr):
         return None

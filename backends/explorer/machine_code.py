@@ -1,6 +1,4 @@
-"""The text emitted for a function and the machine code compiled from it, line by line with their
-operators.
-"""
+"""The text emitted for a function and its machine code, line by line with their operators."""
 
 from __future__ import annotations
 
@@ -64,9 +62,7 @@ class Emitted:
 
 
 def spans(text: str) -> Iterator[Span]:
-    """The emitted lines of an operator: from the comment that names it to the next such comment or
-    the end of the function.
-    """
+    """The emitted lines of an operator: from its comment to the next such comment, or the end."""
     first, operator = 0, None
     number = 0
     for number, line in enumerate(text.split("\n")):

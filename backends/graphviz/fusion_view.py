@@ -117,9 +117,7 @@ class FusionDrawing:
         return readers or kernels[:1] or (None,)
 
     def _connect_operators(self, source: int, target: int) -> None:
-        """Connect two operators inside a kernel that computes parts of both; otherwise along the
-        data flow between kernels.
-        """
+        """Connect two operators in a kernel that computes parts of both, or along the data flow."""
         sources = self.fusion.kernels_of[source]
         targets = self.fusion.kernels_of[target]
         same = [kernel for kernel in sources if kernel in targets]

@@ -98,9 +98,7 @@ def added(op: coda.AttentionLike, given: Tensors) -> list[torch.Tensor | None]:
 
 
 def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
-    """Return which keys each query sees by position. Positions are aligned at the end: the last
-    query is at the position of the last key.
-    """
+    """Return which keys each query sees by position; the last query is at the last key."""
     distance = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)
     seen = torch.ones(queries, keys, dtype=torch.bool)
     if op.causal.value.data:
@@ -178,9 +176,7 @@ class Heads:
         return weights.masked_fill(unseen, 0.0)
 
     def _logsumexp(self, scores: torch.Tensor) -> torch.Tensor:
-        """Return the logsumexp of each row, including its sink; inf if a query sees no key, so that
-        its weights are 0.
-        """
+        """Return the logsumexp of each row, with its sink; inf if a query sees no key."""
         unseen = (scores == -torch.inf).all(-1)
         lse = torch.logsumexp(scores, -1)
         if self.sinks is not None:

@@ -105,9 +105,7 @@ def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensor
 
 
 def extremum(op: coda.MaximumOp | coda.MinimumOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    """The minimum or maximum. If the bound is a number, the derivative is that of a clamp: 1 where
-    x equals the bound.
-    """
+    """The minimum or maximum. For a number as bound, the derivative is 1 at the bound."""
     is_maximum = isinstance(op, coda.MaximumOp)
     for bound, x in ((op.lhs, operands[1]), (op.rhs, operands[0])):
         # Older versions of PyTorch ignore a bound of NaN (pytorch/pytorch#172200).

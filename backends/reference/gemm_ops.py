@@ -228,9 +228,7 @@ def _map_shape(op: gemm.MapOp, segment: gemm.Segment, operands: Tensors) -> tupl
 
 
 def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """Return `shape` with the row extents of a table, except where the table has 1, and with its
-    columns if both extents are open.
-    """
+    """Return `shape` with the row extents of a table, except 1, and its columns if open."""
     *stated, columns = shape_of(table)
     pairs = zip(stated, known[:-1], strict=True)
     rows = [DYNAMIC_INDEX if extent == 1 else told for extent, told in pairs]

@@ -50,9 +50,7 @@ Pitch: TypeAlias = int | RowRuns
 
 
 def row_start(row: str, pitch: Pitch | str) -> str:
-    """Return where row number `row` starts. Numbers of rows fit in 32 bits, in which divisions take
-    a fraction of the time.
-    """
+    """Return where row number `row` starts. Numbers of rows fit in 32 bits, which divide faster."""
     if not isinstance(pitch, RowRuns):
         return f"{row} * {pitch}"
     terms, number = list[str](), f"{row}.to(tl.int32)"
@@ -81,9 +79,7 @@ class Moved(NamedTuple):
 
 
 def ids_of(moved: Mapping[SSAValue, Moved]) -> list[SSAValue]:
-    """Return the tensors of ids by which rows are looked up, which a kernel gets after its
-    operands; it computes positions.
-    """
+    """Return the ids by which rows are looked up, passed after the operands; not positions."""
     found = (place.ids for place in moved.values() if place.ids is not None)
     return list(dict.fromkeys(ids for ids in found if positions_in(ids) is None))
 
@@ -182,9 +178,7 @@ class ArgumentList:
         return self.place(value if ids is None else ids)
 
     def table_repeats(self, value: SSAValue) -> str:
-        """Return the number of consecutive rows that share a row of a table: a literal, or a
-        parameter if it is dynamic.
-        """
+        """Return how many consecutive rows share a row of a table: a literal, or a parameter."""
         behind = repeated_dims(shape_of(value))
         if self.domain is None or not behind:
             return "1"

@@ -143,9 +143,7 @@ class _FinalizeEmitter:
         return min(widest, UNKNOWN_TILES if tiles is None else next_power_of_2(tiles))
 
     def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> list[str]:
-        """Return the names of the combined partials, one per element, and of the remainder of wide
-        ones.
-        """
+        """Return the names of the combined partials, one per element, and the rest of wide ones."""
         base = self.names.fresh(partial.name_hint, "partial")
         pointer = self.names.fresh(f"{base}_ptr")
         place = nth_operand(index)

@@ -1,6 +1,4 @@
-"""The result of every kernel emitter: the text of a Triton function, and how the host
-launches it.
-"""
+"""The result of kernel emitters: the text of a Triton function, and how the host launches it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

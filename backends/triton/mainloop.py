@@ -259,9 +259,7 @@ class PointerMainLoop(MainLoop):
         return lines
 
     def emit(self, tile: ColumnTile) -> list[str]:
-        """Load pairs of adjacent columns together if they are side by side: 4 bytes at least, which
-        the loop copies ahead, and not 2.
-        """
+        """Load pairs of columns together: 4 bytes at least, which the loop copies ahead."""
         op = self.op
         is_plain = op.order is None and op.blocks is None and not op.is_transposed
         if not is_plain or not JoinedPairs.fits(tile):
@@ -339,9 +337,7 @@ class TmaMainLoop(MainLoop):
     IMPORTS = TENSOR_DESCRIPTOR
 
     def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
-        """Return the bounds of the loop, which has whole steps: the box of the last one also
-        contains rows of the next group.
-        """
+        """Return the bounds of a loop of whole steps, the last with rows of the next group."""
         whole = "whole = first_row + (end_row - first_row) // BLOCK_K * BLOCK_K"
         return [whole], ("bound(first_row)", "bound(whole)")
 

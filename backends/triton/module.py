@@ -32,9 +32,7 @@ from coda_ir.symbolic_shapes import Dims, declared_dims
 
 @dataclass(frozen=True)
 class EmittedProgram:
-    """The source of an emitted module, its kernels in the order of their first launch, and the
-    kernel of each operator.
-    """
+    """The source of a module, its kernels in the order of launches, and each operator's kernel."""
 
     source: str
     kernels: tuple[EmittedKernel, ...]
@@ -205,9 +203,7 @@ def _device_guard(parameters: Sequence[str]) -> list[str]:
 
 
 def _boxed_head(parameters: Sequence[str]) -> list[str]:
-    """Return statements that read the device while the list holds the first tensor; afterwards only
-    names hold tensors.
-    """
+    """Return statements that read the device before names alone hold the tensors."""
     return [
         "device = arguments[0].device",
         'if device.type == "cuda" and device.index != torch.cuda.current_device():',

@@ -343,9 +343,7 @@ def port_extent(port: Port, columns: ColumnIndex) -> Extent:
 def spread_extents(
     block: Block, arguments: Sequence[tuple[SSAValue, Extent]]
 ) -> dict[SSAValue, Extent]:
-    """Return the extent of every value of a region, given those of the region's arguments and of
-    others that are known.
-    """
+    """Return the extent of every value of a region, given those of arguments and known others."""
     extents = dict(arguments)
     for op in block.ops:
         if op.results and op.results[0] not in extents:

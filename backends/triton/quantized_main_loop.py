@@ -51,9 +51,7 @@ class QuantizedMainLoop(PointerMainLoop):
 
     @property
     def waits(self) -> bool:
-        """True if the loop is all that reads memory before programs share their sums, and begins
-        with weights that may be read ahead.
-        """
+        """True if only the loop reads memory before sums are shared, and weights begin it."""
         is_first = self.schedule.split_k.data > 1 and len(self.op.inputs) == 1
         return self._has_words and is_first and Launch.of(self.op).reads_ahead
 

@@ -98,9 +98,7 @@ def _own_names(statement: ast.stmt) -> frozenset[str | None]:
 
 @lru_cache(maxsize=1024)
 def _parsed(source: str) -> _Function | ast.Module:
-    """Return a definition as a function, or as code that stays: classes, variables, and functions
-    of any number of arguments.
-    """
+    """Return a definition as a function, or as code that stays: classes, variables, *arguments."""
     module = ast.parse(source)
     node = module.body[-1]
     if not isinstance(node, ast.FunctionDef):

@@ -217,9 +217,7 @@ def training_step(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) 
 
 
 def _of_channels(result: torch.Tensor) -> torch.Tensor:
-    """Return weights that differ for each channel of a result: a last LayerNorm would turn equal
-    ones into gradients of zero.
-    """
+    """Return weights by channel: a last LayerNorm would turn equal ones into gradients of zero."""
     channels = 1 if result.dim() == 4 else result.dim() - 1  # of [B, C, H, W] or [..., C]
     count = result.shape[channels]
     weights = torch.linspace(-1, 1, count, device=result.device, dtype=result.dtype)
@@ -238,9 +236,7 @@ def _first(output: Any) -> torch.Tensor:
 def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
-    """Return the results of an eager copy of the model in float64, or in float32 if an operator
-    lacks float64, or the GPU the memory.
-    """
+    """Return the results of an eager copy in float64, or in float32 without memory or operators."""
     with suppress(RuntimeError):  # what it holds is free before another copy is made
         return _in_type(model, step, inputs, torch.float64)
     harness.release_memory()

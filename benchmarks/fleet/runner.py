@@ -160,9 +160,7 @@ def total_gib() -> float:
 
 
 def needed_gib(task: Task, options: argparse.Namespace) -> float:
-    """Estimate the GiB that a process needs while it compiles: its weights, packed copies and
-    gradients of them, and activations.
-    """
+    """Estimate the GiB of a process that compiles: weights, copies, gradients, activations."""
     member, part = task
     try:
         model = member.build(replace(_setting(options), device="meta"))

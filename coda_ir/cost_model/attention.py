@@ -1,6 +1,4 @@
-"""The tiles of attention and of its backward: those that were measured to be the fastest, as far
-as they fit.
-"""
+"""The tiles of attention and of its backward: the fastest that were measured and fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -141,9 +139,7 @@ def attention_schedule(
 
 
 def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int | None) -> int:
-    """Return how many programs share the heads of queries that a tile sums over: the fewest that
-    occupy the device.
-    """
+    """Return how many programs share the heads of a tile: the fewest that occupy the device."""
     heads = op.split_heads if op.parts.is_whole and op.value_dim is None else 1
     counts = [n for n in range(1, min(heads, MAX_SPLITS) + 1) if heads % n == 0]
     if rows is None:

@@ -280,9 +280,7 @@ def _wide_scores_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _masked_us(op: Operation, times: OperatorTimes) -> float:
-    """Return the microseconds of attention with a mask for which PyTorch stores the scores; 0 for
-    other operators.
-    """
+    """Return the time of attention with a mask for which PyTorch stores the scores; else 0."""
     if isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
         is_gradient = isinstance(op, coda.AttentionGradOp)
         scores = 0 if op.mask is None else times.scores(op)
@@ -348,9 +346,7 @@ def connected(
     joins: Callable[[Operation, Operation], bool],
     beside: Iterable[tuple[Operation, Operation]] = (),
 ) -> list[list[Operation]]:
-    """Return the groups of operators that are connected by values, where `joins` allows it, or are
-    `beside` each other.
-    """
+    """Return the groups of operators connected by values that `joins` allows, or `beside`."""
     leader: dict[Operation, Operation] = {}
 
     def find(op: Operation) -> Operation:

@@ -260,9 +260,7 @@ def _tiles(
 
 
 def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> Sequence[Tile]:
-    """Return the tiles for a single row times weights of few bits, which are contiguous along K in
-    N x K, and along N in K x N.
-    """
+    """Return the tiles for one row times weights of few bits, contiguous along K or along N."""
     op, k = cuts.op, total_depth(cuts.op) // cuts.op.summed_rows
     if not workload.has_known_rows or workload.is_float8:
         return []
@@ -338,9 +336,7 @@ def total_depth(op: FusedOp) -> int:
 
 
 def _warps(bm: int, bn: int, cuts: ColumnCuts) -> int:
-    """Return the number of warps: tensor cores work on 64 to 128 accumulators per thread; float32
-    is computed without them.
-    """
+    """Return the number of warps: tensor cores have 64 to 128 accumulators per thread."""
     quantized = cuts.op.quantized
     if bm == 1 and quantized is not None and quantized.has_words_along_k:
         return 1

@@ -51,9 +51,7 @@ def is_copied(
 def copies_rows(
     op: coda.TransposeOp, shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
 ) -> bool:
-    """Return whether PyTorch copies the rows of a transposition that keeps the last dimension,
-    where a reshape merges dimensions.
-    """
+    """Return whether PyTorch copies rows of a transposition, to merge dimensions."""
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     order = _order(op, shapes, known)
     if is_turned(op.result) or order[-1:] != sorted(order)[-1:]:

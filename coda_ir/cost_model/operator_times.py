@@ -1,6 +1,4 @@
-"""The time of an operator as a separate kernel, and its roofline: the least time of its bytes and
-its products.
-"""
+"""The time of an operator as a separate kernel, and its roofline: that of bytes and products."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -228,9 +226,7 @@ class OperatorTimes:
     def library_us(
         self, op: Operation, *, is_convolution: bool = False, is_compiled: bool = False
     ) -> float:
-        """Return the time of a product of matrices in the vendor's library. A compiler pads
-        operands first if that is faster.
-        """
+        """Return the time of the library's product. A compiler may pad operands first."""
         m, n, k = self.extents(op)
         if is_convolution:
             return 2 * m * n * k / (1e6 * CONVOLUTION_EFFICIENCY * self.device.matrix_tflops)

@@ -219,9 +219,7 @@ def _instructions(segment: Segment) -> float:
 
 
 def _repeated(segment: Segment) -> list[Operation]:
-    """Return the constants, and the operations that run for each accumulator: those on rows and
-    scalars alone run once for a row.
-    """
+    """Return the constants, and the operations for each accumulator, not for each row."""
     indices = [index for index, (kind, _) in enumerate(segment.ports) if kind.has_columns]
     by_column: set[SSAValue] = {*segment.accumulators}
     by_column.update(value for index in indices for value in segment.port_args(index))

@@ -332,9 +332,7 @@ class AttentionGradOp(AttentionLike):
         has_sinks: bool = False,
         has_mask: bool = False,
     ):
-        """Build the gradient of `op`, which has an lse; with the gradients of its sinks and its
-        mask if their types are given.
-        """
+        """Build the gradient of `op`, which has an lse; `sinks` and `mask` are types, if wanted."""
         assert op.lse is not None, "the derivative needs the logsumexp of the scores"
         sinks, mask = optional_operand(op.sinks), optional_operand(op.mask)
         super().__init__(

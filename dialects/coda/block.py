@@ -155,9 +155,7 @@ class RopeOp(InferTypeOp):
         self._verify_columns()
 
     def _verify_columns(self) -> None:
-        """Check that the columns of the tables are those of `table_heads` heads, and that the heads
-        of x are a multiple.
-        """
+        """Check that tables have the columns of `table_heads` heads, which divide those of x."""
         heads, head_dim = self.heads_of_tables, self.head_dim.value.data
         if heads < 1:
             raise VerifyException(f"property table_heads is {heads}, expected at least 1")

@@ -308,9 +308,7 @@ def _is_widened_to(op: CastOp, type: Attribute) -> bool:
 
 
 def _sum_before_transpose(op: ReduceOp) -> Operation | None:
-    """reduce(transpose(x)) {kind = "sum"} of the last two dimensions -> sum_to(x), which copies
-    nothing, and a reshape.
-    """
+    """reduce(transpose(x)) {kind = "sum"} of the last two dimensions -> sum_to(x), reshaped."""
     turned, shape = op.x.owner, shape_of(op.result)
     rank = len(shape)
     if op.kind.data != "sum" or not isinstance(turned, TransposeOp):

@@ -1,6 +1,4 @@
-"""Derivative operators: those that the pass `derive-gradient` needs besides the operators of
-models.
-"""
+"""Derivative operators: those that `derive-gradient` needs besides the operators of models."""
 
 from collections.abc import Sequence
 from typing import ClassVar

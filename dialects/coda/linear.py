@@ -65,9 +65,7 @@ def rows_by_rows(x: Extents, weight: Extents, *_: Extents, **__: object) -> list
 
 
 class Product(InferTypeOp, ABC):
-    """An operator whose result has the element type of a product of the first two operands, unless
-    another one is stated.
-    """
+    """An operator with the element type of a product of two operands, unless it states another."""
 
     RESULT_ELEMENTS: ClassVar = (None,)
 

@@ -1,6 +1,4 @@
-"""State space models: the selective scan of Mamba, and that of Mamba 2, whose heads have one decay
-for all of their states.
-"""
+"""State space models: the selective scan of Mamba, and Mamba 2's, with one decay for each head."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar

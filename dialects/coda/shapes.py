@@ -238,9 +238,7 @@ def expect_wide_element_type(what: str, value: SSAValue, x: SSAValue) -> None:
 
 
 def expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -> None:
-    """Raise unless `value` is a vector of `extent` elements of the type of x's elements, or of f32
-    where that is wider.
-    """
+    """Raise unless `value` is a vector of `extent` elements of x's type, or of f32 if wider."""
     expect_shape(what, value, (extent,))
     expect_wide_element_type(what, value, x)
 

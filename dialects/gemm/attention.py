@@ -71,9 +71,7 @@ HIDING = ("sinks", "mask")
 
 
 def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
-    """The type of what `gemm.attention_dq` stores of each row and head: B x heads x T, of two
-    numbers where the mask is added.
-    """
+    """The type that `gemm.attention_dq` stores: B x heads x T, two numbers for added masks."""
     return TensorType(f32, (*shape_of(lse), *((2,) if _is_added(mask) else ())))
 
 
@@ -153,9 +151,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     @property
     def mask_dims(self) -> tuple[int, int, int, int]:
-        """Flags for batches, heads, queries and keys: 1 if the mask has the dimension, 0 if one
-        element stands for all.
-        """
+        """For batches, heads, queries, keys: 1 if the mask has the dimension, else 0."""
         shape = () if self.mask is None else shape_of(self.mask)
         batch, heads, queries, keys = (int(n != 1) for n in (*(1,) * (4 - len(shape)), *shape))
         return batch, heads, queries, keys

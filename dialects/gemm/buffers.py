@@ -167,9 +167,7 @@ BOX_BYTES = 128
 def joined_subtiles(
     segment: Segment, columns: ColumnRange, element: Attribute, port: ResultPortAttr
 ) -> int:
-    """Return the number of adjacent subtiles of a result that are stored as one box, enough to fill
-    memory lines.
-    """
+    """Return how many adjacent subtiles of a result are stored as one box, to fill memory lines."""
     group, joined = segment.group_size, 1
     span = columns.extent if group in (None, segment.columns) else group // 2
     if isinstance(port.place, PlaceAttr):
@@ -329,9 +327,7 @@ def _store_buffers(staged: Staging, moves: Sequence[Moves], most: int) -> dict[B
 
 
 def _most_of_a_subtile(staged: Staging, moves: Sequence[Moves]) -> dict[BufferShape, int]:
-    """Return the number of results of a subtile that share the buffers of each shape, in the
-    order by which kernels name them.
-    """
+    """Return the number of results of a subtile that share the buffers of each shape, in order."""
     found: dict[BufferShape, int] = {}
     for each in moves:
         shapes = staged.shapes_by_turns(each)

@@ -67,9 +67,7 @@ class RowsOfFused(GemmInputs, HasSegments, ABC):
 
     @property
     def summed_rows(self) -> int:
-        """The rows that lie side by side in a row of x, and whose products are added; at least
-        1.
-        """
+        """The rows side by side in a row of x, whose products are added; at least 1."""
         is_kn = self.segment_attrs.data[0].layout.data == Layout.KN
         own = shape_of(self.weights[0])[-2 if is_kn else -1]
         is_summed = self.is_numbered and own != shape_of(self.inputs[0])[-1]
@@ -98,7 +96,5 @@ class RowsOfFused(GemmInputs, HasSegments, ABC):
         )
 
     def rows_of_port(self, kind: PortKind) -> SSAValue | None:
-        """Return the row numbers that select the elements of a port of `kind`; None if the port
-        uses the tile's own rows.
-        """
+        """Return the row numbers that select a port's elements; None for the tile's own rows."""
         return {PortKind.GATHER_COL: self.gather, PortKind.SCATTER_COL: self.scatter}.get(kind)

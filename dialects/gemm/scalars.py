@@ -261,9 +261,7 @@ class ScalarBuilder:
         return self.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(a, type))
 
     def wrapped(self, a: SSAValue, element: Attribute) -> SSAValue:
-        """Truncate `a` to the lowest bits that a narrow integer of type `element` keeps; other
-        types are unchanged.
-        """
+        """Truncate `a` to the bits that a narrow integer type `element` keeps; others stay."""
         if not is_narrow_integer(element):
             return a
         assert isinstance(element, IntegerType)

@@ -141,9 +141,7 @@ class Segment:
 
     @property
     def has_neighbours(self) -> bool:
-        """True if the columns of a pair are adjacent in the product: no TMA box holds every other
-        column of a K x N weight.
-        """
+        """True if the columns of a pair are adjacent: no box holds every other column of K x N."""
         is_adjacent = self.pairing is not None and self.pairing.is_adjacent
         return is_adjacent and self.layout == Layout.KN
 
@@ -304,9 +302,7 @@ class HasSegments(IRDLOperation, ABC):
 
 
 def region_type(element_type: Attribute) -> Attribute:
-    """Return the type in a region of an element stored as `element_type`: floats compute in
-    float32, integers in at least 32 bits.
-    """
+    """Return the type of an element in regions: float32, or an integer of 32 bits or more."""
     if stores_floats(element_type):
         return f32
     return i32 if is_narrow_integer(element_type) else element_type
@@ -338,7 +334,5 @@ def is_wide_partial(partial: SSAValue) -> bool:
 
 
 def kept_dims(partial: Sequence[DimT], axis: str) -> tuple[DimT, ...]:
-    """Return the dimensions of partials without that of the tiles: the last one by row, the one
-    before the columns by column.
-    """
+    """Return the dimensions of partials without that of tiles: the last or the one before."""
     return (*partial[:-1],) if axis == "row" else (*partial[:-2], *partial[-1:])

@@ -16,9 +16,7 @@ def repeated_dims(table: Sequence[int]) -> int:
 
 
 def has_no_gap(rows: Sequence[object], domain: Sequence[object]) -> bool:
-    """Return whether the row extents of a table, which broadcast to those of a domain, are
-    contiguous dimensions of it.
-    """
+    """Return whether the row extents of a table are contiguous dimensions of a domain's."""
     kept = [axis for axis, extent in enumerate(rows) if extent != 1]
     between = range(kept[0], kept[-1]) if kept else ()
     return all(rows[axis] != 1 or domain[axis] == 1 for axis in between)

@@ -265,9 +265,7 @@ def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
 
 
 def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
-    """Raise ValueError if programs share a K that differs between tiles, or if a step contains
-    several scale blocks of K.
-    """
+    """Raise ValueError if programs share a varying K, or a step has several scale blocks."""
     if op.has_ragged_depth and schedule.split_k.data > 1:
         raise ValueError(
             f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
@@ -361,9 +359,7 @@ def tiles_moved(segment: Segment) -> int:
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:
-    """Return the distinct group sizes, in columns, over which the region reduces or for which it
-    stores an element, ascending.
-    """
+    """Return the distinct group sizes, in columns, that the region reduces or stores, ascending."""
     sizes = {op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
     for index, (port, _) in enumerate(segment.results):
         if port.kind.data == ResultKind.GROUP and not stores_rows(segment, index):
@@ -372,9 +368,7 @@ def group_sizes(segment: Segment) -> Sequence[int]:
 
 
 def stores_rows(segment: Segment, index: int) -> bool:
-    """Return whether a group result has an element for each row, which needs no column: any tile of
-    the row can store it.
-    """
+    """Return whether a group result has one element per row, so that any tile can store it."""
     columns = segment.columns if segment.weights else (segment.domain or (1,))[-1]
     if segment.results[index].port.group_columns != columns:
         return False

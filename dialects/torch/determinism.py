@@ -128,9 +128,7 @@ def _of_call(name: str, op: AnyCall) -> Determinism:
 
 
 def _of_derivative(name: str, op: AnyCall) -> Determinism:
-    """Return the requirement of the derivative of an operator; `op` is a call of that operator, or
-    of its derivative.
-    """
+    """Return the requirement of an operator's derivative; `op` is a call of either."""
     if name in _ATTENTION:
         return Determinism.STRICT
     if name == "pad":

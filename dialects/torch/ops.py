@@ -70,9 +70,7 @@ class StoredRow(NamedTuple):
 
 
 class CallEffect(MemoryEffect):
-    """Effects of calls: one that draws random numbers writes the generator's state, an in-place one
-    its operand; others have none.
-    """
+    """Calls that draw random numbers write the generator's state, in-place ones their operand."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
@@ -207,9 +205,7 @@ class CallOp(IRDLOperation):
 
     @property
     def stored_row(self) -> StoredRow | None:
-        """The row that a call in place stores in its first operand, if it stores one whole row of a
-        dimension, wherever the index is.
-        """
+        """The row that a call in place stores in its first operand, if it stores one whole row."""
         if self.in_place is None or self.template.symbols:
             return None
         arguments, named = self.template.evaluate(self.inputs, {}, {})

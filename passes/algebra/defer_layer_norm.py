@@ -212,9 +212,7 @@ def _saved(norm: coda.LayerNormOp, shapes: SymbolicShapes) -> SymbolicSize:
 
 
 def _spent(norm: coda.LayerNormOp, deferral: NormDeferral, shapes: SymbolicShapes) -> SymbolicSize:
-    """Return the bytes spent: the weights are read once more, and each product is written, and read
-    by the epilogue.
-    """
+    """Return the bytes spent: weights are read again, products are written and read."""
     rows = sum(map(shapes.rows, filter(is_table, parameters_of(norm))), SymbolicSize())
     spent = SymbolicSize()
     for weight, layout in _weights(deferral.consumers):

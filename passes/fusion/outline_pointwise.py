@@ -81,9 +81,7 @@ def _comes_along(op: Operation) -> bool:
 
 
 def _is_number_to_return(op: Operation) -> bool:
-    """Return whether `op` computes a single element from arguments, which is only returned: the
-    new value of a counter.
-    """
+    """Return whether `op` computes one element from arguments, only to return it: a counter."""
     value = op.results[0]
     if shape_of(value) or not value.uses:
         return False

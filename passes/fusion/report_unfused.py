@@ -143,9 +143,7 @@ class ReportUnfusedPass(FunctionPass):
 
 
 def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
-    """Return the reason why `op` is a separate kernel or a call; None if it is neither, or another
-    pass has given the reason.
-    """
+    """Return why `op` is a separate kernel or a call, unless another pass has given the reason."""
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.TopkOp) and has_short_rows(op):
         return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows", op.REMEDY)

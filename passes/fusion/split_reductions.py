@@ -108,9 +108,7 @@ class SplitReductionsPass(FunctionPass):
 
 
 def _in_any_order(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.SumToOp:
-    """Let a sum over all rows read the tensor of which its operand has the rows in another order,
-    which a kernel may have on chip.
-    """
+    """Let a sum over all rows read the tensor whose rows its operand has in another order."""
     x = op.x
     while isinstance(view := x.owner, coda.TransposeOp) and view.keeps_columns:
         x = view.x

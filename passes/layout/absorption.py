@@ -1,6 +1,4 @@
-"""Absorption: legality and form of kernels that take over a `gemm.finalize` whose results they
-read.
-"""
+"""Absorption: legality and form of kernels that take over a `gemm.finalize` that they read."""
 
 from collections.abc import Collection, Iterator
 from typing import TypeAlias
@@ -125,9 +123,7 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
-    """Return the reason why a use of a result is no port of a kernel with the rows of the partials;
-    None if it is one.
-    """
+    """Return why a use of a result is no port of a kernel with the rows of the partials, if so."""
     user, value = use.operation, use.operation.operands[use.index]
     condition = (
         "every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of "
@@ -168,9 +164,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
 def _check_ports(
     segment: Segment, value: SSAValue, kinds: Collection[PortKind], condition: str
 ) -> Refusal | None:
-    """Return the reason why a segment does not read a result of a finalize by row, as one of
-    `kinds`; None if it does.
-    """
+    """Return why a segment does not read a finalize's result by row, as one of `kinds`, if so."""
     for index, port in enumerate(segment.ports):
         if port.value is not value:
             continue

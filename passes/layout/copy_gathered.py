@@ -1,6 +1,4 @@
-"""Copies of the rows that GEMMs would gather, as an alternative that the pass `schedule`
-compares.
-"""
+"""Copies of the rows that GEMMs would gather, as an alternative that the pass `schedule` tries."""
 
 from __future__ import annotations
 

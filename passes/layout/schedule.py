@@ -130,9 +130,7 @@ class SchedulePass(NamedPass):
     def _unfuse_costly(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
     ) -> bool:
-        """Separate epilogues from GEMMs where that is cheaper, as beside padded groups of columns;
-        return whether any were.
-        """
+        """Separate epilogues from GEMMs where that is cheaper; return whether any were."""
         keys = dict(gemms).items()
         apart = {key for key, op in keys if self._is_cheaper_apart(op, choices[key], rows)}
         for key, gemm in gemms:
@@ -189,9 +187,7 @@ class SchedulePass(NamedPass):
         return is_changed
 
     def _waits_for_launches(self, rows: Sequence[int | None]) -> bool:
-        """Return whether GEMMs of this many rows read weights for about as long as launches take,
-        on a GPU whose launches overlap.
-        """
+        """Return whether reading the weights of GEMMs takes about as long as launches."""
         few = [count is not None and count <= SMALL_ROWS for count in rows]
         return self.device.has_tma and bool(few) and all(few)
 
@@ -367,9 +363,7 @@ def _structure(op: FusedOp) -> tuple[Hashable, ...]:
 
 
 def _check_static(op: FusedOp) -> None:
-    """Check that N and K are static, which kernels require, while M may be any number; for
-    transposed x, M and N.
-    """
+    """Check that N and K, or for transposed x M and N, are static: kernels require it."""
     last = "M" if op.is_transposed else "K"
     extents = [(last, shape_of(x)[-1]) for x in op.inputs]
     if op.groups is not None:

@@ -1,6 +1,4 @@
-"""Ahead-of-time compilation of emitted kernels for a named architecture, on any machine: no GPU is
-needed.
-"""
+"""Ahead-of-time compilation of emitted kernels for a named architecture: no GPU is needed."""
 
 import sys
 import tempfile

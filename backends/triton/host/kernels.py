@@ -76,9 +76,7 @@ class HostKernels:
         return next(position for position, (_, name) in found if name == kernel.name)
 
     def join(self, launches: Sequence[Launched], positions: Sequence[int]) -> Launched:
-        """Return one launch in place of several; the operators whose `launches` have these
-        positions run as its kernel.
-        """
+        """Return one launch in place of several; operators at these positions run as its kernel."""
         if len(launches) == 1:
             return launches[0]
         name = "_then_".join((launches[0].kernel.name, launches[-1].kernel.name))

@@ -402,9 +402,7 @@ class HostProgram:
     def check_index(
         self, index: SSAValue, extent: str | int, ignored: int | None, least: str | int = 0
     ) -> None:
-        """Emit a check of indices on a CPU: each must be from `least` to below `extent`, or
-        ignored; on GPUs kernels check.
-        """
+        """Emit a check on a CPU that indices are from `least` to `extent`, or ignored."""
         if not self.kernels.is_direct:
             name, last = self.variable(index), f", {least}" if least else ""
             self.flush()

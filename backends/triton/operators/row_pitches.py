@@ -66,9 +66,7 @@ def row_pitches(
 
 
 def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
-    """The tiles and tables that a GEMM loads and that are such ranges, with the elements between
-    the starts of their rows.
-    """
+    """The tiles and tables of a GEMM that are such ranges, with the elements between row starts."""
     segments = op.segments()
     kinds = (PortKind.TILE, PortKind.HALF_TILE)
     tiles = {x for segment in segments for kind, x in segment.ports if kind in kinds}
@@ -106,9 +104,7 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
 
 
 def _column(value: SSAValue) -> Moved | None:
-    """Return where the elements of `value` are, if it is one of several columns: that of a tap, or
-    a position of a cached window.
-    """
+    """Return where the elements of `value` are, if it is one of several columns side by side."""
     reshape = value.owner
     part = reshape.x.owner if isinstance(reshape, ReshapeOp) else None
     if not isinstance(part, SliceOp):

@@ -114,9 +114,7 @@ def _factor(host: HostProgram, value: SSAValue) -> str:
 
 
 def _is_permuted_product(op: CallOp) -> bool:
-    """Return whether views permute a product, which is nearly always dense: kernels then read the
-    rows of the product.
-    """
+    """Return whether views permute a product, nearly always dense: kernels then read its rows."""
     is_read = any(isinstance(use.operation, TransposeOp) for use in op.outputs[0].uses)
     return op.callee.data in PRODUCTS and is_read
 

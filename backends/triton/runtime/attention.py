@@ -107,9 +107,7 @@ def attention_mask(mask, queries, keys, causal, window, device):
 
 
 def seen_keys(queries, keys, causal, window, device):
-    """Return a boolean mask, queries x keys, of the causal mask and the window; None if every query
-    sees every key.
-    """
+    """Return the causal mask with the window, queries x keys; None if all keys are seen."""
     is_causal = causal and queries > 1
     has_window = window is not None and window < max(queries, keys)
     if not is_causal and not has_window:
@@ -123,9 +121,7 @@ def seen_keys(queries, keys, causal, window, device):
 
 
 def attention_with_sinks(q, k, v, mask, scale, sinks):
-    """Return PyTorch's attention with one more key, whose key and value are zeros. Its score, the
-    sink, is in the mask.
-    """
+    """Return PyTorch's attention with one more key of zeros, whose score is in the mask."""
     keys = k.shape[2]
     k, v = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
     if mask is None:
@@ -164,9 +160,7 @@ def softmax_of_keys(scores, sinks):
 
 
 def capped_scores(q, k, scale, softcap):
-    """Return scale * q @ kᵀ after the softcap, for all keys, in float32, or in float64 for float64
-    operands.
-    """
+    """Return scale * q @ kᵀ after the softcap, for all keys, in float32 at least."""
     wide = torch.promote_types(q.dtype, torch.float32)
     k = k.to(wide).repeat_interleave(q.shape[1] // k.shape[1], 1)
     scale = q.shape[-1] ** -0.5 if scale is None else scale

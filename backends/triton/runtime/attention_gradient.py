@@ -73,9 +73,7 @@ def attention_of_heads(
 
 
 def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=None):
-    """Return the gradients of `attention_of_heads` for q, k and v, and for the mask if `wanted`
-    asks for it.
-    """
+    """Return the gradients of `attention_of_heads` for q, k and v, and for a `wanted` mask."""
     wants_mask = mask is not None and wanted[3]
     heads = heads_of_aten(q, k, v, mask, rest[5], scale)
     *gradients, d_mask = heads.gradients(d_y.contiguous(), y, lse, wants_mask)
@@ -85,9 +83,7 @@ def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=Non
 
 
 def heads_of_aten(q, k, v, mask, is_causal, scale):
-    """Return `Heads` for the arguments of an ATen operator. Its causal mask is aligned at the upper
-    left: query i sees keys 0 to i.
-    """
+    """Return `Heads` for the arguments of ATen, in whose causal mask query i sees keys 0 to i."""
     if is_causal and q.shape[2] != k.shape[2]:
         mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
         is_causal = False
@@ -284,9 +280,7 @@ class Heads:
         return [x.repeat_interleave(shared, 1) for x in (self.k, self.v)]
 
     def seed(self):
-        """Return a placeholder for the state of dropout's random numbers, which kernels do not read
-        without dropout.
-        """
+        """Return a placeholder for the state of random numbers, unread without dropout."""
         return torch.empty((), dtype=torch.int64, device=self.q.device)
 
     def added_mask(self, hidden=float("-inf")):
@@ -358,17 +352,13 @@ def settings_of_attention():
 
 
 def layout(x):
-    """Return the properties of an argument that the choice of a kernel depends on: all of a tensor
-    but its elements.
-    """
+    """Return what the choice of a kernel depends on: all of a tensor but its elements."""
     is_tensor = isinstance(x, torch.Tensor)
     return (x.shape, x.stride(), x.dtype, x.device) if is_tensor else x
 
 
 def once_for_layouts(choose):
-    """Cache the results of `choose` by the layouts of its arguments. Asking PyTorch takes tens of
-    microseconds.
-    """
+    """Cache the results of `choose` by the layouts of its arguments: asking PyTorch is slow."""
     choices = {}
 
     def choice(*arguments):

@@ -115,9 +115,7 @@ def head_products(a, b, HEAD: tl.constexpr):
 
 @triton.jit
 def row_products(a, b):
-    """Return the sum over the columns of a * b, for each row. The interpreter sums in float64 and
-    rounds once.
-    """
+    """Return the sum of a * b over the columns of each row; the interpreter sums in float64."""
     products = a.to(tl.float32) * b.to(tl.float32)
     if INTERPRET:
         return tl.sum(products.to(tl.float64), 1).to(tl.float32)

@@ -93,9 +93,7 @@ def narrowed(x, like):
 
 @triton.jit
 def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
-    """Return whether the key exists and the query sees it, given their positions. WINDOW is 0
-    without a window.
-    """
+    """Return whether the key exists and the query sees it, by position. WINDOW is 0 without one."""
     if CAUSAL:
         # No query is past the last key.
         seen = key <= query
@@ -371,9 +369,7 @@ def queries_of_keys(
 
 @triton.jit
 def next_block(at, head, begin, end, STEP: tl.constexpr, SHARED: tl.constexpr):
-    """Return the rows and the head that follow the STEP rows at `at`: the first rows of the next
-    head where `end` is reached.
-    """
+    """Return the rows and the head STEP rows after `at`: the next head's first rows after `end`."""
     at += STEP
     if SHARED > 1:
         is_done = at >= end

@@ -65,9 +65,7 @@ def as_float64(x):
 
 @triton.jit
 def bound(n):
-    """Return n, a size known at run time, as a loop bound. The interpreter represents n as an
-    array, which `range` does not accept.
-    """
+    """Return n as a loop bound: the interpreter has an array, which `range` does not accept."""
     if INTERPRET:
         return n.handle.data.item()
     else:
@@ -138,9 +136,7 @@ def from_f8e5m2(x):
 
 @triton.jit
 def to_f8e5m2(x):
-    """Round x to the nearest float8_e5m2. The GPU's conversion saturates to 57344, so infinity is
-    stored separately.
-    """
+    """Round x to float8_e5m2. The GPU's conversion saturates to 57344: infinity is stored apart."""
     if INTERPRET:
         return f8_bits(x, 2, 15, 0x7C).to(tl.float8e5, bitcast=True)
     else:
@@ -151,9 +147,7 @@ def to_f8e5m2(x):
 
 @triton.jit
 def tanh(x):
-    """Return the hyperbolic tangent of x, to about 2 ulp: an odd polynomial near 0 (Cephes), the
-    exponential elsewhere.
-    """
+    """Return tanh(x), to about 2 ulp: an odd polynomial near 0 (Cephes), else the exponential."""
     square = x * x
     series = -5.70498872745e-3 * square + 2.06390887954e-2
     series = series * square - 5.37397155531e-2
@@ -174,9 +168,7 @@ def floor_quotient(a, b):
 
 @triton.jit
 def floor_division(a, b):
-    """Return floor(a / b) and the remainder a - floor(a / b) * b of float32 values; exact where the
-    quotient is below 2^20.
-    """
+    """Return floor(a / b) and a - floor(a / b) * b of float32; exact for quotients below 2^20."""
     quotient = tl.floor(a / b)
     sign = tl.where(b > 0.0, 1.0, tl.where(b < 0.0, -1.0, 0.0))
     # The rounded quotient may be too large or too small by 1.
@@ -209,9 +201,7 @@ def remainder(a, b):
 
 @triton.jit
 def multiply_add(a, b, c):
-    """Return a * b + c, rounded once. The interpreter would also round the product, so it computes
-    in float64.
-    """
+    """Return a * b + c, rounded once: the interpreter, which rounds twice, computes in float64."""
     if INTERPRET:
         product = tl.cast(a, tl.float64) * tl.cast(b, tl.float64)
         return (product + tl.cast(c, tl.float64)).to(tl.float32)
@@ -273,9 +263,7 @@ def atan2(a, b):
 
 @triton.jit
 def log1p(x):
-    """Return log(1 + x), to a few ulp: the logarithm of the rounded sum, plus the rounding error of
-    the sum.
-    """
+    """Return log(1 + x), to a few ulp: the log of the rounded sum, plus its rounding error."""
     total = 1.0 + x
     lost = tl.where(tl.abs(x) < 1.0, x - (total - 1.0), 0.0)
     return tl.log(total) + lost
@@ -321,9 +309,7 @@ def checked_index(index, EXTENT, IGNORED: tl.constexpr):
 
 @triton.jit
 def run_number(index, COUNT: tl.constexpr):
-    """Return index as a number in [0, COUNT), after asserting that it is in range. A negative index
-    counts from the end.
-    """
+    """Return index as a number in [0, COUNT), as is asserted. Negative ones count from the end."""
     return checked_index(tl.where(index < 0, index + COUNT, index), COUNT, 0)
 
 

@@ -290,9 +290,7 @@ class Template:
     """
 
     def __init__(self, layout, grid, arguments, origins):
-        """Initialize. `origins` has for each tensor the position of its address in the call, and
-        the tensor there.
-        """
+        """Initialize. `origins` has each tensor's position in the call, and the tensor."""
         metadata, block = layout.metadata, (32 * layout.metadata.num_warps, 1, 1)
         grid, overlaps = (*grid, 1, 1)[:3], int(metadata.launch_pdl)
         self.layout = layout
@@ -315,9 +313,7 @@ class Template:
         self.last = (bytes(data), None)
 
     def prepared(self, stream, addresses):
-        """Return the launch with tensors at these addresses; None if the driver cannot encode a
-        tensor map.
-        """
+        """Return the launch for these addresses; None if the driver cannot encode a tensor map."""
         data, known = self.last
         memory = self.layout.memory()
         first = -ctypes.addressof(memory) % TENSOR_MAP_ALIGNMENT
@@ -343,9 +339,7 @@ class PreparedLaunch:
     """A launch; its function `run` returns an error of the driver, or 0."""
 
     def __init__(self, compiled, config, memory, pointers):
-        """Initialize. `memory` holds the parameters, and at the address `pointers` the pointers to
-        them.
-        """
+        """Initialize. `memory` holds the parameters, and at `pointers` the pointers to them."""
         self.kept = (compiled, config, memory)
         launch, place = cuda_driver().cuLaunchKernelEx, ctypes.addressof(config)
         self.run = functools.partial(launch, place, compiled.function, pointers, None)

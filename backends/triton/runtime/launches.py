@@ -47,9 +47,7 @@ def tile_counters(tiles, device, known=None):
 
 
 def overlapping():
-    """Return the launch options for programmatic dependent launch, or none if this version of
-    Triton does not support it.
-    """
+    """Return the options for programmatic dependent launch, where Triton supports it."""
     if INTERPRET.value:
         return {}
     from triton.backends.nvidia.compiler import CUDAOptions

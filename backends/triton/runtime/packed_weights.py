@@ -32,9 +32,7 @@ class PackedWeights:
 
     @staticmethod
     def state(tensors):
-        """Return what must not change while an entry of these tensors is valid, or None if they
-        cannot be cached.
-        """
+        """Return what must not change while an entry is valid; None if tensors cannot be cached."""
         if any(x.is_inference() or not hasattr(x, "_version") for x in tensors):
             return None
         if tensors[0].is_cuda and torch.cuda.is_current_stream_capturing():
@@ -77,9 +75,7 @@ class PackedWeights:
 
 
 def storage_of(x):
-    """Return a weak reference to the storage of x. While it exists, no other storage has the same
-    identity.
-    """
+    """Return a weak reference to the storage of x; while it exists, its identity is unique."""
     return torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage())
 
 

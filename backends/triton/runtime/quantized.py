@@ -193,9 +193,7 @@ def load_words(places, start, word, end, STEP: tl.constexpr):
 
 @triton.jit
 def in_order_of_products(x):
-    """Return x, columns x groups, as groups x columns in the order of the products in
-    `multiply_words_row`.
-    """
+    """Return x, columns x groups, as groups x columns in the order of `multiply_words_row`."""
     fours = tl.reshape(x, (x.shape[0] // 4, 4, x.shape[1]))
     return tl.reshape(tl.permute(fours, (2, 1, 0)), (x.shape[1], x.shape[0]))
 

@@ -11,9 +11,7 @@ from coda_ir.backends.triton.runtime.header import INTERPRET
 
 @triton.jit
 def sum_rows(x):
-    """Return the sum of each column. The interpreter would add row after row in float32, so it sums
-    in float64.
-    """
+    """Return the sum of each column; the interpreter, which adds row after row, in float64."""
     if INTERPRET:
         return tl.sum(x.to(tl.float64), 0).to(tl.float32)
     else:
@@ -109,9 +107,7 @@ def lse_of_two(a, b):
 
 @triton.jit
 def rest_of(wide, rounded):
-    """Return wide - rounded in float32, the error of rounding a float64 to float32; 0 where
-    `rounded` is not finite.
-    """
+    """Return wide - rounded in float32, the rounding error; 0 where `rounded` is not finite."""
     is_finite = tl.abs(rounded) < float("inf")
     wide, rounded = tl.where(is_finite, wide, 0.0), tl.where(is_finite, rounded, 0.0)
     return (wide - rounded.to(tl.float64)).to(tl.float32)
@@ -119,9 +115,7 @@ def rest_of(wide, rounded):
 
 @triton.jit
 def column_subtile(x, subtile: tl.constexpr, SUBTILES: tl.constexpr):
-    """Return the range `subtile` of SUBTILES equal ranges of the columns of x. No elements move
-    between threads.
-    """
+    """Return range `subtile` of SUBTILES equal ranges of columns; nothing moves between threads."""
     if SUBTILES == 1:
         return x
     else:
@@ -146,9 +140,7 @@ def column_neighbours(x):
 
 @triton.jit
 def tree_sum(x, axis: tl.constexpr):
-    """Return the sum over an axis of a tile in a specified order: the two halves of the axis are
-    added until one element is left.
-    """
+    """Return the sum over an axis in a stated order: halves are added until one element is left."""
     if axis == 0:
         return tree_sum(tl.trans(x), 1)
     elif x.shape[1] == 1:
@@ -168,9 +160,7 @@ def tree_lse(x, axis: tl.constexpr):
 
 @triton.jit
 def group_tree_add(x, GROUP: tl.constexpr):
-    """Return x with every column replaced by the sum over its group of GROUP neighbouring columns,
-    summed by `tree_sum`.
-    """
+    """Return x with each column replaced by its group's `tree_sum` over GROUP neighbours."""
     groups = tl.reshape(x, (x.shape[0] * (x.shape[1] // GROUP), GROUP))
     combined = tl.expand_dims(tree_sum(groups, 1), 1)
     return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
@@ -178,9 +168,7 @@ def group_tree_add(x, GROUP: tl.constexpr):
 
 @triton.jit
 def group_tree_lse(x, GROUP: tl.constexpr):
-    """Return x with every column replaced by the logsumexp over its group of GROUP neighbouring
-    columns, summed by `tree_sum`.
-    """
+    """Return x with each column replaced by its group's logsumexp, summed by `tree_sum`."""
     groups = tl.reshape(x, (x.shape[0] * (x.shape[1] // GROUP), GROUP))
     combined = tl.expand_dims(tree_lse(groups, 1), 1)
     return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)

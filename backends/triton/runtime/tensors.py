@@ -5,9 +5,7 @@ import torch
 
 
 def dense(x):
-    """Return x in row-major order at an address that is a multiple of 16 bytes, as vector loads
-    require: x itself, or a copy.
-    """
+    """Return x, or a copy, in row-major order and aligned to 16 bytes, as vector loads require."""
     x = x.contiguous()
     return x.clone() if x.data_ptr() % 16 else x
 

@@ -107,9 +107,7 @@ def split_columns(x, PARTS: gl.constexpr):
 
 @gluon.jit
 def split_neighbours(x):
-    """Return the even and the odd columns of x. In the layout of the accumulators a thread holds
-    both, so no elements move between threads.
-    """
+    """Return the even and the odd columns of x, of which a thread holds both in this layout."""
     return gl.split(gl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
 
 
@@ -203,9 +201,7 @@ def store_groups(
 def accumulators(
     WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, DEPTH: gl.constexpr = 16
 ):
-    """Return zeros in the layout in which WARPS warps accumulate products by WGMMA. DEPTH is the
-    extent of K of one instruction.
-    """
+    """Return zeros in the layout of sums of WARPS warps by WGMMA; DEPTH is K of one instruction."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, DEPTH]
     )
@@ -392,9 +388,7 @@ def accumulate_promoted(
 
 @gluon.jit
 def block_scales(a_scales, b_scales, block):
-    """Load the scales of a block of K: a tuple of the scales of the rows, then the scale of each
-    part of the columns.
-    """
+    """Load the scales of a block of K: those of the rows, then that of each part of the columns."""
     scales = (gl.load(a_scales + block),)
     for part in gl.static_range(len(b_scales)):
         scales = scales + (gl.load(b_scales[part] + block),)

@@ -1,6 +1,4 @@
-"""The order in which an epilogue visits the subtiles of a tile: those that need the same operands
-together.
-"""
+"""The order in which an epilogue visits the subtiles of a tile: by the operands they need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
