@@ -162,11 +162,10 @@ class FusedOp(RowsOfFused):
         segments: Sequence[Segment],
         *,
         inputs: SSAValue | Sequence[SSAValue] | None = None,
-        gather: SSAValue | None = None,
-        gather_weights: SSAValue | None = None,
-        scatter: SSAValue | None = None,
+        **changed: SSAValue | None,
     ) -> "FusedOp":
-        """Return the operator with other column ranges; omitted inputs and ids stay."""
+        """Return the operator with other column ranges; omitted inputs and `changed` ids stay."""
+        ids = ("gather", "gather_weights", "scatter")
         return FusedOp(
             self.inputs if inputs is None else inputs,
             segments,
@@ -175,11 +174,9 @@ class FusedOp(RowsOfFused):
             transposed=self.is_transposed,
             groups=self.groups,
             numbered=self.is_numbered,
-            gather=gather or self.gather,
-            gather_weights=gather_weights or self.gather_weights,
-            scatter=scatter or self.scatter,
             x_scales=self.x_scales,
             blocks=self.blocks,
+            **{name: changed.get(name, getattr(self, name)) for name in ids},
         )
 
     def segments(self) -> list[Segment]:

@@ -75,25 +75,14 @@ class CopiedRows:
 
     def _on_copy(self, op: FusedOp) -> list[Operation]:
         copied, ordered = self.index.result, list[Operation]()
-        segments, inputs, of_weights = op.take_segments(), list(op.inputs), op.gather_weights
+        segments = op.take_segments()
         if op.gather is not None:
-            inputs = [copied]
             segments = [self._with_columns(segment, ordered) for segment in segments]
+            gemm = op.with_segments(segments, inputs=copied, gather=None)
         else:
-            (segment,), of_weights = segments, None
-            segments = [replace(segment, weights=[copied])]
-        gemm = FusedOp(
-            inputs,
-            segments,
-            op.schedule,
-            op.order,
-            transposed=op.is_transposed,
-            groups=op.groups,
-            gather_weights=of_weights,
-            scatter=op.scatter,
-            x_scales=op.x_scales,
-            blocks=op.blocks,
-        )
+            (segment,) = segments
+            parts = [replace(segment, weights=[copied])]
+            gemm = op.with_segments(parts, gather_weights=None)
         gemm.location = op.location
         gemm.attributes |= op.attributes
         return [*ordered, gemm]
