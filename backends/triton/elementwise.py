@@ -42,11 +42,8 @@ def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
         return None
     if len(dims) == 1:
         return PortKind.ROW
-    if (
-        dims[-1] == 1
-        and dims[:-1] == aligned[:-1]
-        and all(dim == 1 for dim in domain[: -len(dims)])
-    ):
+    leading = domain[: -len(dims)]
+    if dims[-1] == 1 and dims[:-1] == aligned[:-1] and all(dim == 1 for dim in leading):
         return PortKind.COL
     return PortKind.TABLE if has_no_gap(dims[:-1], aligned[:-1]) else None
 

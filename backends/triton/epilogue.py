@@ -123,11 +123,8 @@ class _Statements:
             self._scalars.add(result)
             return
         expression = self._expression(op)
-        uses = sum(
-            1
-            for use in result.uses
-            if use.operation in self.live or use.operation.name == "gemm.yield"
-        )
+        users = (use.operation for use in result.uses)
+        uses = sum(user in self.live or user.name == "gemm.yield" for user in users)
         self.values[result] = expression
         if result.name_hint or uses > 1 or isinstance(op, GroupReduceOp):
             self._assign(result, op.location)

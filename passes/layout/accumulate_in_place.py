@@ -61,9 +61,10 @@ class AccumulateInPlacePass(FunctionPass):
             elif isinstance(op, FusedOp) and (found := _running_sum(op)) is not None:
                 rewriter.passed(op, "accumulates its product into the running sum, in place")
                 editor = EpilogueEditor(op, rewriter.order)
-            (result,) = editor.segments[0].results
-            editor.segments[0].results = [Result(ResultPortAttr.accumulate(found), result.type)]
-            editor.commit()
+                (segment,) = editor.segments
+                port = ResultPortAttr.accumulate(found)
+                segment.results = [Result(port, segment.results[0].type)]
+                editor.commit()
 
 
 def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
@@ -213,8 +214,9 @@ def _result_in_place(
         )
     wanted = ResultKind.TILE_T if kind == PortKind.TILE_T else ResultKind.TILE
     for number, (port, type) in enumerate(segment.results):
-        reads = depend_on(segment.yielded(number), segment.port_args(index))
-        if port.kind.data == wanted and type == value.type and reads:
+        if port.kind.data != wanted or type != value.type:
+            continue
+        if depend_on(segment.yielded(number), segment.port_args(index)):
             return number
     return Refusal(
         "a result is computed from the tensor that it overwrites, and has its type and layout",
