@@ -6,7 +6,6 @@ returns the results before they are rounded to their stated types.
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isnan, sqrt
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -69,33 +68,31 @@ ACTIVATIONS: dict[str, Function] = {
 
 
 def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
-    def handle(op: coda.ElementwiseOp, operands: Tensors, numerics: Numerics) -> Tensors:
-        return [function(*operands)]
-
-    return handle
+    return of_operator(lambda _, *operands: function(*operands))
 
 
-def _of_operator(function: Callable[[Any, torch.Tensor], torch.Tensor]) -> Handler:
+def of_operator(function: Callable[..., torch.Tensor]) -> Handler:
+    """Return a handler that computes the result from the operator and its operands alone."""
+
     def handle(op: Operation, operands: Tensors, numerics: Numerics) -> Tensors:
-        return [function(op, operands[0])]
+        return [function(op, *operands)]
 
     return handle
 
 
-_FUNCTIONS: Mapping[type, Callable[[Any, torch.Tensor], torch.Tensor]] = {
+_FUNCTIONS: Mapping[type, Callable[..., torch.Tensor]] = {
     coda.GeluOp: lambda op, x: (_gelu_tanh if op.approximate.data == "tanh" else gelu_of)(x),
     coda.EluOp: lambda op, x: F.elu(x, op.alpha.value.data),
     coda.PowOp: lambda op, x: x.pow(op.exponent.value.data),
     coda.CastOp: lambda _, x: x,
-    coda.BarrierOp: lambda _, x: x,
+    coda.CompareOp: lambda op, a, b: getattr(torch, op.relation.data)(a, b),
+    coda.MatmulOp: lambda _, x, weight: product_of(x, weight),
+    coda.ConcatOp: lambda op, *parts: torch.cat(parts, op.dim.value.data),
+    coda.BarrierOp: lambda _, x, *_others: x,
     coda.SoftmaxOp: lambda _, x: torch.softmax(x, -1),
     coda.TransposeOp: lambda op, x: x.permute(op.permutation),
 }
-"""The result of an operator, computed from its first operand and its properties."""
-
-
-def compare(op: coda.CompareOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [getattr(torch, op.relation.data)(*operands)]
+"""The result of an operator, computed from its operands and its properties."""
 
 
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -145,10 +142,6 @@ def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
         return [F.linear(x, weight, *bias)]
     product = product_of(x, weight.T)
     return [product + bias[0] if bias else product]
-
-
-def matmul(op: coda.MatmulOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [product_of(*operands)]
 
 
 def grouped(op: coda.GroupedLinearMap, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -326,24 +319,18 @@ def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [longer.narrow(-2, max(0, -by), x.shape[-2])]
 
 
-def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [torch.cat(list(operands), op.dim.value.data)]
-
-
 BLOCK_HANDLERS: Handlers = {
     **{op: _elementwise(function) for op, function in ELEMENTWISE.items()},
     coda.Relu2Op: _elementwise(_relu2),
     coda.DivOp: div,
     coda.MaximumOp: extremum,
     coda.MinimumOp: extremum,
-    **{op: _of_operator(function) for op, function in _FUNCTIONS.items()},
+    **{op: of_operator(function) for op, function in _FUNCTIONS.items()},
     coda.SoftcapOp: softcap,
-    coda.CompareOp: compare,
     coda.ConstantOp: constant,
     coda.PositionsOp: positions,
     coda.ExtentOp: extent,
     coda.LinearOp: linear,
-    coda.MatmulOp: matmul,
     coda.GroupedLinearOp: grouped,
     coda.GroupedMatmulOp: grouped,
     coda.GroupOrderOp: group_order,
@@ -361,5 +348,4 @@ BLOCK_HANDLERS: Handlers = {
     coda.EmbeddingOp: embedding,
     coda.SliceOp: slice_,
     coda.ShiftOp: shift,
-    coda.ConcatOp: concat,
 }

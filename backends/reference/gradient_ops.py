@@ -10,7 +10,7 @@ from functools import reduce
 import torch
 
 from coda_ir.backends.reference.attention import attention_grad
-from coda_ir.backends.reference.block_ops import gelu_of
+from coda_ir.backends.reference.block_ops import gelu_of, of_operator
 from coda_ir.backends.reference.numerics import (
     Handlers,
     Numerics,
@@ -61,13 +61,6 @@ def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tens
 def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -> Tensors:
     dy, x = (operand.reshape(-1, operand.shape[-1]) for operand in operands)
     return [product_of(dy.T, x)]
-
-
-def grouped_weight_gradient(
-    op: coda.GroupedWeightGradientOp, operands: Tensors, _: Numerics
-) -> Tensors:
-    dy, x, ends = operands
-    return [grouped_product_of(dy.T, x, ends)]
 
 
 def sum_to(op: coda.SumToOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -136,7 +129,9 @@ GRADIENT_HANDLERS: Handlers = {
     coda.ActivationGradOp: activation_grad,
     coda.MaximumGradOp: maximum_grad,
     coda.WeightGradientOp: weight_gradient,
-    coda.GroupedWeightGradientOp: grouped_weight_gradient,
+    coda.GroupedWeightGradientOp: of_operator(
+        lambda _, dy, x, ends: grouped_product_of(dy.T, x, ends)
+    ),
     coda.SumToOp: sum_to,
     coda.BroadcastOp: broadcast,
     coda.PadOp: pad,
