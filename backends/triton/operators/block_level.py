@@ -41,37 +41,21 @@ from coda_ir.backends.triton.row_kernels import (
     softmax_kernel,
 )
 from coda_ir.backends.triton.topk_kernel import topk_kernel
-from coda_ir.dialects.coda import (
-    CastOp,
-    CrossEntropyOp,
-    ElementwiseOp,
-    GatherOp,
-    GluOp,
-    GroupOrderOp,
-    IndexOp,
-    LayerNormOp,
-    NormStatsOp,
-    ReduceOp,
-    RMSNormOp,
-    RopeOp,
-    ScatterOp,
-    SoftmaxOp,
-    TopkOp,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.library import has_short_rows
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.numbered_elements import has_kernel, replaces_all
 
 
-def _elementwise(host: HostProgram, op: ElementwiseOp | CastOp) -> None:
+def _elementwise(host: HostProgram, op: coda.ElementwiseOp | coda.CastOp) -> None:
     launch_map(host, op, lower_elementwise(op, host.extents.shapes), host.dims(op.result))
 
 
-def _glu(host: HostProgram, op: GluOp) -> None:
+def _glu(host: HostProgram, op: coda.GluOp) -> None:
     launch_map(host, op, lower_glu(op), host.dims(op.x))
 
 
-def _rope(host: HostProgram, op: RopeOp) -> None:
+def _rope(host: HostProgram, op: coda.RopeOp) -> None:
     launch_map(host, op, lower_rope(op), host.dims(op.x))
 
 
@@ -79,7 +63,7 @@ def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -
     """Emit a kernel over the rows of operand 0, named `name` and after the operator's kind."""
 
     def write(host: HostProgram, op: Operation) -> None:
-        hint = f"{name}_{op.kind.data}" if isinstance(op, ReduceOp) else name
+        hint = f"{name}_{op.kind.data}" if isinstance(op, coda.ReduceOp) else name
         pitches = operand_pitches(host, op) if isinstance(op, RowOp) else {}
         kernel = kernel_named(host, op, hint, emit, pitches)
         rows = host.extents.size(host.dims(op.operands[0])[:-1])
@@ -88,7 +72,7 @@ def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -
     return write
 
 
-def _rms_norm(host: HostProgram, op: RMSNormOp) -> None:
+def _rms_norm(host: HostProgram, op: coda.RMSNormOp) -> None:
     pitches = operand_pitches(host, op)
     kernel = kernel_named(host, op, "rms_norm", rms_norm_kernel, pitches)
     operands = operands_of(host, op, pitches)
@@ -104,7 +88,7 @@ def _rms_norm(host: HostProgram, op: RMSNormOp) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _cross_entropy(host: HostProgram, op: CrossEntropyOp) -> None:
+def _cross_entropy(host: HostProgram, op: coda.CrossEntropyOp) -> None:
     kernel = kernel_named(host, op, "cross_entropy", cross_entropy_kernel)
     columns = host.extents.of(host.dims(op.logits)[-1])
     host.check_index(op.target, columns, op.ignore_index.value.data)
@@ -118,7 +102,7 @@ def _cross_entropy(host: HostProgram, op: CrossEntropyOp) -> None:
     launch(host, op, reduction, rows, [losses, operands[1]])
 
 
-def _group_order(host: HostProgram, op: GroupOrderOp) -> None:
+def _group_order(host: HostProgram, op: coda.GroupOrderOp) -> None:
     (count,), groups = host.dims(op.ids), op.given["groups"]
     known = count if isinstance(count, int) else None
     block, is_alone = block_of(known), known is not None and known <= MAX_BLOCK
@@ -136,19 +120,19 @@ def _group_order(host: HostProgram, op: GroupOrderOp) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _topk(host: HostProgram, op: TopkOp) -> None:
+def _topk(host: HostProgram, op: coda.TopkOp) -> None:
     write = _row_kernel(topk_kernel, "topk") if has_short_rows(op) else call_library
     write(host, op)
 
 
-def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:
+def _by_number(host: HostProgram, op: coda.GatherOp | coda.ScatterOp | coda.IndexOp) -> None:
     shapes = host.extents.shapes
     if not has_kernel(op, shapes):
         call_library(host, op)
         return
-    is_whole = isinstance(op, ScatterOp) and replaces_all(op, shapes)
+    is_whole = isinstance(op, coda.ScatterOp) and replaces_all(op, shapes)
     name = op.name.removeprefix("coda.")
-    if isinstance(op, IndexOp) or (is_whole and len(shape_of(op.x)) == 1):
+    if isinstance(op, coda.IndexOp) or (is_whole and len(shape_of(op.x)) == 1):
         kernel = kernel_named(host, op, name, vector_kernel)
         rows = host.extents.size(host.dims(op.ids))
     else:
@@ -156,7 +140,9 @@ def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:
         rows = host.extents.size(host.dims(op.ids)[:-1])
     if is_checked(op):
         extent = host.extents.of(host.dims(op.x)[op.given["dim"]])
-        host.check_index(op.ids, extent, None, f"-({extent})" if isinstance(op, IndexOp) else 0)
+        host.check_index(
+            op.ids, extent, None, f"-({extent})" if isinstance(op, coda.IndexOp) else 0
+        )
     loaded = read_from_memory(op, is_whole=is_whole)
     operands = [
         host.kernel_operand(value) if is_loaded else "None"
@@ -166,19 +152,19 @@ def _by_number(host: HostProgram, op: GatherOp | ScatterOp | IndexOp) -> None:
 
 
 WRITERS: Mapping[type, Writer] = {
-    GatherOp: _by_number,
-    ScatterOp: _by_number,
-    IndexOp: _by_number,
-    ElementwiseOp: _elementwise,
-    CastOp: _elementwise,
-    GluOp: _glu,
-    RopeOp: _rope,
-    RMSNormOp: _rms_norm,
-    LayerNormOp: _row_kernel(layer_norm_kernel, "layer_norm"),
-    NormStatsOp: _row_kernel(norm_stats_kernel, "norm_stats"),
-    SoftmaxOp: _row_kernel(softmax_kernel, "softmax"),
-    ReduceOp: _row_kernel(reduce_kernel, "reduce"),
-    CrossEntropyOp: _cross_entropy,
-    TopkOp: _topk,
-    GroupOrderOp: _group_order,
+    coda.GatherOp: _by_number,
+    coda.ScatterOp: _by_number,
+    coda.IndexOp: _by_number,
+    coda.ElementwiseOp: _elementwise,
+    coda.CastOp: _elementwise,
+    coda.GluOp: _glu,
+    coda.RopeOp: _rope,
+    coda.RMSNormOp: _rms_norm,
+    coda.LayerNormOp: _row_kernel(layer_norm_kernel, "layer_norm"),
+    coda.NormStatsOp: _row_kernel(norm_stats_kernel, "norm_stats"),
+    coda.SoftmaxOp: _row_kernel(softmax_kernel, "softmax"),
+    coda.ReduceOp: _row_kernel(reduce_kernel, "reduce"),
+    coda.CrossEntropyOp: _cross_entropy,
+    coda.TopkOp: _topk,
+    coda.GroupOrderOp: _group_order,
 }

@@ -24,26 +24,13 @@ from coda_ir.backends.triton.operators.launching import (
 )
 from coda_ir.backends.triton.operators.row_pitches import head_pitches, port_pitches, row_pitches
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import (
-    AttentionSumOp,
-    CheckedIndexOp,
-    FinalizeOp,
-    FusedOp,
-    Layout,
-    LibraryOp,
-    MapOp,
-    PackWeightOp,
-    ResultKind,
-    ScaleWeightOp,
-    Segment,
-    kept_dims,
-)
 from coda_ir.storage import has_turned_rows
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 
-def _fused(host: HostProgram, op: FusedOp) -> None:
+def _fused(host: HostProgram, op: gemm.FusedOp) -> None:
     pitches = port_pitches(host, op)
     kernel = kernel_of(
         host, op, lambda names: emit_gemm(op, names, pitches), by_operand(op, pitches)
@@ -59,22 +46,22 @@ def _fused(host: HostProgram, op: FusedOp) -> None:
     launch(host, op, kernel, rows, operands)
 
 
-def _map(host: HostProgram, op: MapOp) -> None:
+def _map(host: HostProgram, op: gemm.MapOp) -> None:
     lowered = lower_map(op)
     segment = lowered.segment
     domain = host.dims(segment.domain_value)
     tiling = map_tiling(segment)
     for result, output in zip(segment.results, segment.outputs, strict=True):
-        if result.port.kind.data == ResultKind.PARTIAL_ROW:
+        if result.port.kind.data == gemm.ResultKind.PARTIAL_ROW:
             host.extents.bind(host.dims(output)[-1], str(tiling.columns.tiles))
     _bind_row_tiles(host, segment, rows_of(domain, segment.columns), tiling.rows)
     launch_map(host, op, lowered, domain)
 
 
-def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: int) -> None:
+def _bind_row_tiles(host: HostProgram, segment: gemm.Segment, rows: Dims, block_m: int) -> None:
     """Bind the number of partials of the columns, over all rows or over those of each sample."""
     for result, output in zip(segment.results, segment.outputs, strict=True):
-        if result.port.kind.data != ResultKind.PARTIAL_COL:
+        if result.port.kind.data != gemm.ResultKind.PARTIAL_COL:
             continue
         length = host.extents.size(rows[result.samples :])
         tiles = ceiling(length, block_m)
@@ -84,7 +71,7 @@ def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: in
         host.extents.bind(host.dims(output)[-2], tiles)
 
 
-def _attention_sums(host: HostProgram, op: AttentionSumOp) -> None:
+def _attention_sums(host: HostProgram, op: gemm.AttentionSumOp) -> None:
     assert op.schedule is not None
     segment = op.segment()
     found = row_pitches(host, segment)
@@ -100,17 +87,17 @@ def _attention_sums(host: HostProgram, op: AttentionSumOp) -> None:
     if len(rows) == 2:
         tiles = f"{tiles} * {host.extents.of(rows[0])}"
     for result, output in zip(segment.results, segment.outputs, strict=True):
-        if result.port.kind.data == ResultKind.PARTIAL_COL:
+        if result.port.kind.data == gemm.ResultKind.PARTIAL_COL:
             host.extents.bind(host.dims(output)[0], tiles)
     launch(host, op, kernel, host.extents.size(rows), operands)
 
 
-def _finalize(host: HostProgram, op: FinalizeOp) -> None:
+def _finalize(host: HostProgram, op: gemm.FinalizeOp) -> None:
     axis = -1 if op.axis.data == "row" else -2
     extents = [host.dims(partial)[axis] for partial in op.partials]
     tiles = [extent if isinstance(extent, int) else None for extent in extents]
     partial = host.dims(op.partials[0])
-    kept = kept_dims(partial, op.axis.data)
+    kept = gemm.kept_dims(partial, op.axis.data)
     size = SymbolicSize.product(kept)
     elements = None if size.symbols else int(size)
     _check_indices(host, op)
@@ -120,17 +107,17 @@ def _finalize(host: HostProgram, op: FinalizeOp) -> None:
     launch(host, op, kernel, host.extents.size(kept), operands_of(host, op))
 
 
-def _check_indices(host: HostProgram, op: FinalizeOp) -> None:
+def _check_indices(host: HostProgram, op: gemm.FinalizeOp) -> None:
     block = op.body.block
     for inner in block.ops:
-        if isinstance(inner, CheckedIndexOp) and isinstance(inner.index, BlockArgument):
+        if isinstance(inner, gemm.CheckedIndexOp) and isinstance(inner.index, BlockArgument):
             # Ports come last, both among the operands and among the arguments.
             index = op.operands[inner.index.index - len(block.args)]
             host.check_index(index, str(inner.extent.value.data), inner.ignored.value.data)
 
 
-def _pack_weight(host: HostProgram, op: PackWeightOp) -> None:
-    is_nk = op.layout.data == Layout.NK
+def _pack_weight(host: HostProgram, op: gemm.PackWeightOp) -> None:
+    is_nk = op.layout.data == gemm.Layout.NK
     depth = shape_of(op.weight)[1 if is_nk else 0]
     kernel = kernel_of(
         host,
@@ -152,8 +139,8 @@ def _pack_weight(host: HostProgram, op: PackWeightOp) -> None:
     host.pack(op, compute)
 
 
-def _scale_weight(host: HostProgram, op: ScaleWeightOp) -> None:
-    column = "" if op.layout.data == Layout.NK else "[:, None]"
+def _scale_weight(host: HostProgram, op: gemm.ScaleWeightOp) -> None:
+    column = "" if op.layout.data == gemm.Layout.NK else "[:, None]"
 
     def compute(name: str, operands: Sequence[str]) -> list[str]:
         weight, vector = operands
@@ -162,7 +149,7 @@ def _scale_weight(host: HostProgram, op: ScaleWeightOp) -> None:
     host.pack(op, compute)
 
 
-def _library(host: HostProgram, op: LibraryOp) -> None:
+def _library(host: HostProgram, op: gemm.LibraryOp) -> None:
     """Emit a call of `library_gemm`, whose result gets the dimensions of the rows."""
     if op.groups is not None:
         _write_grouped(host, op)
@@ -170,7 +157,7 @@ def _library(host: HostProgram, op: LibraryOp) -> None:
     factors: list[str] = []
     for x, weight in zip(op.inputs, op.weights, strict=True):
         left = _matrix(host, x, transposed=op.is_transposed)
-        right = _matrix(host, weight, transposed=op.layout.data == Layout.NK)
+        right = _matrix(host, weight, transposed=op.layout.data == gemm.Layout.NK)
         if op.is_stored_transposed:
             left, right = _transpose(right), _transpose(left)
         factors += [left, right]
@@ -181,11 +168,11 @@ def _library(host: HostProgram, op: LibraryOp) -> None:
     host.assign(op.result, call, is_dense=True, hint="product")
 
 
-def _write_grouped(host: HostProgram, op: LibraryOp) -> None:
+def _write_grouped(host: HostProgram, op: gemm.LibraryOp) -> None:
     x, weight, ends = map(host.variable, op.operands)
     if op.is_transposed:
         x = f"{x}{_TRANSPOSED}"
-    elif op.layout.data == Layout.NK:
+    elif op.layout.data == gemm.Layout.NK:
         weight = f"{weight}.mT"
     type = torch_type(element_type_of(op.result))
     call = f"grouped_library_gemm({type}, {x}, {weight}, {ends})"
@@ -211,11 +198,11 @@ def _transpose(matrix: str) -> str:
 
 
 WRITERS: Mapping[type, Writer] = {
-    FusedOp: _fused,
-    MapOp: _map,
-    AttentionSumOp: _attention_sums,
-    FinalizeOp: _finalize,
-    LibraryOp: _library,
-    PackWeightOp: _pack_weight,
-    ScaleWeightOp: _scale_weight,
+    gemm.FusedOp: _fused,
+    gemm.MapOp: _map,
+    gemm.AttentionSumOp: _attention_sums,
+    gemm.FinalizeOp: _finalize,
+    gemm.LibraryOp: _library,
+    gemm.PackWeightOp: _pack_weight,
+    gemm.ScaleWeightOp: _scale_weight,
 }

@@ -10,17 +10,7 @@ from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.operators.launching import Writer, kernel_named
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
-from coda_ir.dialects.coda import (
-    AttentionGradOp,
-    AttentionLike,
-    BroadcastOp,
-    CrossEntropyGradOp,
-    EmbeddingGradOp,
-    LibraryCallOp,
-    PadOp,
-    SumToOp,
-    WeightGradientOp,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import (
     FUSED_ATTENTION,
@@ -33,7 +23,7 @@ from coda_ir.dialects.torch import (
 from coda_ir.storage import is_placed
 
 
-def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
+def attention_arguments(host: HostProgram, op: coda.AttentionLike) -> str:
     """Return the arguments of the host function `attention`."""
     arguments = [host.variable(value) for value in (op.q, op.k, op.v)]
     arguments += [str(op.head_dim.value.data), str(bool(op.causal.value.data))]
@@ -44,7 +34,7 @@ def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
     return ", ".join(arguments)
 
 
-def _attention_grad(host: HostProgram, op: AttentionGradOp) -> None:
+def _attention_grad(host: HostProgram, op: coda.AttentionGradOp) -> None:
     saved = ", ".join(map(host.variable, (op.d_out, op.out, op.lse)))
     arguments = attention_arguments(host, op)
     results = {"sinks": op.d_sinks, "mask": op.d_mask}
@@ -58,13 +48,13 @@ OF_HEADS = {FUSED_ATTENTION: "attention_of_heads", FUSED_ATTENTION_GRAD: "attent
 """The host functions for calls of ATen's overrideable attention."""
 
 
-def _weight_gradient(host: HostProgram, op: WeightGradientOp) -> None:
+def _weight_gradient(host: HostProgram, op: coda.WeightGradientOp) -> None:
     dtype = torch_type(element_type_of(op.result))
     call = f"weight_gradient({host.variable(op.dy)}, {host.variable(op.x)}, {dtype})"
     host.assign(op.result, call, is_dense=True, hint="weight_gradient")
 
 
-def _sum_to(host: HostProgram, op: SumToOp) -> None:
+def _sum_to(host: HostProgram, op: coda.SumToOp) -> None:
     x, dtype = host.variable(op.x), torch_type(element_type_of(op.result))
     call = f"{x}.to({dtype})"
     if op.summed_dims:
@@ -73,7 +63,7 @@ def _sum_to(host: HostProgram, op: SumToOp) -> None:
     host.assign(op.result, call, is_dense=bool(op.summed_dims), hint="total")
 
 
-def _broadcast(host: HostProgram, op: BroadcastOp) -> None:
+def _broadcast(host: HostProgram, op: coda.BroadcastOp) -> None:
     if is_placed(op.result):
         return
     shape = host.extents.shape(host.dims(op.result))
@@ -81,7 +71,7 @@ def _broadcast(host: HostProgram, op: BroadcastOp) -> None:
     host.assign(op.result, call, is_dense=False, hint="expanded")
 
 
-def _pad(host: HostProgram, op: PadOp) -> None:
+def _pad(host: HostProgram, op: coda.PadOp) -> None:
     x, (dim, start, _) = host.variable(op.x), op.range
     if op.after is None:
         extent = host.extents.of(host.dims(op.result)[dim])
@@ -96,7 +86,7 @@ def _pad(host: HostProgram, op: PadOp) -> None:
     host.assign(op.result, call, is_dense=True, hint="padded")
 
 
-def _cross_entropy_grad(host: HostProgram, op: CrossEntropyGradOp) -> None:
+def _cross_entropy_grad(host: HostProgram, op: coda.CrossEntropyGradOp) -> None:
     """Emit a kernel, and the number of targets that count."""
     kernel = kernel_named(host, op, "cross_entropy_grad", cross_entropy_grad_kernel)
     if op.start is None:
@@ -112,7 +102,7 @@ def _cross_entropy_grad(host: HostProgram, op: CrossEntropyGradOp) -> None:
     host.launch(kernel, rows, operands, [host.allocate(result) for result in op.results])
 
 
-def _embedding_grad(host: HostProgram, op: EmbeddingGradOp) -> None:
+def _embedding_grad(host: HostProgram, op: coda.EmbeddingGradOp) -> None:
     """Emit a sort of the ids, zeros, and a kernel that stores the rows of the ids that occur."""
     kernel = kernel_named(host, op, "embedding_grad", embedding_grad_kernel)
     dy, rows = host.operand(op.dy), host.extents.size(host.dims(op.ids))
@@ -142,7 +132,7 @@ def _vjp(host: HostProgram, op: VjpOp) -> None:
 
 
 @contextmanager
-def repeatable(host: HostProgram, op: CallOp | LibraryCallOp | VjpOp) -> Generator[None]:
+def repeatable(host: HostProgram, op: CallOp | coda.LibraryCallOp | VjpOp) -> Generator[None]:
     """Make the statements of a PyTorch call give the same bits in each run."""
     host.flush()
     start, needs = len(host.lines), determinism_of(op)
@@ -153,13 +143,13 @@ def repeatable(host: HostProgram, op: CallOp | LibraryCallOp | VjpOp) -> Generat
 
 
 WRITERS: Mapping[type, Writer] = {
-    AttentionGradOp: _attention_grad,
-    WeightGradientOp: _weight_gradient,
-    SumToOp: _sum_to,
-    BroadcastOp: _broadcast,
-    PadOp: _pad,
-    CrossEntropyGradOp: _cross_entropy_grad,
-    EmbeddingGradOp: _embedding_grad,
+    coda.AttentionGradOp: _attention_grad,
+    coda.WeightGradientOp: _weight_gradient,
+    coda.SumToOp: _sum_to,
+    coda.BroadcastOp: _broadcast,
+    coda.PadOp: _pad,
+    coda.CrossEntropyGradOp: _cross_entropy_grad,
+    coda.EmbeddingGradOp: _embedding_grad,
     VjpOp: _vjp,
 }
 """Emitters of the operators of derivatives that are not pointwise."""

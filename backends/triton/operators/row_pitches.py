@@ -11,27 +11,8 @@ from xdsl.ir import BlockArgument, SSAValue
 from coda_ir.backends.triton.argument_list import Moved, Pitch, RowRuns
 from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.dialects.coda import (
-    EmbeddingOp,
-    LayerNormOp,
-    NormStatsOp,
-    ReduceOp,
-    ReshapeOp,
-    RMSNormOp,
-    ShiftOp,
-    SliceOp,
-    SoftmaxOp,
-    TransposeOp,
-)
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
-from coda_ir.dialects.gemm import (
-    AttentionDqOp,
-    AttentionSumOp,
-    FusedAttentionOp,
-    FusedOp,
-    PortKind,
-    Segment,
-)
 from coda_ir.storage import (
     ALIGNMENT,
     is_looked_up_where_read,
@@ -45,7 +26,7 @@ MIN_ROW_BYTES = 32
 
 
 def row_pitches(
-    host: HostProgram, segment: Segment, expanded: Collection[SSAValue] = ()
+    host: HostProgram, segment: gemm.Segment, expanded: Collection[SSAValue] = ()
 ) -> dict[SSAValue, Pitch]:
     """The tiles and tables of a segment that are such ranges, and the elements between the starts
     of their rows; for tiles whose rows are permuted, where they start.
@@ -55,9 +36,9 @@ def row_pitches(
     tiles = {
         value
         for kind, value in segment.ports
-        if kind == PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
+        if kind == gemm.PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
     }
-    others = {value for kind, value in segment.ports if kind != PortKind.TILE}
+    others = {value for kind, value in segment.ports if kind != gemm.PortKind.TILE}
     found = {
         x: pitch_of(host, x) if x in tiles and x not in others else row_pitch(host, x)
         for x in _ranges([segment], tiles, expanded)
@@ -65,16 +46,18 @@ def row_pitches(
     return {x: pitch for x, pitch in found.items() if pitch is not None}
 
 
-def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
+def port_pitches(host: HostProgram, op: gemm.FusedOp) -> dict[SSAValue, int]:
     """The tiles and tables of a GEMM that are such ranges, with the elements between row starts."""
     segments = op.segments()
-    kinds = (PortKind.TILE, PortKind.HALF_TILE)
+    kinds = (gemm.PortKind.TILE, gemm.PortKind.HALF_TILE)
     tiles = {x for segment in segments for kind, x in segment.ports if kind in kinds}
     ranges = _ranges(segments, tiles, [*op.inputs, *op.weights])
     return {x: pitch for x in ranges if (pitch := row_pitch(host, x)) is not None}
 
 
-def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dict[SSAValue, Moved]:
+def moved_operands(
+    segment: gemm.Segment, expanded: Collection[SSAValue] = ()
+) -> dict[SSAValue, Moved]:
     """The tiles of a segment that are shifted rows or the columns of another tensor, the tiles and
     tables that are looked up, and the tiles and rows of which each element is one of several in a
     dimension that ends another tensor.
@@ -84,18 +67,26 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
         if value in expanded:
             continue
         op = value.owner
-        if kind == PortKind.TILE and isinstance(op, ShiftOp) and is_shifted_where_read(op):
+        if (
+            kind == gemm.PortKind.TILE
+            and isinstance(op, coda.ShiftOp)
+            and is_shifted_where_read(op)
+        ):
             found[value] = Moved(op.x, shift=op.distance)
-        if isinstance(op, EmbeddingOp) and is_looked_up_where_read(op):
+        if isinstance(op, coda.EmbeddingOp) and is_looked_up_where_read(op):
             found[value] = Moved(op.table, ids=op.ids)
-        if kind == PortKind.TILE and is_turned(value):
-            assert isinstance(op, TransposeOp)
+        if kind == gemm.PortKind.TILE and is_turned(value):
+            assert isinstance(op, coda.TransposeOp)
             found[value] = Moved(op.x, is_turned=True)
-        is_tile = kind == PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
-        column = _column(value) if is_tile or kind == PortKind.ROW else None
+        is_tile = kind == gemm.PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
+        column = _column(value) if is_tile or kind == gemm.PortKind.ROW else None
         if column is not None:
             found[value] = column
-    others = {value for kind, value in segment.ports if kind not in (PortKind.TILE, PortKind.ROW)}
+    others = {
+        value
+        for kind, value in segment.ports
+        if kind not in (gemm.PortKind.TILE, gemm.PortKind.ROW)
+    }
     return {
         value: moved
         for value, moved in found.items()
@@ -106,8 +97,8 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
 def _column(value: SSAValue) -> Moved | None:
     """Return where the elements of `value` are, if it is one of several columns side by side."""
     reshape = value.owner
-    part = reshape.x.owner if isinstance(reshape, ReshapeOp) else None
-    if not isinstance(part, SliceOp):
+    part = reshape.x.owner if isinstance(reshape, coda.ReshapeOp) else None
+    if not isinstance(part, coda.SliceOp):
         return None
     (dim, start, stop), (*outer, last) = part.range, shape_of(part.x)
     if dim != len(outer) or stop - start != 1 or last == DYNAMIC_INDEX:
@@ -116,7 +107,9 @@ def _column(value: SSAValue) -> Moved | None:
     return Moved(part.x, stride=last, offset=start) if is_same else None
 
 
-RowOp: TypeAlias = RMSNormOp | LayerNormOp | NormStatsOp | SoftmaxOp | ReduceOp
+RowOp: TypeAlias = (
+    coda.RMSNormOp | coda.LayerNormOp | coda.NormStatsOp | coda.SoftmaxOp | coda.ReduceOp
+)
 """An operator whose programs own whole rows of x."""
 
 
@@ -124,7 +117,7 @@ def operand_pitches(host: HostProgram, op: RowOp) -> dict[SSAValue, Pitch]:
     """The operands of an operator on rows that are parts of other tensors, with the elements
     between the starts of their rows: x, and parameters of one row for each sample.
     """
-    is_whole = not isinstance(op, RMSNormOp) or op.group is None
+    is_whole = not isinstance(op, coda.RMSNormOp) or op.group is None
     others = [value for value in op.operands[1:] if value is not op.x]
     tables = [value for value in others if len(shape_of(value)) > 1]
     read = [op.x, *tables] if is_whole and op.x not in op.operands[1:] else tables
@@ -136,15 +129,15 @@ def operand_pitches(host: HostProgram, op: RowOp) -> dict[SSAValue, Pitch]:
 
 
 def head_pitches(
-    host: HostProgram, op: AttentionSumOp, others: Collection[SSAValue]
+    host: HostProgram, op: gemm.AttentionSumOp, others: Collection[SSAValue]
 ) -> dict[SSAValue, Pitch]:
     """The operands with heads that are parts of other tensors, or have the rows of a batch in
     another order, which descriptors of boxes address; epilogues read `others`.
     """
     assert op.schedule is not None
     is_tma = op.schedule.mainloop == "tma"
-    gradients = () if isinstance(op, FusedAttentionOp) else (op.d_out,)
-    outputs = (op.stored,) if isinstance(op, AttentionDqOp) else ()
+    gradients = () if isinstance(op, gemm.FusedAttentionOp) else (op.d_out,)
+    outputs = (op.stored,) if isinstance(op, gemm.AttentionDqOp) else ()
     pitches: dict[SSAValue, Pitch] = {}
     for value in (op.q, op.k, op.v, *gradients, *outputs):
         pitch = pitch_of(host, value)
@@ -201,7 +194,7 @@ def _are_aligned(pitch: Pitch, bytes: int) -> bool:
 
 
 def _ranges(
-    segments: Sequence[Segment], tiles: Collection[SSAValue], dense: Collection[SSAValue]
+    segments: Sequence[gemm.Segment], tiles: Collection[SSAValue], dense: Collection[SSAValue]
 ) -> list[SSAValue]:
     """Return the values in `tiles` and tables that are not in `dense`, and no results."""
     ports = [port for segment in segments for port in segment.ports]

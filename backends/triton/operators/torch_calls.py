@@ -14,18 +14,7 @@ from coda_ir.backends.triton.one_query_kernel import one_query_kernel
 from coda_ir.backends.triton.operators.gradients import OF_HEADS, attention_arguments, repeatable
 from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch
 from coda_ir.diagnostics import LoweringError
-from coda_ir.dialects.coda import (
-    AttentionOp,
-    BarrierOp,
-    ConcatOp,
-    CumsumOp,
-    EmbeddingOp,
-    LibraryCallOp,
-    ReshapeOp,
-    ShiftOp,
-    SliceOp,
-    TransposeOp,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import PRODUCTS, CallOp, in_place
 from coda_ir.one_query_attention import OneQueryAttention
@@ -46,7 +35,7 @@ MANY_COLUMNS = 4096
 along rows that were copied from two million columns took 13 ms."""
 
 
-def _attention(host: HostProgram, op: AttentionOp) -> None:
+def _attention(host: HostProgram, op: coda.AttentionOp) -> None:
     one_query = OneQueryAttention.of(op, host.extents.shapes)
     if one_query is not None:
         _attend_one_query(host, op, one_query)
@@ -57,7 +46,7 @@ def _attention(host: HostProgram, op: AttentionOp) -> None:
     host.assign_all(op.results, f"{function}({arguments})", hint="attended", is_dense=is_dense)
 
 
-def _embedding(host: HostProgram, op: EmbeddingOp) -> None:
+def _embedding(host: HostProgram, op: coda.EmbeddingOp) -> None:
     """Emit nothing if a kernel looks up the rows itself."""
     if is_looked_up_where_read(op):
         return
@@ -115,11 +104,11 @@ def _factor(host: HostProgram, value: SSAValue) -> str:
 
 def _is_permuted_product(op: CallOp) -> bool:
     """Return whether views permute a product, nearly always dense: kernels then read its rows."""
-    is_read = any(isinstance(use.operation, TransposeOp) for use in op.outputs[0].uses)
+    is_read = any(isinstance(use.operation, coda.TransposeOp) for use in op.outputs[0].uses)
     return op.callee.data in PRODUCTS and is_read
 
 
-def call_library(host: HostProgram, op: LibraryCallOp) -> None:
+def call_library(host: HostProgram, op: coda.LibraryCallOp) -> None:
     """Emit an operator that is one call of PyTorch."""
     operands = [host.variable(operand) for operand in op.operands]
     call = f"torch.ops.{op.callee.data}({op.template.render(operands, {})})"
@@ -128,7 +117,7 @@ def call_library(host: HostProgram, op: LibraryCallOp) -> None:
         host.assign_all(op.results, call, hint=hint)
 
 
-def _cumsum(host: HostProgram, op: CumsumOp) -> None:
+def _cumsum(host: HostProgram, op: coda.CumsumOp) -> None:
     """Emit a running sum along the last dimension: along another one, PyTorch's kernel adds up the
     elements of a column one after the other, with a thread for each column. Where columns are many,
     that is faster.
@@ -153,7 +142,7 @@ def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAtten
     launch(host, op, kernel, host.extents.size(attention.keys[:2]), operands)
 
 
-def _concat(host: HostProgram, op: ConcatOp) -> None:
+def _concat(host: HostProgram, op: coda.ConcatOp) -> None:
     if is_filled_in_place(op):
         _copy_others(host, op)
         return
@@ -162,7 +151,7 @@ def _concat(host: HostProgram, op: ConcatOp) -> None:
     host.assign(op.result, call, is_dense=False, hint="joined")
 
 
-def _copy_others(host: HostProgram, op: ConcatOp) -> None:
+def _copy_others(host: HostProgram, op: coda.ConcatOp) -> None:
     """Copy the parts that no kernel has stored to their places."""
     dim, start = op.dim.value.data, 0
     for part in op.parts:
@@ -177,7 +166,7 @@ def _copy_others(host: HostProgram, op: ConcatOp) -> None:
         start += extent
 
 
-def _reshape(host: HostProgram, op: ReshapeOp) -> None:
+def _reshape(host: HostProgram, op: coda.ReshapeOp) -> None:
     if place_of(op.x) is not None:
         return
     dims = host.dims(op.result)
@@ -196,22 +185,22 @@ def _reshape(host: HostProgram, op: ReshapeOp) -> None:
     host.assign(op.result, call, is_dense=host.is_dense(op.x), hint="reshaped")
 
 
-def _barrier(host: HostProgram, op: BarrierOp) -> None:
+def _barrier(host: HostProgram, op: coda.BarrierOp) -> None:
     """Give the result the tensor of x: statements run in order anyway."""
     x = host.variable(op.x)
     host.assign(op.result, x, is_dense=host.is_dense(op.x), hint="x")
 
 
-def _transpose(host: HostProgram, op: TransposeOp) -> None:
+def _transpose(host: HostProgram, op: coda.TransposeOp) -> None:
     host.view(op.result, op.x, ("permute", tuple(op.permutation)), hint="transposed")
 
 
-def _slice(host: HostProgram, op: SliceOp) -> None:
+def _slice(host: HostProgram, op: coda.SliceOp) -> None:
     dim, start, stop = op.range
     host.view(op.result, op.x, ("narrow", (dim, start, stop - start)), hint="part")
 
 
-def _shift(host: HostProgram, op: ShiftOp) -> None:
+def _shift(host: HostProgram, op: coda.ShiftOp) -> None:
     """Emit nothing if kernels load the shifted rows themselves."""
     if is_shifted_where_read(op):
         return
@@ -220,15 +209,15 @@ def _shift(host: HostProgram, op: ShiftOp) -> None:
 
 
 WRITERS: Mapping[type, Writer] = {
-    AttentionOp: _attention,
-    EmbeddingOp: _embedding,
-    CumsumOp: _cumsum,
-    LibraryCallOp: call_library,
+    coda.AttentionOp: _attention,
+    coda.EmbeddingOp: _embedding,
+    coda.CumsumOp: _cumsum,
+    coda.LibraryCallOp: call_library,
     CallOp: _call_torch,
-    ConcatOp: _concat,
-    ReshapeOp: _reshape,
-    BarrierOp: _barrier,
-    TransposeOp: _transpose,
-    SliceOp: _slice,
-    ShiftOp: _shift,
+    coda.ConcatOp: _concat,
+    coda.ReshapeOp: _reshape,
+    coda.BarrierOp: _barrier,
+    coda.TransposeOp: _transpose,
+    coda.SliceOp: _slice,
+    coda.ShiftOp: _shift,
 }
