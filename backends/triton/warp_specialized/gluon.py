@@ -1,16 +1,16 @@
 """Gluon: its differences from `tl`, and the device functions that kernels share."""
 
 import ast
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.argument_list import Layout
-from coda_ir.backends.triton.definitions import read_definitions, render
+from coda_ir.backends.triton.definitions import Definition, read_definitions, render
 from coda_ir.backends.triton.kernel import triton_type
-from coda_ir.backends.triton.prelude import device_definitions, render_prelude
+from coda_ir.backends.triton.prelude import device_definitions
 from coda_ir.backends.triton.specialize import specialized
 from coda_ir.backends.triton.syntax import Edit, edited
 from coda_ir.dialects.coda.shapes import element_bytes
@@ -43,8 +43,6 @@ COPIES = frozenset(
 PREFIX = "gluon_"
 """The prefix of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the
 other's."""
-
-_HELPERS = read_definitions("warp_groups")
 
 
 def translated(source: str) -> str:
@@ -83,9 +81,23 @@ _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 def render_gluon_prelude(kernels: str) -> str:
     """Return the source of the device functions that kernels in Gluon call."""
-    own = render(specialized(_HELPERS, kernels))
-    shared = translated(render_prelude(re.sub(rf"\b{PREFIX}(?=\w)", "", f"{kernels}\n{own}")))
-    return "\n\n".join(section for section in (shared, own) if section)
+    return render(specialized(_definitions(), kernels))
+
+
+@cache
+def _definitions() -> Mapping[str, Definition]:
+    """Return the helpers that Gluon kernels may call, by their names in Gluon."""
+    shared = {
+        _in_gluon(name): Definition(
+            translated(each.source), frozenset(map(_in_gluon, each.uses)), each.modules
+        )
+        for name, each in device_definitions().items()
+    }
+    return {**shared, **read_definitions("warp_groups")}
+
+
+def _in_gluon(name: str) -> str:
+    return PREFIX + name if name in _SHARED else name
 
 
 Box = tuple[int, ...]

@@ -16,7 +16,11 @@ from coda_ir.backends.triton.definitions import (
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
 from coda_ir.backends.triton.prelude import MODULE_HEADER
-from coda_ir.backends.triton.warp_specialized.gluon import IMPORTS, translated
+from coda_ir.backends.triton.warp_specialized.gluon import (
+    IMPORTS,
+    render_gluon_prelude,
+    translated,
+)
 
 FILES = {path.stem for path in RUNTIME.glob("*.py")} - {"__init__", "header"}
 DEFINITIONS = read_definitions(*sorted(FILES))
@@ -69,3 +73,9 @@ def gluon_group_max(x, GROUP: gl.constexpr):  # tl.max
     return gluon_to_bf16(gl.broadcast(a, x)[0].to(gl.float32)), x.dot, other(a)
 """
     )
+
+
+def test_functions_in_gluon_that_variables_are_named_after():
+    kernel = "@gluon.jit\ndef kernel(x, y):\n    tanh = gluon_tanh(x)\n    return tanh + log1p(y)\n"
+    prelude = render_gluon_prelude(kernel)
+    assert re.findall(r"^def (\w+)", prelude, re.MULTILINE) == ["gluon_tanh"]
