@@ -1,4 +1,4 @@
-"""Python's garbage collector."""
+"""Control of Python's garbage collector."""
 
 import gc
 from collections.abc import Generator

@@ -1,11 +1,11 @@
-"""Fallback for compiled programs that fail because of a defect of this package: PyTorch runs them
-instead.
+"""Fallback to PyTorch for compiled programs that fail because of a defect of this package.
 
     run = WithFallback(compiled, eager, lambda: Described("f", "eager PyTorch", "..."))
 
-An error that the user caused is raised by PyTorch, too, or is a CodaError; memory that is not there
-is no defect either. What remains is one: a warning says so, and later calls use PyTorch directly.
-A program that changes its inputs is not run again after it failed, for it may have changed them.
+If the user's code causes an error, PyTorch raises it too, or it is a CodaError. Running out of
+memory is not a defect either. Any other error is: a warning reports it, and later calls use PyTorch
+directly. A program that changes its inputs is not run again after a failure, because it may have
+changed them already.
 """
 
 import traceback
@@ -25,7 +25,7 @@ Errors: TypeAlias = Literal["fallback", "raise"]
 
 
 class DefectWarning(UserWarning):
-    """A compiled program failed because of a defect in coda_ir; PyTorch runs it from now on."""
+    """A compiled program failed because of a defect in coda_ir, and PyTorch runs it instead."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Described:
 
 
 class WithFallback(Generic[Parameters, Results]):
-    """A compiled program that PyTorch replaces once it failed because of a defect."""
+    """A compiled program that PyTorch replaces after it failed because of a defect."""
 
     def __init__(
         self,

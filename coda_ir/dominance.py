@@ -1,5 +1,5 @@
-"""Dependences of values, and whether values are defined before they are used, which xDSL's verifier
-does not check.
+"""Dependences of values, and the check that values are defined before they are used, which xDSL's
+verifier omits.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence

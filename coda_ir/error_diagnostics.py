@@ -1,4 +1,4 @@
-"""Errors in the input, as diagnostics with places."""
+"""Conversion of errors in the input to diagnostics with locations."""
 
 import re
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""The functions of a module: the entry, what it takes, and how many operators it has.
+"""The functions of a module: the entry, its arguments, and the number of operators.
 
-xDSL is imported where it is used: a program of the cache needs none of it.
+xDSL is imported on demand, because a cached program does not need it.
 """
 
 from __future__ import annotations

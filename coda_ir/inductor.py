@@ -1,7 +1,7 @@
-"""Functions as PyTorch graphs that Inductor compiles, and that call programs.
+"""Functions as PyTorch graphs that Inductor compiles and that call programs.
 
-A program is an operator with a fake implementation, `coda_ir::program`: Inductor plans its memory
-and its place among other kernels, and knows nothing else of it.
+A program is an operator with a fake implementation, `coda_ir::program`. Inductor plans its memory
+and its order relative to other kernels, but does not look inside.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Equal programs have one name, in every process: Inductor finds in its cache what
 def load_graph(
     text: str, name: str, programs: Mapping[str, TritonExecutable], device: torch.device
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Load the function @`name` of an IR `text`; Inductor compiles it in its first call.
+    """Load the function @`name` of an IR `text`. Inductor compiles it at its first call.
 
     `programs` are the functions that it calls, by name. The graph keeps them.
     """
@@ -75,9 +75,9 @@ def _repeatable(
 def compiled_by_inductor(
     graph: Callable[..., Any], *, is_dynamic: bool | None = None
 ) -> Callable[..., Any]:
-    """Return a function of tensors that Inductor compiles in its first call.
+    """Return a function of tensors that Inductor compiles at its first call.
 
-    TorchDynamo takes it for one operator; what traces it sees the operators that it calls.
+    TorchDynamo treats it as one operator; other tracers see the operators that it calls.
     """
     compiler: Any = torch.compiler  # it has no complete type
     whole = compiler.allow_in_graph(graph)

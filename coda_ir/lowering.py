@@ -1,6 +1,6 @@
 """A program at each level, and the code emitted for one of its functions.
 
-What lowers is imported where it is used: a program of the cache needs none of it, nor xDSL.
+Modules that lower programs are imported on demand, so a cached program needs neither them nor xDSL.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _is_inside: ContextVar[bool] = ContextVar("coda_own_stack", default=False)
 
 
 def on_own_stack(work: Callable[[], R]) -> R:
-    """Run `work` in a thread of its own with the context variables of the caller; nested work stays
-    in its thread. Raises what `work` raises.
+    """Run `work` in a separate thread with the context variables of the caller; nested work stays
+    in that thread. Raises the exceptions of `work`.
 
-    What PyTorch keeps for each thread, such as the current device, has its defaults there.
+    PyTorch's per-thread state, such as the current device, has its defaults in the thread.
 
-    CPython keeps the frames of calls in pieces of memory, and maps and unmaps the next piece
-    whenever a call crosses the end of one. Work whose calls cross it all the time, as TorchDynamo's
-    compilers may, takes three times as long. A new thread begins with an empty piece.
+    CPython stores call frames in chunks of memory, and maps and unmaps the next chunk whenever a
+    call crosses the end of one. Work whose calls cross it frequently, as those of TorchDynamo's
+    compilers may, takes three times as long. A new thread begins with an empty chunk.
     """
     if _is_inside.get():
         return work()
@@ -99,7 +99,7 @@ def _parse_passes(passes: str, schedule: str) -> Pipeline:
 class Lowering:
     """A module at the levels `block`, `gemm` and `scheduled`, each made on demand.
 
-    What is emitted for the program of an Origin is kept in the cache; that of a module is not.
+    The code emitted for the program of an Origin is cached; that of a module is not.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Lowering:
         return self._modules[level]
 
     def _apart(self, work: Callable[[], R]) -> R:
-        """Run `work` on a stack of its own, unless it measures on the current device."""
+        """Run `work` on a separate stack, unless it measures on the current device."""
         return work() if self.options.tuning is not None else on_own_stack(work)
 
     def _make(self, level: Level, levels: tuple[Level, ...]) -> ModuleOp:
@@ -188,7 +188,7 @@ class Lowering:
     def artifact(self, function: str | None = None) -> Artifact:
         """Return the Artifact of a function, or of the only one: from the cache, or lowered now.
 
-        Raises CodaError where there is no such function, and for what cannot be emitted.
+        Raises CodaError if there is no such function, or if it cannot be emitted.
         """
         if function not in self._artifacts:
             self._artifacts[function] = self._apart(lambda: self._find(function))
@@ -197,7 +197,7 @@ class Lowering:
     def comparison(self, function: str | None = None) -> Estimates | None:
         """Return the estimates for a function; nothing is emitted.
 
-        None where the library of the device is not known, and for schedules that are tuned.
+        Returns None if the library of the device is unknown, or if schedules are tuned.
         """
         from coda_ir.cost_model.comparison import Estimates
 

@@ -1,4 +1,4 @@
-"""The reads and writes of elements by number (`gather`, `scatter`, `index`) that have kernels."""
+"""Operators with kernels that read or write elements by index (`gather`, `scatter`, `index`)."""
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue

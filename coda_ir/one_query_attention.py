@@ -1,6 +1,4 @@
-"""Attention with one query per head, as in decoding: the pattern that backends have a
-kernel for.
-"""
+"""Attention with one query per head, as in decoding: the pattern that backends have a kernel for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages to explore programs: one about an exported model, or one for each graph in a folder."""
+"""HTML pages that show programs: one for an exported model, or one for each graph in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of long work: bars on stderr for a person who watches."""
+"""Progress bars on stderr for long work."""
 
 from __future__ import annotations
 

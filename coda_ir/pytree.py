@@ -1,7 +1,7 @@
 """PyTorch's trees: the structure of the arguments and results of a model.
 
-`torch.export` states the structure of a call as a tree of this module, and PyTorch documents it
-under this name only. It is imported here once.
+`torch.export` describes the structure of a call as a tree of this module, which PyTorch documents
+under this name only. This is the only place that imports it.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""Everything that a command line can name, for the users of all stages: `coda-opt`, the language
-server, the entry point of xDSL, and the lowering of programs.
+"""All names that a command line can use, for `coda-opt`, the language server, xDSL's entry point,
+and the lowering of programs.
 
-Each name has a function that imports the thing when it is used: a tool that lists them all starts
-without importing any of them.
+Each name has a function that imports its object on first use, so a tool that lists the names
+imports none of them.
 """
 
 from collections.abc import Callable

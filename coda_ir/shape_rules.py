@@ -1,4 +1,4 @@
-"""Shape rules of the operators: from dims of operands to dims of results."""
+"""Shape rules of the operators: the dimensions of results from those of operands."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod

@@ -1,8 +1,8 @@
 """Calls that TorchDynamo does not trace.
 
-A function that `torch.compile` compiles may call one of ours. TorchDynamo would go on with the
-Python behind the call, and trace the launches. A call with the decorator `untraced` ends the graph
-instead, and runs as it is.
+A function that `torch.compile` compiles may call a compiled program. TorchDynamo would trace the
+Python code of the call, including the launches. A call with the decorator `untraced` breaks the
+graph instead, and runs unchanged.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""The cache on disk: compiled programs, and the Python modules that Triton reads kernels from.
+"""The cache on disk: compiled programs, and the Python modules from which Triton reads kernels.
 
-Nothing imports more than it needs from here: finding a program does not import the passes.
+Imports are minimal: finding a program does not import the passes.
 """
 
 from coda_ir.cache.modules import load_source

@@ -1,5 +1,5 @@
-"""The result of compiling a function as plain data: all that a call needs, and all that is reported
-about it without lowering it again.
+"""The result of compiling a function as plain data: everything that a call or a report needs
+without lowering the function again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Artifact:
     """A function, compiled for one schedule.
 
-    Remarks are kept as data until they are asked for, which most calls never do.
+    Remarks are stored as data and decoded on demand, because most calls never read them.
     """
 
     signature: Signature

@@ -1,4 +1,4 @@
-"""The decision of the tuner about a GEMM, as plain data."""
+"""The tuner's decision about a GEMM as plain data."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The folder of the cache: files appear in it atomically, and the least recently used are removed
-first. Nothing here waits for another process.
+"""The folder of the cache: files appear in it atomically, and the least recently used are deleted
+first. No operation waits for another process.
 """
 
 import os

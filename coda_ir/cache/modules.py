@@ -1,4 +1,4 @@
-"""Generated Python modules as files, because Triton reads the source of a kernel from its file."""
+"""Generated Python modules as files, because Triton reads the source of a kernel from a file."""
 
 import os
 import sys

@@ -1,4 +1,6 @@
-"""The origin of a block-level program: its name in the cache, and how to make it on demand."""
+"""The origin of a block-level program: its key in the cache, and a function that makes it on
+demand.
+"""
 
 from __future__ import annotations
 

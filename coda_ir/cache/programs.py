@@ -1,8 +1,8 @@
 """Compiled programs on disk, keyed by a hash of everything that determines them.
 
-An entry is one file: a line with the kind of file and a checksum of the rest, a line of JSON that
-says what the entry is, and a line of JSON with an Artifact. An entry that is damaged is as good as
-none: the program is compiled again and the entry replaced.
+An entry is one file: a line with the type of the file and a checksum of the rest, a line of JSON
+that describes the entry, and a line of JSON with an Artifact. If an entry is corrupt, the program
+is compiled again and the entry replaced.
 """
 
 from __future__ import annotations

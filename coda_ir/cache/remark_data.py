@@ -1,4 +1,4 @@
-"""Remarks as lossless plain data; `Remark.to_dict` is meant for people."""
+"""Lossless plain data of remarks; `Remark.to_dict` is the format for users."""
 
 from typing import Any, TypeAlias, get_args
 

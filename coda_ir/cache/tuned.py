@@ -1,8 +1,8 @@
 """Results of tuning on disk, in the folder of the cache.
 
-An entry is one file: a line with the kind of file and a checksum of the rest, and a line of JSON.
-An entry that is damaged is as good as none. Nothing waits for another process: two that tune the
-same GEMM both store what they found, and the last one stays.
+An entry is one file: a line with the type of the file and a checksum of the rest, and a line of
+JSON. A corrupt entry is ignored. There are no locks: if two processes tune the same GEMM, both
+store their results, and the last one remains.
 """
 
 from __future__ import annotations

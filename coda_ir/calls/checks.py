@@ -1,9 +1,9 @@
-"""The check of a call as straight-line code: it finds what `Signature.check` finds, without
-reporting it.
+"""The check of a call as straight-line code, equivalent to `Signature.check` but without its
+reports.
 
-A function is generated for a signature and a device, since most of the time of the general check
-goes into loops and dictionaries. It says yes only where `Signature.check` raises nothing, and no
-for whatever needs more than that: the caller then asks `Signature.check`.
+A function is generated for a signature and a device, because the general check spends most of its
+time in loops and dictionaries. The function accepts a call only if `Signature.check` raises
+nothing. For all other calls, the caller runs `Signature.check`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
 """The mapping from a call of a model to the tensors of a function, and from results to the model's
-return value: both structures as data that can be written to a file.
+return value, as data that can be written to a file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tensors that are copied because of a transposition: one that moves their last dimension, as
-kernels and products of matrices read contiguous rows, or one after which a reshape merges
-dimensions that are not beside each other in memory.
+"""Tensors that are copied because of a transpose: one that moves the last dimension, because
+kernels and matrix products read contiguous rows, or one before a reshape that merges dimensions
+which are not adjacent in memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""The configurations of a GEMM, the fastest first, and a table that says why."""
+"""The configurations of a GEMM in order of their estimated times, and a table that explains the
+order.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

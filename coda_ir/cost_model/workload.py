@@ -1,4 +1,6 @@
-"""A GEMM as the cost model sees it: extents, and what its epilogues read, compute and write."""
+"""A GEMM as the cost model represents it: extents, and the reads, operations and writes of its
+epilogues.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The check that two tensors agree up to the rounding of float64.
+"""Comparison of two tensors up to the rounding of float64.
 
-Two levels of the IR do the same sums in another order, so that results differ by a few units in
-the last place (2e-16) of the largest *terms* of a sum, not of the sum. An element may therefore
+Two levels of the IR compute the same sums in different orders, so results differ by a few units in
+the last place (2e-16) of the largest *term* of a sum, not of the sum. An element may therefore
 differ by `ROW_TOLERANCE` of the largest element in its row, which has terms of its size, and by
-`TENSOR_TOLERANCE` of the largest element of the tensor. A single wrong element of a large tensor is
-seen, and so is a wrong row of small elements. Where a difference is larger, the caller measures how
-much the function amplifies a rounding of its inputs (`noise`), which is allowed as well.
-NaN, infinities and integers have to agree exactly.
+`TENSOR_TOLERANCE` of the largest element of the tensor. This detects a single wrong element of a
+large tensor, and a wrong row of small elements. If a difference is larger, the caller measures how
+much the function amplifies rounding of its inputs (`noise`), which is allowed as well. NaN,
+infinities and integers must agree exactly.
 """
 
 from dataclasses import dataclass

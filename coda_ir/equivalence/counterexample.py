@@ -1,4 +1,4 @@
-"""Inputs on which a function computes something else than before, as text and as a file."""
+"""Inputs for which a function computes different results than before, as text and as a file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,8 @@
     results = emitted.run(*map(memory.place, arguments))
     memory.check()
 
-The guards hold NaN (integers: `CANARY`). A kernel that reads outside of a tensor gets them, so that
-its results are wrong; a kernel that writes outside of a tensor changes them.
+The guards hold NaN (for integers, `CANARY`). If a kernel reads outside of a tensor, its results are
+wrong; if it writes outside of a tensor, the guards change.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """Bounds for the difference between float64 and a function that rounds as its types state.
 
-The measure is the error of the function itself on the reference backend in stated precision. What
-else computes the function (another level, an emitted module) may be `FACTOR` times as far from
-float64, as it rounds in other places. Where that is not enough, the bound is widened by what other
-data and roundings of the arguments show, which costs more runs.
+The measure is the error of the function itself on the reference backend in stated precision.
+Another implementation of the function (another level, an emitted module) may be `FACTOR` times as
+far from float64, because it rounds in other places. If that is not enough, runs with other data and
+with rounded arguments widen the bound.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""The execution of kernels: compiled ahead of the first call, launched directly, in CUDA graphs."""
+"""Execution of kernels: compilation before the first call, direct launches, CUDA graphs."""

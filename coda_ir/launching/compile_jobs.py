@@ -1,4 +1,4 @@
-"""The number of kernels that compile at a time."""
+"""The number of kernels that are compiled at a time."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ def compile_jobs(chosen: int | None = None) -> int:
 
 @contextmanager
 def use_jobs(jobs: int | None) -> Generator[None]:
-    """Within the context, compile this many kernels at a time; None leaves the number open."""
+    """Within the context, compile this many kernels at a time; None does not set a number."""
     token = _chosen.set(jobs)
     try:
         yield

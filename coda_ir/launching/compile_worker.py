@@ -1,8 +1,8 @@
 """The worker: compiles emitted modules into Triton's cache, in separate processes and without a
 GPU.
 
-Launches with stand-ins for tensors have the kernels compiled as the process that launches them will
-ask for them, so that it finds them in Triton's cache.
+Launches with placeholders for tensors compile the kernels with the same keys as the launches of the
+process that runs them, which then finds them in Triton's cache.
 """
 
 import importlib
@@ -34,8 +34,8 @@ class _Driver:
 
 
 def compile_module(request: Request) -> str | None:
-    """Compile the kernels of a module by their launches; also their launchers if the module is
-    shared, as it then runs on this machine. Returns the error, if any.
+    """Compile the kernels of a module by their launches, and also their launchers if the module is
+    shared, because it then runs on this machine. Returns the error, if any.
     """
     try:
         module = load_source(request["source"], request["name"])
@@ -74,7 +74,9 @@ def _launcher() -> Any:
 
 
 def prepare(target: tuple[Any, ...]) -> None:
-    """Make Triton compile for a target (backend, architecture, warp size), present or not."""
+    """Make Triton compile for a target (backend, architecture, warp size), which need not be
+    present.
+    """
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     driver = _Driver(compiler.GPUTarget(*target))

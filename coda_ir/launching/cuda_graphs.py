@@ -1,8 +1,8 @@
-"""Replays of a program as CUDA graphs: one for each combination of sizes, up to a limit.
+"""Replays of a program as CUDA graphs: one graph per combination of sizes, up to a limit.
 
 Inputs whose address stays the same between calls, such as weights and a static cache, are read and
-updated where they are; the others are copied to a fixed place first, and back from there if the
-program updates them. Weights at other addresses, and other streams, have graphs of their own.
+updated in place. The others are copied to a fixed address, and copied back if the program updates
+them. Weights at other addresses, and other streams, have separate graphs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 def captured(graph: Any, pool: Any = None) -> Generator[None]:
     """Capture the work on the current device in `graph`, with memory from `pool`, or its own.
 
-    Raises RuntimeError if that fails, and leaves everything else unchanged: work that waits for the
-    GPU cannot be captured, and neither can anything while another thread allocates or loads code.
-    `torch.cuda.graph` would leave PyTorch 2.11 in the state of a capture: with its stream, its
-    memory, and a generator that refuses to draw numbers from then on.
+    Raises RuntimeError if this fails, and restores all state. Work that waits for the GPU cannot be
+    captured, nor can any work while another thread allocates memory or loads code. After such a
+    failure, `torch.cuda.graph` would leave PyTorch 2.11 with the stream and memory pool of the
+    capture, and with a generator that refuses to draw numbers.
     """
     cuda: Any = torch.cuda  # partly without types
     stream = cuda.current_stream()
@@ -86,7 +86,7 @@ SMALL = 1 << 20
 
 
 class Recorder(Protocol):
-    """Captures work on a GPU and repeats it; tests on machines without GPUs replace it."""
+    """Captures work on a GPU and replays it; tests on machines without GPUs replace it."""
 
     def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
         """Return a function that repeats `run`, which has run before, and the tensors it writes.
@@ -130,7 +130,7 @@ class _Recorded:
 
 
 class CudaGraphs:
-    """Runs `run` directly when sizes are seen for the first time, and captures it the second time.
+    """Runs `run` directly at the first call with given sizes, and captures it at the second.
 
     Results are copies, which the next call does not change.
     """
@@ -182,7 +182,9 @@ class CudaGraphs:
         return [result.clone() for result in recorded.results]
 
     def _key(self, inputs: Tensors) -> Key:
-        """Return what a capture depends on: streams, sizes, strides, addresses of weights."""
+        """Return the state that a capture depends on: streams, sizes, strides, addresses of
+        weights.
+        """
         layouts = ((value.shape, value.stride()) for value in inputs)
         return _stream(), *layouts, *(inputs[at].data_ptr() for at in self._weights)
 
@@ -194,7 +196,7 @@ class CudaGraphs:
     def _run_and_capture(
         self, key: Key, inputs: list[torch.Tensor], addresses: Addresses
     ) -> Tensors:
-        """Run directly, and capture for the next call if the sizes were seen before."""
+        """Run directly, and capture for the next call if a call had these sizes before."""
         before = self._seen.get(key)
         self._seen[key] = addresses
         self._seen.move_to_end(key)

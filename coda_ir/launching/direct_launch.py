@@ -21,7 +21,7 @@ KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
 
 def direct_launch_is_on(architecture: str) -> bool:
     """Return whether programs for `architecture` are emitted with direct launches: as set in the
-    environment, by default on NVIDIA GPUs with a Triton whose launchers are known.
+    environment, or by default on NVIDIA GPUs with a supported version of Triton.
 
     Raises CodaError for a value of CODA_DIRECT_LAUNCH other than 0 and 1.
     """

@@ -26,9 +26,9 @@ Sizes = Mapping[str, int]
 def start_triton() -> Future[None]:
     """Start Triton's one-time setup in a thread, while the program is lowered.
 
-    It hashes its own files, and makes the library that it calls the driver through, the first time
-    with a C compiler: about a second, without Python's lock. Triton is imported here: imports are
-    not for several threads.
+    Triton hashes its own files, and builds the library through which it calls the driver, the first
+    time with a C compiler. This takes about a second and does not hold Python's global interpreter
+    lock. Triton is imported before the thread starts, because imports are not thread-safe here.
     """
     import_module("triton.runtime")
     pool = ThreadPoolExecutor(1, thread_name_prefix="coda-triton")
@@ -53,7 +53,7 @@ _INTERPRETER = RLock()
 
 
 def _interpreted(run: Callable[..., Results]) -> Callable[..., Results]:
-    """Run by one thread at a time: there is a single interpreter, which knows one program."""
+    """Run in one thread at a time, because there is one interpreter, which holds one program."""
 
     def run_alone(*arguments: Any) -> Results:
         with _INTERPRETER:

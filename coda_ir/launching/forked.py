@@ -1,8 +1,7 @@
-"""Work in forks of one process, up to a number at a time; each fork has the imports of that
-process.
+"""Work in forks of a process, several at a time; each fork shares the imports of the process.
 
-A compiler that ends its process fails one request. The module imports little, so that a process
-that serves requests starts fast.
+If a compiler crashes its process, only one request fails. This module imports little, so that a
+process that serves requests starts quickly.
 """
 
 import json
@@ -43,7 +42,7 @@ class Answer:
 class ForkingProcess:
     """A process that calls `serve`, which handles each request in a fork of itself.
 
-    Triton compiles in the process, also where it interprets in this one.
+    Triton compiles in this process even if it interprets kernels in the current one.
     """
 
     def __init__(self, command: Sequence[str], jobs: int):
@@ -125,7 +124,7 @@ def run_forked(
 ) -> Generator[Answer]:
     """Yield the answers of a process that calls `serve`, in the order in which they are ready.
 
-    Those that are not ready after `seconds` are left out.
+    Answers that are not ready after `seconds` are omitted.
     """
     process = ForkingProcess(command, jobs)
     timer = None if seconds is None else Timer(seconds, process.stop)
@@ -211,7 +210,8 @@ class KernelCompiler:
     """A process that compiles kernels into Triton's cache, in forks of itself, while their program
     is lowered; threads would compete with lowering for Python's lock.
 
-    It starts at once. What it cannot compile is left to the launches, which say why.
+    It starts immediately. Kernels that it fails to compile are compiled by their launches, which
+    report the error.
     """
 
     def __init__(self, target: tuple[Any, ...], jobs: int):
@@ -238,7 +238,7 @@ class KernelCompiler:
                 self._process.submit(request)
 
     def wait(self) -> None:
-        """Wait until all submitted kernels are compiled, and let the process end on its own."""
+        """Wait until all submitted kernels are compiled, and let the process exit."""
         with self._lock:
             if self._is_open:
                 self._is_open = False

@@ -1,9 +1,9 @@
 """Compilation of the kernels of a module before its first call, several at a time.
 
-Triton compiles a kernel when it is launched, one after the other. Here launches with stand-ins for
-tensors (`stand_in_launch`) have them compiled in threads: what takes long in Triton lets go of
-Python's lock, the assembler and the C compiler are processes. They are left where a launch looks,
-in the kernel itself and in Triton's cache on disk.
+Triton compiles kernels at their launches, one after the other. This module launches them with
+placeholders for tensors (`stand_in_launch`) in several threads. The slow parts of Triton's compiler
+release Python's global interpreter lock, or run as separate processes (the assembler and the C
+compiler). Launches find the compiled kernels in the kernel objects and in Triton's cache on disk.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +48,8 @@ that meanwhile.
 
 
 def prepare_keys(find_target: Callable[[], Any]) -> None:
-    """Make Triton do what its keys for a target need once in a process and its copies: hash its
-    libraries, and ask the assembler for its version.
+    """Do the work that Triton's cache keys for a target require once per process and its forks:
+    hash Triton's libraries, and determine the version of the assembler.
     """
     find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
     if find_key is not None:
@@ -65,7 +65,8 @@ def compile_ahead(
     """Compile and load the kernels that launches of emitted modules need, at most
     `compile_jobs(jobs)` at a time.
 
-    One at a time is left to the launches themselves. What fails is, too: they say why.
+    With one job, the launches themselves compile the kernels. So do they if a compilation fails,
+    and report the error.
     """
     for module, _ in modules:
         settle_keys(module)
@@ -92,18 +93,18 @@ def compile_ahead(
 def settle_keys(module: ModuleType) -> None:
     """Make Triton hash the kernels of a module in the order of their first launches.
 
-    A hash has the global values that a kernel and its functions use, but those of a function only
-    where that was hashed before. Threads would leave the order, and so the keys of the cache on
-    disk, to chance.
+    The hash of a kernel includes the global values that it and its functions use, but those of a
+    function only if it was hashed before. With several threads, the order of hashing, and therefore
+    the keys of the cache on disk, would vary.
     """
     for name in module.KERNELS:
         _ = getattr(module, name).cache_key
 
 
 def compile_launch(module: ModuleType, launch: str) -> Any:
-    """Return the compiled kernel of a launch on stand-ins, for the current device.
+    """Return the compiled kernel of a launch with placeholders, for the current device.
 
-    It is not loaded. Raises what Triton raises.
+    The kernel is not loaded. Raises Triton's exceptions.
     """
     name = _kernel_of(launch)
     names = {**vars(module), name: _OnlyCompiled(getattr(module, name)), "tensor": _stand_in}
@@ -113,7 +114,7 @@ def compile_launch(module: ModuleType, launch: str) -> Any:
 def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
     """Compile the kernel of a launch and load it, with its launcher, on a GPU.
 
-    A thread has a current device of its own. Raises what Triton raises.
+    Each thread has its own current device. Raises Triton's exceptions.
     """
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         kernel = compile_launch(module, launch)

@@ -1,8 +1,9 @@
 """A forward and a backward program as one node of PyTorch's autograd.
 
-An argument of the backward program is found by its name: an argument or a result of the forward
-program, or `d_r`, the gradient of the result `r`. A result `d_a` is the gradient of the argument
-`a`. The forward program gives the results of the function first, and then what it saves.
+The name of an argument of the backward program determines its source: an argument or a result of
+the forward program, or `d_r`, the gradient of the result `r`. A result `d_a` is the gradient of the
+argument `a`. The forward program returns the results of the function first, followed by the values
+that it saves.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ Shape: TypeAlias = tuple[torch.Size, torch.dtype, torch.device]
 
 
 class DoubleBackwardError(GradientError):
-    """A derivative of a gradient; programs have none."""
+    """A derivative of a gradient was requested; programs do not support second derivatives."""
 
 
 class BackwardProgramError(GradientError):
@@ -45,7 +46,7 @@ class _Source:
 class _Backward:
     """A backward program, the sources of its arguments, and the destinations of its results.
 
-    Raises BackwardProgramError where it needs what the forward program does not give.
+    Raises BackwardProgramError if an argument has no source.
     """
 
     def __init__(
@@ -177,10 +178,10 @@ class GradientPair:
     ) -> list[torch.Tensor | None]:
         """Return the gradients of the arguments: None for those without one.
 
-        `kept` is what `run_forward` said that is needed; it is emptied, so that each tensor is
-        freed after its last use. `gradients` are those of the results, None where nobody used a
-        result. What would be computed from one is left out; where a tensor is needed nevertheless,
-        it is of zeros, of the shape of the result.
+        `kept` is the list that `run_forward` returned. It is emptied, so that each tensor is freed
+        after its last use. `gradients` are those of the results; None means that a result was not
+        used. Computations that depend only on missing gradients are removed; if a tensor is needed
+        nevertheless, it has zeros in the shape of the result.
         """
         missing = frozenset(i for i, g in enumerate(gradients) if g is None) & self.differentiable
         backward = self._backward(missing)
@@ -234,8 +235,8 @@ def _source(
 class _Node(torch.autograd.Function):
     """One call of a pair in PyTorch's graph.
 
-    What is kept goes through `save_for_backward`, which notices changes in place and gives it to
-    hooks, such as those of activation checkpointing. The node lets go of it when the backward pass
+    Saved tensors go through `save_for_backward`, which detects changes in place and calls hooks,
+    such as those of activation checkpointing. The node drops its references when the backward pass
     reaches it, unless the graph is retained; the backward program then frees each tensor after its
     last use.
     """
@@ -286,7 +287,7 @@ def _apply(function: type[torch.autograd.Function], *arguments: object) -> Any:
 
 
 def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Return a zero gradient without memory of its own, for a result whose gradient is missing."""
+    """Return a gradient of zeros that takes no memory, for a result whose gradient is missing."""
     return torch.zeros((), dtype=dtype, device=device).expand(shape)
 
 

@@ -1,4 +1,4 @@
-"""The measurer of this context, and its device. This module imports nothing slow."""
+"""The measurer of the current context, and its device. Importing this module is fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of compiling and measuring candidates, which tests implement without a GPU."""
+"""The interface for compiling and measuring candidates, which tests implement without a GPU."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A GEMM in isolation: what is measured, and the key under which results are stored."""
+"""A GEMM in isolation, as it is measured, and the key of its stored results."""
 
 from __future__ import annotations
 
