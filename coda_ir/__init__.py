@@ -1,8 +1,8 @@
-"""CODA IR rewrites Transformer blocks as GEMM-plus-epilogue programs and lowers them to Triton.
+"""CODA IR compiles Transformer blocks into GEMM-plus-epilogue programs and lowers them to Triton.
 
-`coda_ir.parse` reads a `.coda` or `.mlir` program, `coda_ir.compile` makes it callable, also with
-a derived backward (`training=True`);
-`coda_ir.export` takes a PyTorch model, which `coda_ir.save` and `coda_ir.load` keep in files.
+`coda_ir.parse` reads a `.coda` or `.mlir` program, and `coda_ir.compile` compiles one, with
+`training=True` also its backward. `coda_ir.export` converts a PyTorch model, and `coda_ir.save` and
+`coda_ir.load` write and read it.
 """
 
 from typing import TYPE_CHECKING

@@ -38,13 +38,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="coda-lsp", description=__doc__)
     transport = parser.add_mutually_exclusive_group()
     transport.add_argument("--stdio", action="store_true", help="standard streams (default)")
-    transport.add_argument("--tcp", type=_port, metavar="PORT", help="listen on a port")
-    parser.add_argument("--host", default="127.0.0.1", help="the address of --tcp")
+    transport.add_argument("--tcp", type=_port, metavar="PORT", help="listen on a TCP port")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on with --tcp")
     parser.add_argument(
         "--log-level",
         default="warning",
         choices=("debug", "info", "warning", "error"),
-        help="messages that are written to the standard error",
+        help="lowest level of the messages on standard error (default: warning)",
     )
     parser.add_argument("--version", action="version", version=f"coda-lsp {coda_ir.__version__}")
     return parser

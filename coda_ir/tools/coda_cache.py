@@ -19,9 +19,9 @@ from coda_ir.tools.boundary import exit_code_of
 ENVIRONMENT = """
 environment:
   CODA_CACHE_DIR    the folder, by default coda_ir in $XDG_CACHE_HOME or ~/.cache
-  CODA_CACHE_LIMIT  its largest size, such as 500MB, by default 1GiB; 0 switches the cache off
+  CODA_CACHE_LIMIT  its maximum size, such as 500MB, by default 1GiB; 0 disables the cache
 
-Exit codes: 0, 1 for input that is wrong, 2 for a wrong command line, 3 for a defect of the tool.
+Exit codes: 0, 1 for invalid input, 2 for an invalid command line, 3 for a defect of the tool.
 """
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -73,11 +73,9 @@ def _add_pruning_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-age",
         type=_age,
         metavar="AGE",
-        help="keep only what was used within AGE, such as 12h or 30d",
+        help="keep only programs used within AGE, such as 12h or 30d",
     )
-    parser.add_argument(
-        "--outdated", action="store_true", help="remove programs that other versions have made"
-    )
+    parser.add_argument("--outdated", action="store_true", help="remove programs of other versions")
     parser.add_argument("--all", action="store_true", help="remove everything")
 
 

@@ -47,8 +47,8 @@ examples:
 
 exit codes:
   0    success
-  1    the factory or the model is wrong, or a file cannot be read or written
-  2    the command line is wrong
+  1    the factory or the model is invalid, or a file cannot be read or written
+  2    the command line is invalid
   3    a defect of the tool
   130  interrupted
 
@@ -82,11 +82,11 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="INPUT.AXIS=NAME",
-        help="a dimension that may differ between calls, and its name; may be repeated",
+        help="make a dimension dynamic, and name its symbol; may be repeated",
     )
     parser.add_argument("--name", metavar="NAME", help="name of the function")
-    parser.add_argument("-q", "--quiet", action="store_true", help="report nothing")
-    parser.add_argument("--debug", action="store_true", help="raise errors with their traceback")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no report")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("-v", "--version", action="version", version=f"coda-export {__version__}")
     return parser
 
@@ -97,12 +97,12 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         "--output-file",
         required=True,
         metavar="FILE",
-        help="the program to write: .mlir, or .coda to read and edit it",
+        help="write the program to FILE: .mlir, or .coda, which is easier to read and edit",
     )
     parser.add_argument(
         "--weights",
         metavar="FILE",
-        help="the weights to write, .safetensors (default: beside the program)",
+        help="write the weights to FILE (.safetensors; default: beside the program)",
     )
     parser.add_argument(
         "--html",
@@ -112,8 +112,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arch",
         **ARCH,
-        help="GPU for the page of --html, such as sm_100: times are predicted for it (default: "
-        "sm_90), and with this option the page has its machine code; no GPU is needed",
+        help="architecture of the page of --html, such as sm_100 (default: sm_90): the page predicts "
+        "times for it and, with this option, shows machine code; no GPU is needed",
     )
     parser.add_argument(
         "--dim",
@@ -124,7 +124,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--args-from",
         metavar="FILE",
-        help="tensors to pass by name (.safetensors), in place of the factory's arguments",
+        help="pass tensors from FILE (.safetensors) by name, instead of the factory's arguments",
     )
 
 

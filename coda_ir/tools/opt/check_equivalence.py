@@ -14,14 +14,14 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--check-equivalence",
         action="store_true",
         help="run the program before and after each pass, in float64 on random inputs, and fail at "
-        "the first pass that changed a result; finally run the emitted Triton as well; "
+        "the first pass that changes a result; then run the emitted Triton as well; "
         "--dim fixes the size of a symbol",
     )
     group.add_argument(
         "--counterexample",
         type=_file_name,
         metavar="FILE.safetensors",
-        help="where to save inputs that show the difference, for --run --inputs",
+        help="save inputs that show the difference to FILE, for --run --inputs",
     )
 
 

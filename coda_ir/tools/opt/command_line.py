@@ -14,7 +14,7 @@ from coda_ir.tools.opt.features import FEATURES
 from coda_ir.universe import get_multiverse
 
 DESCRIPTION = """\
-Read a program, run passes on it, and print it, emit code for it or execute it.
+Read a program, run passes, and print the result, emit code or execute the program.
 The input is a .coda program or IR in the syntax of MLIR (.mlir)."""
 
 EPILOG = """\
@@ -36,9 +36,9 @@ examples:
 
 exit codes:
   0    success
-  1    the input is wrong, or a check that was asked for failed
-  2    the command line is wrong
-  3    a defect of the tool or of a pass; a reproducer is written
+  1    the input is invalid, or a requested check failed
+  2    the command line is invalid
+  3    a defect of the tool or of a pass; the tool writes a reproducer
   130  interrupted
 
 environment:

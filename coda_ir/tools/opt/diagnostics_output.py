@@ -17,8 +17,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--diagnostics",
         choices=get_args(Form),
         default="text",
-        help="errors, warnings and notes as text with the lines of the source (default), or as a "
-        "line of JSON each",
+        help="print errors, warnings and notes as text with source lines (default), or as one line "
+        "of JSON each",
     )
 
 

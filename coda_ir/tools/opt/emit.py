@@ -43,16 +43,16 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         type=one_of("level", LEVELS),
         choices=LEVELS,
         metavar="LEVEL",
-        help="print the program as IR (block, gemm, scheduled), as a module of Triton (triton), "
-        "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), the resources of its kernels "
-        "on a GPU (resources, resources-json), a picture of them (dot, svg), or a page to explore "
-        "(html)",
+        help="print the program as IR (block, gemm, scheduled), as a Triton module (triton), or "
+        "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn); or print the resources of "
+        "its kernels on a GPU (resources, resources-json), a picture of the kernels (dot, svg), "
+        "or an interactive page (html)",
     )
     group.add_argument(
         "--arch",
         **ARCH,
         help="architecture to schedule and compile for, such as sm_80, sm_90, sm_100, gfx942 or "
-        "gfx950; no GPU is needed; with html, the page has its machine code",
+        "gfx950; no GPU is needed; with html, the page shows machine code",
     )
     group.add_argument("--kernel", metavar="NAME", help="emit only this kernel")
 

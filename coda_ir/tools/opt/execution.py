@@ -26,7 +26,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dim",
         **DIM,
-        help="size of a symbolic dimension (default: 16; for a page to explore, about 16384 rows); "
+        help="size of a symbolic dimension (default: 16; for --emit=html, about 16384 rows); "
         "may be repeated",
     )
     group.add_argument("--seed", type=int, help="seed of the random inputs (default: 0)")

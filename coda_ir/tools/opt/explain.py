@@ -37,8 +37,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group("information").add_argument(
         "--explain",
         metavar="NAME",
-        help="explain the code of an error (E0201), a pass with its condition (defer-rms-norm), an "
-        "operator (coda.rope) or a word of .coda (group_max, partial_row), and exit",
+        help="explain an error code (E0201), a pass and its condition (defer-rms-norm), an "
+        "operator (coda.rope) or a term of .coda (group_max, partial_row), and exit",
     )
 
 

@@ -24,8 +24,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--list-passes",
         action="store_true",
-        help="list the passes of CODA IR with their options and defaults, and the names of xDSL's,"
-        " and exit",
+        help="list the passes of CODA IR with their options and defaults, and the names of xDSL's "
+        "passes, and exit",
     )
     group.add_argument(
         "--show-dialects", action="store_true", help="list the known dialects, and exit"

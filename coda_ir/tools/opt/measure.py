@@ -12,12 +12,12 @@ from coda_ir.tools.opt.feature import Session
 def register_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("reports")
     group.add_argument(
-        "--timing", action="store_true", help="print where the time went, as a tree, to stderr"
+        "--timing", action="store_true", help="print the time of each pass, as a tree, to stderr"
     )
     group.add_argument(
         "--statistics",
         action="store_true",
-        help="print what each pass did (operators, rewrites), to stderr",
+        help="print the operators and rewrites of each pass to stderr",
     )
 
 

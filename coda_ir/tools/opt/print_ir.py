@@ -31,18 +31,18 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--print-ir-after-change",
         action="store_true",
-        help="print the IR only after passes that changed it (any, unless some are named)",
+        help="print the IR only after passes that change it (of all passes, or of those named)",
     )
     group.add_argument(
         "--print-ir-after-failure",
         action="store_true",
-        help="print the IR that a failing pass has left, in the generic form",
+        help="print the IR after a pass that fails, in the generic form",
     )
     group.add_argument(
         "--print-ir-tree-dir",
         metavar="DIR",
         type=Path,
-        help="write DIR/NN_PASS.mlir instead, a file per pass (all, unless some are named)",
+        help="write one file per pass, DIR/NN_PASS.mlir, instead (of all passes, or of those named)",
     )
 
 

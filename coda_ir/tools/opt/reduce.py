@@ -34,13 +34,13 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--reduce",
         action="store_true",
-        help="print the smallest module found for which the command of --test exits with 0",
+        help="print the smallest module that is found for which the command of --test exits with 0",
     )
     group.add_argument(
         "--test",
         metavar="COMMAND",
-        help="shell command that exits with 0 if a module is interesting; %%s stands for the "
-        "file with the module (default: appended)",
+        help="shell command that exits with 0 if a module is interesting; the file with the "
+        "module replaces %%s, or is appended",
     )
     group.add_argument(
         "--reduce-max-tests",

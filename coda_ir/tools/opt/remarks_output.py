@@ -33,21 +33,21 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         const=REMARK_KINDS,
         type=remark_kinds,
         metavar="KINDS",
-        help="report what the passes did and refused on stderr; KINDS is a list of passed, missed "
-        "and analysis, or all or none (default: all); json is all with --remarks-format=json",
+        help="report rewrites and refused rewrites on stderr; KINDS is a list of passed, missed "
+        "and analysis, or all or none (default: all); json means all, in JSON",
     )
     group.add_argument(
         "--remarks-filter",
         type=regex,
         default=NO_FILTER,
         metavar="REGEX",
-        help="only the remarks of passes whose names match REGEX",
+        help="report only remarks of passes whose names match REGEX",
     )
     group.add_argument(
         "--remarks-format",
         choices=get_args(Format),
-        help="text with the lines of the source, or a line of JSON per remark (default: text, json "
-        "for --remarks-output)",
+        help="text with source lines, or one line of JSON per remark (default: text, or json "
+        "with --remarks-output)",
     )
     group.add_argument(
         "--remarks-output", metavar="FILE", help="write the remarks to FILE instead of stderr"
@@ -55,7 +55,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--remarks-summary",
         action="store_true",
-        help="end with the number of remarks of each kind and pass, on stderr",
+        help="print the number of remarks of each kind and pass at the end, on stderr",
     )
 
 

@@ -41,13 +41,13 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--crash-reproducer",
         metavar="FILE",
         type=Path,
-        help="where to write the IR and the passes with which a pass fails, or the input where"
-        " something else does (default: a new temporary file)",
+        help="if a pass fails, write its input and the remaining passes to FILE; if another part"
+        " fails, the input of the tool (default: a new temporary file)",
     )
     group.add_argument(
         "--run-reproducer",
         action="store_true",
-        help="run FILE with the passes and options that are written in it",
+        help="run FILE with the passes and options that it records",
     )
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
 

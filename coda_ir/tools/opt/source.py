@@ -67,7 +67,7 @@ def _register_leniency(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--disable-verify",
         action="store_true",
-        help="verify neither the operators of the input nor those that the passes leave",
+        help="verify operators neither after parsing nor after passes",
     )
 
 
