@@ -42,7 +42,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--print-ir-tree-dir",
         metavar="DIR",
         type=Path,
-        help="write one file per pass, DIR/NN_PASS.mlir, instead (of all passes, or of those named)",
+        help="write a file per pass, DIR/NN_PASS.mlir, instead (of all passes, or of those named)",
     )
 
 
