@@ -112,8 +112,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arch",
         **ARCH,
-        help="architecture for --html, such as sm_100 (default: sm_90); the page predicts its times "
-        "and, with this option, shows machine code; no GPU is needed",
+        help="architecture for --html, such as sm_100 (default: sm_90); the page predicts times "
+        "for it and, with this option, shows machine code; no GPU is needed",
     )
     parser.add_argument(
         "--dim",
