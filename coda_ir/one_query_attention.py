@@ -1,4 +1,4 @@
-"""Attention with one query per head, as in decoding: the pattern that backends have a kernel for."""
+"""Attention with one query per head, as in decoding: the pattern for which kernels exist."""
 
 from __future__ import annotations
 

@@ -15,7 +15,12 @@ from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dominance import uses_behind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
+from coda_ir.passes.support.legality import (
+    check_rounding_may_move,
+    is_tilewise,
+    name_of,
+    reader_name,
+)
 from coda_ir.passes.support.matching import unwidened
 from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.ports import port_kind
@@ -115,7 +120,7 @@ def _check_other(op: Operation) -> Refusal | None:
         return None
     return Refusal(
         "only GEMMs and pointwise code read the scaled tensor",
-        f"{_STORED}: {op.name} also reads it",
+        f"{_STORED}: {reader_name(op)} also reads it",
     )
 
 

@@ -11,7 +11,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScaleWeightOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
-from coda_ir.passes.support.legality import check_rounding_may_move, name_of
+from coda_ir.passes.support.legality import check_rounding_may_move, name_of, reader_name
 from coda_ir.passes.support.norm_deferral import replace_gemm, takes_scaled_rows
 from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.ports import port_kind
@@ -76,7 +76,10 @@ def _check(op: coda.MulOp) -> Refusal | None:
     for use in op.result.uses:
         gemm = use.operation
         if not _multiplies(gemm, use.index):
-            return Refusal("every consumer of the scaled value is a GEMM", f"{gemm.name} uses it")
+            return Refusal(
+                "every consumer of the scaled value is a GEMM",
+                f"{reader_name(gemm)} reads the scaled value",
+            )
         for weight in _weights_of(gemm):
             refusal = _check_frozen(weight, "the weight") or _check_type(weight)
             if refusal is not None:

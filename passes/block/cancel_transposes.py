@@ -19,7 +19,8 @@ from coda_ir.symbolic_shapes import Dim
 
 NOT_FEWER = Refusal(
     "moving the transpose before the code of its operand leaves fewer bytes to transpose",
-    "stays: other operands and results of that code, of as many bytes, would be transposed instead",
+    "the transpose remains: other operands and results of that code, with as many bytes, would be "
+    "transposed instead",
 )
 
 MAX_OPERATORS = 256
@@ -27,7 +28,7 @@ MAX_OPERATORS = 256
 
 TOO_LONG = Refusal(
     f"the code of its operand has at most {MAX_OPERATORS} operators",
-    "stays: that code is longer",
+    "the transpose remains: that code is longer",
 )
 
 

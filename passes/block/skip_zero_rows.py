@@ -77,7 +77,7 @@ def _why_not(
         is_known = found.elsewhere is not None and not isnan(found.elsewhere)
         other = f"{found.elsewhere:g}" if is_known else "unknown"
         return Refusal(
-            "rows of groups that are not chosen are 0", f"{cost}: the others are {other}"
+            "rows of groups that are not chosen are 0", f"{cost}: other rows are {other}"
         )
     if rows.counts != {groups}:
         return Refusal(
@@ -87,7 +87,7 @@ def _why_not(
     if shapes.dims(op.x) != (groups, shapes.dims(ids)[0], found.columns):
         return Refusal(
             "a sum adds the rows of a token in all groups",
-            f"{cost}: it adds up {format_shape(shape_of(op.x))} in dimension 0",
+            f"{cost}: the sum adds {format_shape(shape_of(op.x))} in dimension 0",
         )
     if bound is None or bound.symbols or int(bound) > groups:
         return Refusal(

@@ -13,7 +13,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
-from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.legality import name_of, reader_name
 
 Sink: TypeAlias = (
     coda.ReduceOp | coda.SumToOp | coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
@@ -106,7 +106,7 @@ class _Users:
         if self.other is not None:
             return Refusal(
                 "products and sums of the parts can replace every use",
-                f"{name_of(op.result)} is copied: {self.other.name} reads all of it",
+                f"{name_of(op.result)} is copied: {reader_name(self.other)} reads all of it",
             )
         if numerics_mode(op) == NumericsMode.EAGER_EXACT:
             return Refusal(

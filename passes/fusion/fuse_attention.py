@@ -59,10 +59,12 @@ def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> R
         return refusal
     if op.order is not None:
         return Refusal(
-            "the kernel may choose the order of its sums", "it states the order of its sums"
+            "the kernel may choose the order of its sums", "the kernel states the order of its sums"
         )
     if any(result.port.kind.data not in _STORED for result in segment.results):
-        return Refusal("tiles and partial sums are stored", "it has a result of another kind")
+        return Refusal(
+            "tiles and partial sums are stored", "the kernel has a result of another kind"
+        )
     if rewriter.order.slices_after(_others(op, producer), producer) is None:
         found = "another kernel computes an operand from the gradients"
         return Refusal("the other operands are computed before the gradients", found)
@@ -83,7 +85,7 @@ def _check_parts(segment: Segment, producer: AttentionSumOp) -> Refusal | None:
     whole = needs_whole_heads(segment)
     if whole is None or producer.parts.is_whole:
         return None
-    found = f"it needs {whole}, and heads have {producer.parts.columns} columns"
+    found = f"the kernel needs {whole}, and heads have {producer.parts.columns} columns"
     return Refusal(
         "the number of columns of a head is a power of two, so that one tile holds a head", found
     )
@@ -93,15 +95,15 @@ def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> R
     head_dim = producer.head_dim.value.data
     pairing = segment.pairing
     if not pairs_in_heads(pairing, head_dim):
-        found = f"it pairs columns of different heads, which have {head_dim} columns"
+        found = f"the kernel pairs columns of different heads, which have {head_dim} columns"
         return Refusal("both columns of a pair belong to one head", found)
     if pairing != into.pairing and not (pairing is not None and _is_plain(into)):
-        found = "it reads single columns, and the epilogue pairs of columns"
+        found = "the kernel reads single columns, and the epilogue reads pairs of columns"
         if pairing is not None:
-            found = "it pairs other columns than the epilogue"
+            found = "the kernel and the epilogue pair different columns"
         return Refusal("the kernel and the epilogue pair the same columns", found)
     if not groups_in_heads(segment, head_dim):
-        found = f"it sums over more than the {head_dim} columns of a head"
+        found = f"the kernel sums over more than the {head_dim} columns of a head"
         return Refusal("each group of columns lies within one head", found)
     return None
 

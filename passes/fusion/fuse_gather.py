@@ -8,7 +8,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.legality import name_of, reader_name
 from coda_ir.passes.support.ports import move_columns
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.symbolic_shapes import SymbolicSize
@@ -50,7 +50,7 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
         if not _is_input(use) or not _can_gather(use):
             return Refusal(
                 "only GEMMs of one input read the rows",
-                f"copies rows for a GEMM: {use.operation.name} also reads them",
+                f"copies rows for a GEMM: {reader_name(use.operation)} also reads them",
             )
     bound, (rows, _) = bound_of(op.ids, rewriter.shapes), rewriter.shapes.dims(op.x)
     if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):

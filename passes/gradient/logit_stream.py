@@ -12,7 +12,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dominance import ops_behind
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.legality import name_of, reader_name
 from coda_ir.passes.support.order import BlockOrder
 
 Sink: TypeAlias = coda.MatmulOp | coda.WeightGradientOp | coda.SumToOp | coda.ReduceOp
@@ -118,7 +118,7 @@ class _Search:
                 elif is_pointwise(user) and shape_of(user.results[0]) == self.shape:
                     pending.append(user.results[0])
                 else:
-                    return _stored(value, f"{user.name} uses it")
+                    return _stored(value, f"{reader_name(user)} uses it")
         if not self.sinks:
             return _stored(self.gradient.result, "nothing sums it up")
         return None
@@ -171,7 +171,7 @@ class _Search:
                 if user in self.ops or isinstance(user, coda.CrossEntropyOp):
                     continue
                 if not (isinstance(user, coda.ReduceOp) and user.kind.data == "lse"):
-                    return _stored(value, f"{user.name} uses it")
+                    return _stored(value, f"{reader_name(user)} uses it")
         return None
 
 

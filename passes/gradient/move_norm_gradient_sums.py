@@ -63,14 +63,14 @@ class MoveNormGradientSumsPass(FunctionPass):
     def _check(self, found: NormGradientSum, order: BlockOrder) -> Sequence[MapGradient] | Refusal:
         refusal = check_rounding_may_move(
             found.reduce,
-            "the row sum of the norm's gradient stays: eager PyTorch rounds the gradient",
+            "the row sum of the norm's gradient is not moved: eager PyTorch rounds the gradient",
         )
         if refusal is not None:
             return refusal
         if found.needs_vectors and not self.pack_weights:
             return Refusal(
                 "vectors may be precomputed from weights",
-                "the row sum of the norm's gradient stays: it needs products of weights",
+                "the row sum of the norm's gradient is not moved: it needs products of weights",
                 "allow pack-weights if weights change only in ways that PyTorch tracks",
             )
         maps = find_map_gradients(found)
@@ -78,7 +78,7 @@ class MoveNormGradientSumsPass(FunctionPass):
             return maps
         return Refusal(
             "the results of the maps do not depend on the row sum",
-            "the row sum of the norm's gradient stays: its replacement would depend on it",
+            "the row sum of the norm's gradient is not moved: its replacement would depend on it",
         )
 
 

@@ -224,8 +224,8 @@ def find_map_gradients(found: NormGradientSum) -> Sequence[MapGradient] | Refusa
             what = name_of(term)
             return Refusal(
                 "the norm feeds only linear maps",
-                f"the row sum of the norm's gradient stays: {what} adds to the gradient, and comes "
-                f"from no linear map of {name_of(found.norm.result)}",
+                f"the row sum of the norm's gradient is not moved: {what} adds to the gradient, "
+                f"and comes from no linear map of {name_of(found.norm.result)}",
                 "use the norm only as the input of linear or @",
             )
         maps.append(each)

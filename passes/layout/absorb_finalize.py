@@ -107,7 +107,7 @@ class AbsorbFinalizePass(FunctionPass):
             return None
         return Refusal(
             "reading the partials in every tile takes less time than a launch",
-            f"it takes {cost:.1f} us, the finalize {saved:.1f} us",
+            f"reading the partials takes {cost:.1f} us, a separate finalize {saved:.1f} us",
             "use always=true to absorb it anyway",
         )
 

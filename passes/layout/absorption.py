@@ -23,7 +23,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.legality import name_of, reader_name
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.storage import read_by
 
@@ -59,7 +59,7 @@ def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
         if refusal is not None:
             return refusal
     users = [user for user in readers_of(op) if isinstance(user, FusedOp | MapOp)]
-    return users or Refusal("a kernel reads a result of the finalize", "nothing reads it")
+    return users or Refusal("a kernel reads a result of the finalize", "no kernel reads a result")
 
 
 def storing_map(op: FinalizeOp, order: BlockOrder) -> MapOp | None:
@@ -87,12 +87,12 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
         )
     if op.axis.data != "row":
         return Refusal(
-            "the finalize has one result per row", "it combines the partials of each column"
+            "the finalize has one result per row", "the finalize combines partials of columns"
         )
     if any(isinstance(inner, CheckedIndexOp) for inner in op.body.block.ops):
         return Refusal(
             "the finalize checks no index",
-            "it stops the program if an index is wrong, which GEMMs cannot do",
+            "the finalize raises an error for an invalid index, which a GEMM cannot do",
         )
     if op.order is not None:
         return Refusal(
@@ -131,7 +131,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     )
     is_kernel = isinstance(user, MapOp) or (isinstance(user, FusedOp) and user.schedule is not None)
     if not is_kernel:
-        return Refusal(condition, f"{_description(user)} reads {name_of(value)}")
+        return Refusal(condition, f"{reader_name(user)} reads {name_of(value)}")
     assert isinstance(user, FusedOp | MapOp)
     if isinstance(user, FusedOp) and value not in user.ports:
         return Refusal(condition, f"{name_of(value)} is multiplied")
@@ -155,7 +155,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     if partials * user.schedule.block_m.data > MAX_PARTIALS:
         return Refusal(
             f"a tile has at most {MAX_PARTIALS} partials of its rows",
-            f"it has {partials} of each of its {user.schedule.block_m.data} rows",
+            f"a tile of {user.schedule.block_m.data} rows has {partials} partials for each row",
             "use wider tiles for the GEMM that computes them",
         )
     return None
@@ -180,20 +180,16 @@ def _check_map(user: MapOp, partials: int) -> Refusal | None:
     if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
         return Refusal(
             "the columns of a gemm.map are known",
-            "it runs over all elements, regardless of rows",
+            "the gemm.map runs over all elements, regardless of rows",
             "give the last dimension as a number or a const",
         )
     if partials > MAX_OF_A_ROW:
         return Refusal(
             f"a gemm.map has at most {MAX_OF_A_ROW} partials of a row",
-            f"it has {partials}",
+            f"a row of the gemm.map has {partials} partials",
             "use wider tiles for the GEMM that computes them",
         )
     return None
-
-
-def _description(op: Operation) -> str:
-    return "the caller" if op.name == "func.return" else op.name
 
 
 class AbsorbedCode:

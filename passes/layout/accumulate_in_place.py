@@ -84,9 +84,9 @@ def _call_in_place(op: CallOp, rewriter: FunctionRewriter) -> None:
         return
     name = name_of(memory)
     if not _is_whole(op.inputs[0]):
-        rewriter.missed(op, Refusal(_WHOLE, f"it changes a part or another view of {name}"))
+        rewriter.missed(op, Refusal(_WHOLE, f"the call changes a part or another view of {name}"))
     elif reads_what_it_changes(op):
-        rewriter.missed(op, Refusal(_NOT_READ, f"it reads {name} while it changes it"))
+        rewriter.missed(op, Refusal(_NOT_READ, f"the call also reads {name}, which it changes"))
     elif (reader := _reader_after(op, memory, rewriter.order)) is not None:
         found = f"{name} is used by {reader.name} afterwards"
         rewriter.missed(op, Refusal(_NOT_READ, found))

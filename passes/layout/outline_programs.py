@@ -18,6 +18,7 @@ from coda_ir.dialects.gemm import FusedOp, numerics_mode
 from coda_ir.passes.layout.leave_plain_gemms import is_plain
 from coda_ir.passes.layout.leftover_cost import saved_us
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass, Refusal
+from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.split_joint import fresh_name, sizes_in
 from coda_ir.storage import is_donated
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
@@ -156,7 +157,7 @@ def _undeclared(plans: Sequence[_Plan], shapes: SymbolicShapes) -> SSAValue | No
 def _why_not_outlined(undeclared: SSAValue) -> Refusal:
     return Refusal(
         "sizes between kernels and other operators follow from the arguments",
-        f"the size of %{undeclared.name_hint or '?'} does not follow from the arguments",
+        f"the size of {name_of(undeclared)} does not follow from the arguments",
         "no action is needed: each operator runs as a kernel or a call of its own",
     )
 

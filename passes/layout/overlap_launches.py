@@ -45,7 +45,7 @@ class OverlapLaunchesPass(FunctionPass):
             if isinstance(op, FusedOp) and (op.schedule is None or op.schedule.has_one_row):
                 reason = ahead_obstacle(op)
                 refusal = None if reason is None else Refusal(_CONDITION, reason)
-                if rewriter.accepts(op, refusal, "it reads weights before it waits"):
+                if rewriter.accepts(op, refusal, "the kernel loads weights before it waits"):
                     op.attributes[AHEAD_ATTRIBUTE] = UnitAttr()
 
 

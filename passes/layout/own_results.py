@@ -8,6 +8,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from coda_ir.dialects.torch import COPY, CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
 from coda_ir.storage import OWN, is_view, storage_root
 
 CONDITION = "a result has memory of its own"
@@ -55,7 +56,7 @@ def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -
         value = value.owner.operands[0]
     # An operator that stores its result in an argument has been asked to.
     if isinstance(value, BlockArgument):
-        return Refusal(CONDITION, f"copied: it would share the memory of %{value.name_hint}")
+        return Refusal(CONDITION, f"copied: it would share the memory of {name_of(value)}")
     return None
 
 

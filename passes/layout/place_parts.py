@@ -156,7 +156,7 @@ def _why_not_stored(part: SSAValue) -> Refusal | None:
 def _why_no_part(part: SSAValue) -> str:
     if not (part.has_one_use() and columns_of(part).has_one_use()):
         return "it is also used elsewhere"
-    return "it is joined along an extent that is not known, or repeated in rows"
+    return "it is concatenated along an unknown extent, or repeated in rows"
 
 
 def _reshaped(values: SSAValue) -> SSAValue:

@@ -11,7 +11,7 @@ from coda_ir.dialects.gemm.warp_specialized import MAX_MOVED
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
-from coda_ir.passes.support.legality import name_of, pairs_within, reduced_groups
+from coda_ir.passes.support.legality import name_of, pairs_within, reader_name, reduced_groups
 from coda_ir.passes.support.order import BlockOrder
 
 
@@ -22,7 +22,7 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
             user = code.users_outside(value)[0]
             return Refusal(
                 "a reduction over a group is used only by the columns of the group",
-                f"runs as separate kernels: {user.name} uses {name_of(value)}",
+                f"runs as separate kernels: {reader_name(user)} uses {name_of(value)}",
                 _as_group_result(code, value, order),
             )
     behind = order.slices_after(code.leaves, code.anchor)

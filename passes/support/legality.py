@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -36,6 +37,7 @@ from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
+from coda_ir.remarks import format_location, source_position
 
 NO_PRODUCER = Refusal(
     "an operand is computed by a GEMM or a pointwise kernel of the same function",
@@ -44,10 +46,21 @@ NO_PRODUCER = Refusal(
 
 
 def name_of(value: SSAValue) -> str:
-    """Return the name of a value for messages: its name in the source, or a description."""
+    """Return the name of a value for messages: its name in the source, or the operator that
+    computes it, with its place.
+    """
     if value.name_hint:
         return f"%{value.name_hint}"
-    return "an argument" if isinstance(value.owner, Block) else f"a result of {value.owner.name}"
+    if isinstance(value.owner, Block):
+        return "an argument"
+    location = value.owner.location
+    place = f" at {format_location(location)}" if source_position(location) else ""
+    return f"a result of {value.owner.name}{place}"
+
+
+def reader_name(op: Operation) -> str:
+    """Return the name of an operator that reads a value, for messages."""
+    return "the caller" if isinstance(op, ReturnOp) else op.name
 
 
 def is_tilewise(value: SSAValue) -> bool:

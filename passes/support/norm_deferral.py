@@ -128,7 +128,7 @@ def _not_deferred(use: Use) -> Refusal:
         what = f"{consumer.name} uses it"
         if is_pointwise(consumer):
             remedy = POST_NORM
-    found = f"the norm is not deferred: {what}, so it has to be written to memory"
+    found = f"the norm is not deferred: {what}, so the norm must be stored"
     return Refusal(condition, found, remedy)
 
 

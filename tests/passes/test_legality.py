@@ -93,7 +93,7 @@ def test_norm_of_an_operator_without_tiles():
     assert refusal.suggestion is None
 
 
-NOT_DEFERRED = "the norm is not deferred: {}, so it has to be written to memory"
+NOT_DEFERRED = "the norm is not deferred: {}, so the norm must be stored"
 
 
 def test_norm_consumers_in_order():

@@ -36,7 +36,7 @@ func.func @returned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf
 
 // A pointwise kernel reads them over a number of columns that nobody knows.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it runs over all elements, regardless of rows; failed condition: the columns of a gemm.map are known
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the gemm.map runs over all elements, regardless of rows; failed condition: the columns of a gemm.map are known
 // CHECK-LABEL: func.func @map(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -65,7 +65,7 @@ func.func @map(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x?xf32>) -
 
 // A row has more partials than a tile of a pointwise kernel should read.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 2049; failed condition: a gemm.map has at most 2048 partials of a row
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: a row of the gemm.map has 2049 partials; failed condition: a gemm.map has at most 2048 partials of a row
 // CHECK-LABEL: func.func @many_of_a_map(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -248,7 +248,7 @@ func.func @argument(%p: tensor<?x?xf32>, %z: tensor<?x16xf32>, %v: tensor<8x16xf
 
 // Tiles of 16 columns make more partials than a tile of so many rows should read.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 65 of each of its 128 rows; failed condition: a tile has at most 8192 partials of its rows
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: a tile of 128 rows has 65 partials for each row; failed condition: a tile has at most 8192 partials of its rows
 // CHECK-LABEL: func.func @many(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -311,7 +311,7 @@ func.func @ordered(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf3
 
 // Sums over the rows have one value per column.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it combines the partials of each column; failed condition: the finalize has one result per row
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the finalize combines partials of columns; failed condition: the finalize has one result per row
 // CHECK-LABEL: func.func @columns(
 // CHECK: %s = gemm.finalize col
 // CHECK: %s : tensor<16xf32>
@@ -342,7 +342,7 @@ func.func @columns(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x8xf32
 
 // Many small tiles with little to multiply read more than a launch costs.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it takes 27.8 us, the finalize 4.5 us; failed condition: reading the partials in every tile takes less time than a launch
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: reading the partials takes 27.8 us, a separate finalize 4.5 us; failed condition: reading the partials in every tile takes less time than a launch
 // CHECK-LABEL: func.func @expensive(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -435,7 +435,7 @@ func.func @mean_of_16_bits(%x: tensor<?x8xbf16>, %w: tensor<1024x8xbf16>) -> (te
 
 // A kernel that combines columns reads its tiles ahead, but would wait for the partials of each.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it takes
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: reading the partials takes
 // CHECK-LABEL: func.func @combines_columns(
 // CHECK: %s = gemm.finalize row
 func.func @combines_columns(%x: tensor<16384x8xf32>, %w: tensor<16x8xf32>, %a: tensor<16384x4096xf32>) -> (tensor<16384x4096xf32>, tensor<?x4096xf32>) {

@@ -302,8 +302,8 @@ func.func @caches(%a: tensor<4x8xf32> {coda.donated}, %b: tensor<4x4xf32> {coda.
 }
 
 // REMARK: remark[missed] accumulate-in-place: torch.call: %a is used by coda.neg afterwards; failed condition: nothing else reads the overwritten tensor
-// REMARK: remark[missed] accumulate-in-place: torch.call: it reads %b while it changes it; failed condition: nothing else reads the overwritten tensor
-// REMARK: remark[missed] accumulate-in-place: torch.call: it changes a part or another view of %c; failed condition: the overwritten tensor is a whole donated tensor
+// REMARK: remark[missed] accumulate-in-place: torch.call: the call also reads %b, which it changes; failed condition: nothing else reads the overwritten tensor
+// REMARK: remark[missed] accumulate-in-place: torch.call: the call changes a part or another view of %c; failed condition: the overwritten tensor is a whole donated tensor
 // CHECK:      func.func @caches(
 // CHECK-NOT:    in_place
 // CHECK:        func.return

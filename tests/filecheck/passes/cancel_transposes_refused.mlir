@@ -11,7 +11,7 @@ func.func @other_operand(%q: tensor<2x3x4x8xf32>, %v: tensor<2x4x3x8xf32>, %z: t
   func.return %y : tensor<2x3x4x8xf32>
 }
 
-// REMARK: coda.transpose: stays: other operands and results
+// REMARK: coda.transpose: the transpose remains: other operands and results
 // CHECK-LABEL: func.func @other_operand(
 // CHECK-NEXT:    %h = coda.transpose %q
 

@@ -28,7 +28,7 @@ func.func @softmax(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>) -> tensor<?x8xbf16>
   func.return %z : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: coda.softmax uses it, so it has to be written to memory; failed condition: every consumer of the norm is a GEMM; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: coda.softmax uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 32*d0 + 16 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @softmax(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -103,7 +103,7 @@ func.func @joined_weights(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %u: tenso
   func.return %z : tensor<?x24xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: a GEMM joins several weights in one range of columns, so it has to be written to memory; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 32*d0 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: a GEMM joins several weights in one range of columns, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 32*d0 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @joined_weights(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -187,7 +187,7 @@ func.func @low_bits(%x: tensor<?x256xbf16>, %w: tensor<256xbf16>, %q: tensor<16x
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its mean cannot move past a quantized weight, so it has to be written to memory; failed condition: every consumer of the norm is a GEMM; costs 1024*d0 + 512 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its mean cannot move past a quantized weight, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 1024*d0 + 512 bytes
 // CHECK:      func.func @low_bits(
 // CHECK-NEXT:   %y = coda.silu %x : (tensor<?x256xbf16>) -> tensor<?x256xbf16>
 // CHECK-NEXT:   %rstd, %mean = coda.norm_stats %y {kind = "layer", eps = 1.000000e-06 : f64} : (tensor<?x256xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)

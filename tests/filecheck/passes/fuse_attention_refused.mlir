@@ -17,7 +17,7 @@ func.func @two_heads(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: te
   func.return %e : tensor<2x6x64xbf16>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: it pairs columns of different heads, which have 16 columns; failed condition: both columns of a pair belong to one head; costs 3072 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: the kernel pairs columns of different heads, which have 16 columns; failed condition: both columns of a pair belong to one head; costs 3072 bytes
 // CHECK:      func.func @two_heads(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
@@ -51,7 +51,7 @@ func.func @wide_groups(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: 
   func.return %e : tensor<2x6x64xbf16>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: it sums over more than the 16 columns of a head; failed condition: each group of columns lies within one head; costs 3072 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: the kernel sums over more than the 16 columns of a head; failed condition: each group of columns lies within one head; costs 3072 bytes
 // CHECK:      func.func @wide_groups(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
@@ -90,7 +90,7 @@ func.func @single_columns(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %ls
   func.return %e, %f : tensor<2x6x64xbf16>, tensor<2x6x64xbf16>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: it reads single columns, and the epilogue pairs of columns; failed condition: the kernel and the epilogue pair the same columns; costs 3072 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: the kernel reads single columns, and the epilogue reads pairs of columns; failed condition: the kernel and the epilogue pair the same columns; costs 3072 bytes
 // CHECK:      func.func @single_columns(
 // CHECK-NEXT:   %moment, %dq, %e = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true} pair<halves, 16>
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>, tile : tensor<2x6x64xbf16>) {
@@ -175,7 +175,7 @@ func.func @order(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
   func.return %sum : tensor<2x6x1xf32>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: it states the order of its sums; failed condition: the kernel may choose the order of its sums; costs 1584 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: the kernel states the order of its sums; failed condition: the kernel may choose the order of its sums; costs 1584 bytes
 // CHECK:      func.func @order(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
@@ -212,7 +212,7 @@ func.func @parts(%q: tensor<2x6x48xbf16>, %lse: tensor<2x2x6xf32>) -> tensor<2x6
   func.return %e : tensor<2x6x48xbf16>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: it needs pairs, and heads have 24 columns; failed condition: the number of columns of a head is a power of two, so that one tile holds a head; costs 2304 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: the kernel needs pairs, and heads have 24 columns; failed condition: the number of columns of a head is a power of two, so that one tile holds a head; costs 2304 bytes
 // CHECK:      func.func @parts(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x6x48xbf16>) {

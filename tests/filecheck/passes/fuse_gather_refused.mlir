@@ -83,7 +83,7 @@ func.func @returned(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %s: tenso
 // CHECK-NEXT:   func.return %y, %rows : tensor<?x16xbf16>, tensor<?x8xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM: func.return also reads them; failed condition: only GEMMs of one input read the rows; costs 40*M bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM: the caller also reads them; failed condition: only GEMMs of one input read the rows; costs 40*M bytes
 
 // -----
 

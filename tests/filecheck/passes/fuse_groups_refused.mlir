@@ -11,7 +11,7 @@ func.func @narrow(%z: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x2x1xbf1
   func.return %r, %mean : tensor<?x16xbf16>, tensor<?x2x1xbf16>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %mean; failed condition: a reduction over a group is used only by the columns of the group; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: the caller uses %mean; failed condition: a reduction over a group is used only by the columns of the group; costs 36*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.sub: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 68*d0 bytes
 // CHECK:      func.func @narrow(
 // CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
@@ -232,7 +232,7 @@ func.func @largest(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>) -> (tensor<?x16xf3
   func.return %z, %m : tensor<?x16xf32>, tensor<?x2x1xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %m; failed condition: a reduction over a group is used only by the columns of the group; costs 72*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: the caller uses %m; failed condition: a reduction over a group is used only by the columns of the group; costs 72*d0 bytes
 // REMARK: help: write an epilogue with a result group<8> and group_max(y, group=8)
 // CHECK:      func.func @largest(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>

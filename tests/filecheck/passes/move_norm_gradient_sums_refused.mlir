@@ -27,7 +27,7 @@ func.func @residual(%x: tensor<?x8xf32>, %wa: tensor<16x8xf32>, %dz: tensor<?x16
 // CHECK-NEXT:   func.return %z, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: %dr adds to the gradient, and comes from no linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient is not moved: %dr adds to the gradient, and comes from no linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
 
 // -----
 
@@ -55,7 +55,7 @@ func.func @other_map(%x: tensor<?x8xf32>, %wa: tensor<16x8xf32>, %wb: tensor<16x
 // CHECK-NEXT:   func.return %z, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: %dh adds to the gradient, and comes from no linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient is not moved: %dh adds to the gradient, and comes from no linear map of %h; failed condition: the norm feeds only linear maps; costs 36*d1 bytes
 
 // -----
 
@@ -83,7 +83,7 @@ func.func @eager_exact(%x: tensor<?x8xf32>, %wa: tensor<16x8xf32>, %dz: tensor<?
 // CHECK-NEXT:   func.return %z, %c : tensor<?x16xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: eager PyTorch rounds the gradient before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 36*d1 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient is not moved: eager PyTorch rounds the gradient before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 36*d1 bytes
 
 // -----
 
@@ -142,4 +142,4 @@ func.func @circle(%x: tensor<1x8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>
 // CHECK-NEXT:   func.return %y : tensor<1x16xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: its replacement would depend on it; failed condition: the results of the maps do not depend on the row sum; costs 36 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient is not moved: its replacement would depend on it; failed condition: the results of the maps do not depend on the row sum; costs 36 bytes

@@ -77,7 +77,7 @@ func.func @returned(%x: tensor<?x8xf32>, %g: tensor<8xf32> {coda.weight}, %w: te
   func.return %z, %s : tensor<?x16xf32>, tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] place-column-scale: coda.mul: func.return uses it; failed condition: every consumer of the scaled value is a GEMM; costs 64*d0 + 32 bytes
+// REMARK: remark[missed] place-column-scale: coda.mul: the caller reads the scaled value; failed condition: every consumer of the scaled value is a GEMM; costs 64*d0 + 32 bytes
 // CHECK:      func.func @returned(
 // CHECK-NEXT:   %s = coda.mul %x, %g : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %z = coda.linear %s, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>

@@ -17,7 +17,7 @@ func.func @ones(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tenso
   func.return %sum : tensor<1x?x16xf32>
 }
 
-// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: the others are unknown; failed condition: rows of groups that are not chosen are 0
+// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: other rows are unknown; failed condition: rows of groups that are not chosen are 0
 
 // CHECK:      func.func @ones(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %w: tensor<4x8x16xf32>) -> tensor<1x?x16xf32> {
 // CHECK-NEXT:   %top, %ids = coda.topk %scores {k = 2 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
@@ -50,7 +50,7 @@ func.func @shifted(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: te
   func.return %sum : tensor<1x?x16xf32>
 }
 
-// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: the others are unknown; failed condition: rows of groups that are not chosen are 0
+// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: other rows are unknown; failed condition: rows of groups that are not chosen are 0
 
 // CHECK:      func.func @shifted(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %w: tensor<4x8x16xf32>) -> tensor<1x?x16xf32> {
 // CHECK-NEXT:   %top, %ids = coda.topk %scores {k = 2 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
@@ -143,7 +143,7 @@ func.func @halves(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: ten
   func.return %sum : tensor<1x?x16xf32>
 }
 
-// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: it adds up 2x?x16 in dimension 0; failed condition: a sum adds the rows of a token in all groups
+// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: the sum adds 2x?x16 in dimension 0; failed condition: a sum adds the rows of a token in all groups
 
 // -----
 
@@ -183,7 +183,7 @@ func.func @infinite(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: t
   func.return %sum : tensor<1x?x16xf32>
 }
 
-// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: the others are unknown; failed condition: rows of groups that are not chosen are 0
+// REMARK: remark[missed] skip-zero-rows: coda.sum_to: all groups multiply all rows: other rows are unknown; failed condition: rows of groups that are not chosen are 0
 
 // -----
 

@@ -14,7 +14,7 @@ func.func @returned(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %x: tensor<?x6
 // CHECK-NEXT:   %dw = coda.weight_gradient %d, %x : (tensor<?x12xbf16>, tensor<?x6xbf16>) -> tensor<12x6xbf16>
 // CHECK-NEXT:   func.return %dw, %d : tensor<12x6xbf16>, tensor<?x12xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] split-concatenation: coda.concat: %d is copied: func.return reads all of it; failed condition: products and sums of the parts can replace every use; costs 40*d0 + 8*d1 bytes
+// REMARK: remark[missed] split-concatenation: coda.concat: %d is copied: the caller reads all of it; failed condition: products and sums of the parts can replace every use; costs 40*d0 + 8*d1 bytes
 
 // -----
 

@@ -20,7 +20,7 @@ func.func @logits_returned(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tens
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh, %z : tensor<f32>, tensor<?x8xbf16>, tensor<?x40xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: func.return uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: the caller uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -43,7 +43,7 @@ func.func @gradient_returned(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: te
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh, %dz : tensor<f32>, tensor<?x8xbf16>, tensor<?x40xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: func.return uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: the caller uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
