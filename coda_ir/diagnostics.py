@@ -174,7 +174,7 @@ class CheckError(CodaError):
 
 
 class IndexOutOfRangeError(ArgumentError, IndexError):
-    """An index in the arguments of a program that is out of the range of what it selects from."""
+    """An index in the arguments of a program that is out of range."""
 
 
 class NoElementsError(ArgumentError, IndexError):

@@ -238,11 +238,11 @@ def load(
     *,
     device: str | torch.device = "cpu",
 ) -> ExportedModel:
-    """The model that `ExportedModel.save` wrote, with its weights on `device`.
+    """Load the model that `ExportedModel.save` wrote, with its weights on `device`.
 
     `weights` defaults to the .safetensors file beside `path`; any file with tensors of the same
-    names and types is accepted. Raises CodaError for files that are missing or damaged, and for
-    weights that do not fit.
+    names and types is accepted. Raises CodaError for missing or corrupt files, and for weights of
+    other shapes or types.
     """
     text_file, tensor_file = _file_names(path, weights)
     module = parse(text_file)

@@ -33,7 +33,7 @@ Tensors: TypeAlias = Sequence[torch.Tensor]
 _PROGRAMS: WeakValueDictionary[str, TritonExecutable] = WeakValueDictionary()
 """The programs that graphs call, by the name that the operator has for them.
 
-Equal programs have one name, in every process: Inductor finds in its cache what it compiled.
+Equal programs have the same name in every process, so Inductor finds them in its cache.
 """
 
 

@@ -399,7 +399,7 @@ def _tell(artifact: Artifact) -> None:
     for warning in artifact.warnings:
         emit_diagnostic(warning)
     if "coda_ir.remarks" not in sys.modules:
-        return  # nobody can be collecting them
+        return  # no context collects them
     from coda_ir.remarks import emit_remark, is_collecting_remarks
 
     if is_collecting_remarks():

@@ -21,7 +21,7 @@ class Progress(ExitStack):
 
     def __enter__(self) -> Progress:
         if sys.stderr.isatty():
-            # What nobody sees costs no import.
+            # Import nothing if no progress is shown.
             from rich import progress
             from rich.console import Console
 

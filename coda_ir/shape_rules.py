@@ -210,7 +210,7 @@ def _attention_sums(op: gemm.AttentionSumOp, operands: list[Dims]) -> Sequence[D
 def _told_by_table(domain: Dims, table: Dims) -> Dims:
     """Return `domain`, with symbols of a table for extents that nothing else determines.
 
-    A number tells nothing: a table of that many columns may repeat.
+    A number gives no information, because a table of that many columns may repeat.
     """
     symbols = tuple(1 if isinstance(dim, int) else dim for dim in table)
     aligned = (1,) * (len(domain) - len(symbols)) + symbols

@@ -183,7 +183,7 @@ class SymbolicShapes:
         return SymbolicSize.product(self.dims(value)[:-1])
 
     def traffic(self, op: Operation) -> SymbolicSize:
-        """Return the bytes that `op` moves as a kernel of its own: each distinct operand is read
+        """Return the bytes that `op` moves as a separate kernel: each distinct operand is read
         once, as far as it is needed, and each result written once. Constants are part of the code.
         """
         operands = (v for v in self.read_whole(op) if not isinstance(v.owner, ConstantOp))

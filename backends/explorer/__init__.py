@@ -1,4 +1,4 @@
-"""The target `--emit=html`: a page that shows what was fused, what was not, and what it costs."""
+"""The target `--emit=html`: a page that shows fused and unfused operators, and their cost."""
 
 from coda_ir.backends.explorer.options import PageOptions
 from coda_ir.backends.explorer.page import explore_module

@@ -135,7 +135,7 @@ class FusionDrawing:
 
     def _last_node(self, value: SSAValue) -> str:
         """Return the node of the operator that computes a value; a constant gets a new one."""
-        assert isinstance(value, OpResult), "arguments have nodes of their own"
+        assert isinstance(value, OpResult), "arguments have separate nodes"
         if value.op not in self.number:
             return self.box.node(label=operator_label(value.op, self.values), **theme.REMOVED)
         index = self.number[value.op]

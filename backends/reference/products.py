@@ -130,7 +130,7 @@ def _multiply(
     """Sum the products of (M x K) and (K x N) to M x N, in steps of K if an order is stated.
 
     A step, or else the whole sum, is rounded once. `ends` are those of groups of rows, each of
-    which has matrices of its own.
+    which has its own matrices.
     """
     x, weights = terms[0]
     if order is None or numerics.exact:

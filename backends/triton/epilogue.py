@@ -25,7 +25,7 @@ from coda_ir.dominance import ops_behind
 from coda_ir.remarks import format_location
 
 LONGEST_EXPRESSION = 76
-"""Characters of an expression before a part of it becomes a statement of its own."""
+"""Maximum characters of an expression; parts of longer ones become separate statements."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def key_of(op: Operation) -> Hashable:
         key += [current.name, *_sorted(current.properties), *_sorted(current.attributes)]
         key += [(value.type, _number(value, numbers)) for value in current.operands]
         arguments = [a for region in current.regions for block in region.blocks for a in block.args]
-        # What has a name is computed in a statement of its own.
+        # A value with a name is computed in a separate statement.
         key += [
             (value.type, _number(value, numbers), value.name_hint is None)
             for value in (*current.results, *arguments)

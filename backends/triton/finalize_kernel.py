@@ -231,7 +231,7 @@ class _Sweep:
     tile: str
     inside: str
     """Names for the numbers of the partials, and for whether they exist. Blocks of different sizes
-    need names of their own, because Triton lets no loop change the shape of a variable."""
+    need separate names, because a loop in Triton cannot change the shape of a variable."""
     in_registers: str | None = None
     """The value that replaced missing partials, if one block holds all partials of an element."""
 

@@ -306,7 +306,7 @@ class _MapEmitter(SegmentEmitter):
         if self.tiling.steps == 1:
             super()._store_partial_col(index, pointer, columns, value)
             return
-        # Each thread combines what it has; those of a column meet once, behind the last tile.
+        # Each thread combines its elements; threads of a column combine once, after the last tile.
         total, combiner = self.names.fresh("total"), self._combiner(index)
         shape, identity = f"(BLOCK_M, {self.columns.lanes})", IDENTITY[combiner]
         self.totals.append(f"{total} = tl.full({shape}, {identity}, tl.float32)")

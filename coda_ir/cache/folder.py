@@ -23,7 +23,7 @@ TEMPORARY = ".tmp"
 DEFAULT_LIMIT = "1GiB"
 
 ABANDONED_AFTER = 3600.0
-"""Seconds after which nobody writes a temporary file any more."""
+"""Seconds after which a temporary file is no longer written."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 

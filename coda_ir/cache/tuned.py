@@ -54,7 +54,7 @@ class TunedEntry:
 def tuning_key(gemm: str, bucket: int, device: str, space: str) -> str:
     """Return the key of a GEMM, 64 hexadecimal digits.
 
-    `gemm` is the text of the GEMM by itself, `space` what may be chosen from.
+    `gemm` is the text of the GEMM alone, and `space` describes the candidates.
     """
     parts = {
         "format": FORMAT,

@@ -116,7 +116,7 @@ def is_read_in_place(op: Operation) -> bool:
 
 
 def _is_compiled(op: Operation) -> bool:
-    """Return whether a compiler has a kernel of its own for an operator."""
+    """Return whether a compiler runs an operator as a separate kernel."""
     return is_left(op) and not isinstance(op, coda.ConvolutionOp)
 
 

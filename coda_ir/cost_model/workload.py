@@ -46,7 +46,7 @@ class Workload:
     """The extents of a `gemm.fused` and the averages of its epilogues over all columns."""
 
     rows: int
-    """M, or what it is taken for."""
+    """M, or its assumed value."""
     has_known_rows: bool
     columns: int
     """N of all segments."""

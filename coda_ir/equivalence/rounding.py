@@ -163,7 +163,7 @@ def largest_of(values: torch.Tensor) -> float:
 def unit_of(value: SSAValue) -> float:
     """Return the relative rounding error of a value; for sums, that of float32.
 
-    Fused, a statistic is that of an unrounded value: it differs by the rounding of what it is of.
+    A fused statistic is computed from unrounded values, so it differs by their rounding.
     """
     operands = value.owner.operands if isinstance(value.owner, Operation) else ()
     dtypes = (stated_dtype(each.type) for each in (value, *operands))

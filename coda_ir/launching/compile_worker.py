@@ -45,7 +45,7 @@ def compile_module(request: Request) -> str | None:
             for kernel in kernels:
                 launcher(kernel.src, kernel.metadata)
     except Exception as error:
-        # The boundary of the process: whatever a candidate fails with is told of it.
+        # The boundary of the process: report any exception of a candidate.
         return f"{type(error).__name__}: {error}"[-2000:]
     return None
 

@@ -279,7 +279,7 @@ class GraphedFunction:
 
     The host time of a call does not grow with the number of kernels. The function is called like a
     `CompiledFunction`, with the same checks. A replay reads weights in place, so updates take
-    effect; weights at other addresses have a graph of their own. Other arguments are copied. **The
+    effect; weights at other addresses have a separate graph. Other arguments are copied. **The
     results are valid until the next call with the same sizes, which overwrites them.** Within
     another capture, the function itself runs; so it does after a capture has failed, with a message
     that gives the reason.

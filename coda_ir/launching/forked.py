@@ -24,7 +24,7 @@ from coda_ir.progress import Progress
 Request: TypeAlias = dict[str, Any]
 
 WAIT = "wait"
-"""Has the process report what it works on, before it reads on."""
+"""Requests that the process reports its current work before it reads further requests."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ForkingProcess:
         """Submit a request; requests are numbered in order."""
         index = self._submitted
         self._submitted += 1
-        # The pipe stays short: nobody waits for a process that is still starting.
+        # The pipe stays short, so that no write waits for a process that is still starting.
         (self._folder / f"{index}.request").write_text(json.dumps(request), encoding="utf-8")
         self._left.add(index)
         self._write(str(index))

@@ -103,7 +103,7 @@ class PassManager:
                     for watcher in reversed(instrumentations):
                         watcher.after_failure(run, module, error)
                 finally:
-                    # Also where a watcher fails, the first error is the one to tell.
+                    # Even if an instrument fails, report the first error.
                     raise error
         for watcher in reversed(instrumentations):
             watcher.after_pipeline(module)

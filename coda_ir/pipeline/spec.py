@@ -5,7 +5,7 @@
     options  ::= `{` (name (`=` value (`,` value)*)?)* `}`
 
 The passes of a flat list run on the module, as those inside `builtin.module(...)`; those inside
-`func.func(...)` run on every function by itself. Spaces and line breaks may stand anywhere.
+`func.func(...)` run on every function separately. Spaces and line breaks may appear anywhere.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ UNNAMED = "?"
 """Key for the size of dynamic extents without a name: they are all the same."""
 
 INTEGER_LIMIT = 4
-"""Integers of which no use tells the range are below this."""
+"""Exclusive upper bound of integers whose uses do not determine a range."""
 
 LARGEST_HALVES = 4
 """Structured activations are at most half of this."""

@@ -12,7 +12,7 @@ from coda_ir.tools.opt.driver import run
 def main(args: Sequence[str] | None = None) -> int:
     """Run the tool on command-line arguments; the exit code is one of `coda_ir.tools.opt.errors`.
 
-    With --debug, an error is raised instead of told in a few lines.
+    With --debug, an error is raised instead of reported in a few lines.
     """
     arguments = sys.argv[1:] if args is None else list(args)
     return exit_code_of(

@@ -98,7 +98,7 @@ class GradientPair:
         """`count` is the number of results of the function itself, which come first; `specialize`
         makes the backward program for gradients of results that are not there.
 
-        Raises BackwardProgramError where the backward program needs what nobody gives it.
+        Raises BackwardProgramError if an argument of the backward program has no source.
         """
         self.forward, self.backward = forward, backward
         self._count = count

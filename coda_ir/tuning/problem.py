@@ -165,7 +165,7 @@ def _isolated(
 
 
 def _without_rows(segment: SegmentAttr) -> SegmentAttr:
-    """Return the segment with results of their own in place of rows of a cache."""
+    """Return the segment with separate results instead of rows of a cache."""
     ports = [
         ResultPortAttr.of(port.kind.data) if port.is_moved else port for port in segment.results
     ]

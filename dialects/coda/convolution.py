@@ -1,4 +1,4 @@
-"""Convolutions of each column by itself, as sums of shifted rows."""
+"""Depthwise convolutions, as sums of shifted rows."""
 
 from collections.abc import Callable
 

@@ -39,7 +39,7 @@ from coda_ir.dialects.coda.shapes import (
 class RMSNormOp(InferTypeOp):
     """x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension (arXiv 1910.07467).
 
-    With `group`, each run of `group` columns is normalized by itself and the weight has
+    With `group`, each run of `group` columns is normalized separately and the weight has
     `group` elements: the per-head QK norm. Without it, a weight of B x 1 x N beside B x T x N has
     one row for each sample. Statistics are computed in float32.
 

@@ -104,7 +104,7 @@ class ResultKind(StrEnum):
 
     @property
     def is_per_column(self) -> bool:
-        """True if each column of a pair yields an element of its own."""
+        """True if each column of a pair yields a separate element."""
         return self not in _PER_PAIR
 
 

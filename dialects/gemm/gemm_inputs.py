@@ -13,7 +13,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 class GemmInputs(IRDLOperation, ABC):
     """An operator whose `inputs` are M x K, or K x M if they are `transposed`.
 
-    Their rows may be in `groups`, each with a product of its own.
+    Their rows may be in `groups`, each with a separate product.
     """
 
     inputs = var_operand_def(TensorType)
@@ -47,7 +47,7 @@ class GemmInputs(IRDLOperation, ABC):
 
     @property
     def has_ragged_depth(self) -> bool:
-        """True if each group of rows is summed over, for an accumulator of its own."""
+        """True if each group of rows is summed into a separate accumulator."""
         return self.transposed is not None and self.groups is not None
 
     def depth(self, index: int) -> int:

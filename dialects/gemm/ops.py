@@ -64,7 +64,7 @@ class FusedOp(RowsOfFused):
           gemm.yield %x, %sq : f32, f32
         }
 
-    Several inputs, each with weights of its own, add up in one accumulator, one after the other:
+    The products of several inputs, each with its own weights, are added in one accumulator:
     `gemm.fused %x + %y columns(%w) + (%v)` is x · Wᵀ + y · Vᵀ. Where x is `transposed` it is
     K x M, its leading dimensions flatten to K, and so do those of the weights, which are K x N:
     `gemm.fused transposed %dz columns(%x) kn` is dzᵀ · x, the gradient of a weight.

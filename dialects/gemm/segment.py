@@ -311,7 +311,7 @@ def region_type(element_type: Attribute) -> Attribute:
 def partial_type(rows: Sequence[int], *, is_wide: bool = False) -> AnyTensor:
     """Return the type of a `partial_row`: one float32, or one float64, per row and tile of columns.
 
-    A logsumexp has the magnitude of what it is of. Where small differences of it count, as in a
+    A logsumexp has the magnitude of its operands. Where small differences of it count, as in a
     loss, float32 does not hold them.
     """
     return TensorType(f64 if is_wide else f32, (*rows, DYNAMIC_INDEX))
@@ -320,7 +320,7 @@ def partial_type(rows: Sequence[int], *, is_wide: bool = False) -> AnyTensor:
 def partial_arguments(partials: Iterable[SSAValue]) -> list[Attribute]:
     """Return the types of the arguments of a finalize for `partials`.
 
-    What float64 partials combine to is two float32: the nearest one, and what it lacks.
+    Float64 partials combine to two float32: the nearest one, and the remainder.
     """
     types: list[Attribute] = []
     for partial in partials:

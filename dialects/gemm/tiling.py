@@ -342,7 +342,7 @@ def is_heavy(segment: Segment) -> bool:
 
 def _combines_subtiles(segment: Segment, schedule: ScheduleAttr) -> bool:
     """Return whether registers are left for column sums that wait for other subtiles."""
-    # Where a warp of its own moves tiles, these take none.
+    # If a separate warp moves tiles, these take none.
     are_moved = schedule.is_warp_specialized and not schedule.alternates
     is_small = schedule.accumulators < 128
     if not is_heavy(segment) or (are_moved and (is_small or _reductions(segment) == 1)):

@@ -100,7 +100,7 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     if obstacle is not None:
         return obstacle
     if op.groups is not None and schedule.groups > 1:
-        return "its rows are in groups, and groups of warps have tiles of their own"
+        return "its rows are in groups, and its groups of warps compute separate tiles"
     if op.order is not None:
         return "its sums have a stated order"
     if schedule.splits_rows and not cuts.promotes_sums:

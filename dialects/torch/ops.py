@@ -53,7 +53,7 @@ PRODUCTS = ("aten.matmul.default", "aten.bmm.default")
 """Products of matrices, which may have batches of them."""
 
 COPY = "aten.clone.default"
-"""The call that copies a tensor to memory of its own."""
+"""The call that copies a tensor to separate memory."""
 
 CONVOLUTION_GRAD = "aten.convolution_backward.default"
 """The operator of ATen that computes the gradients of a convolution."""

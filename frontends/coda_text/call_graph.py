@@ -40,7 +40,7 @@ def _visit(
     order: list[FunctionDefinition],
     reporter: Reporter,
 ) -> None:
-    """Depth-first search with a stack of its own: chains of calls may be long."""
+    """Depth-first search with an explicit stack, because chains of calls may be long."""
     path: list[FunctionDefinition] = [root]
     pending = [callees(root)]
     while path:

@@ -73,7 +73,7 @@ GEMMS = {
 
 
 def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
-    """Check an epilogue by itself, on float32 elements. Errors go to `reporter`."""
+    """Check an epilogue in isolation, on float32 elements. Errors go to `reporter`."""
     errors = reporter.count
     body = EpilogueBody(definition, reporter)
     interface = read_interface(definition, body.error)

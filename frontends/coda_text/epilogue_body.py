@@ -59,7 +59,7 @@ class EpilogueBody(BodyEvaluator):
     """Evaluates the statements of an epilogue on the elements of its accumulators and ports.
 
     `suffix` says in messages which call of the epilogue is being lowered; `columns` are those of
-    the call, None in the check of the epilogue by itself.
+    the call, or None if the epilogue is checked in isolation.
     """
 
     unused_remedy = "assign it to a name or to a result of the epilogue"

@@ -85,7 +85,7 @@ def result_attributes(
 class ExpressionLowering(BodyEvaluator):
     """Evaluates expressions over the variables, consts and symbols of a function.
 
-    `site` is where the function was called, None for a function by itself.
+    `site` is the place of the call, or None for a function that is lowered in isolation.
     """
 
     unused_remedy = "assign it to a name, return it, or remove it"
@@ -211,7 +211,7 @@ class ExpressionLowering(BodyEvaluator):
             return POISON
 
         def insert(op: Operation) -> None:
-            # After the arguments, which have places of their own.
+            # After the arguments, which have their own places.
             self.span = node.callee.span
             self.insert(op)
 

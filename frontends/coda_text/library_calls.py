@@ -45,7 +45,7 @@ def scatter(call: Invocation) -> Value:
 def one_hot(call: Invocation) -> Value:
     ids, classes = call.index_tensor("ids"), call.value("classes")
     if isinstance(classes, SymbolicSize):
-        remedy = f"compare each id, in a dimension of its own, with arange({classes})"
+        remedy = f"compare each id, in a separate dimension, with arange({classes})"
         raise call.wrong("classes", "expected an integer", remedy, "E0508")
     return call.make(coda.OneHotOp, ids, classes=call.integer("classes", 0))
 

@@ -129,7 +129,7 @@ class FunctionLowering(ExpressionLowering):
     ) -> FunctionLowering:
         return FunctionLowering(definition, reporter, Output(Block()), None)
 
-    # A function by itself.
+    # A function in isolation.
 
     def function(self) -> FuncOp | None:
         """Return the `func.func` of the definition; None after an error."""
@@ -196,7 +196,7 @@ class FunctionLowering(ExpressionLowering):
             return True
         unknown = next(name.text for name in syntax.names(node) if self._is_symbol(name.text))
         message = f"arithmetic on the symbol {unknown} cannot be the extent of a parameter"
-        remedy = f"define {unknown} as a const, or give this dimension a symbol of its own"
+        remedy = f"define {unknown} as a const, or give this dimension its own symbol"
         if self.definition.is_called:
             message = f"the extent {size} does not determine {listed(new)}"
         self.error(node.span, message, remedy, "E0506")

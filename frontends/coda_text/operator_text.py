@@ -232,7 +232,7 @@ class OperatorWriter:
         return _call("broadcast", self._tensor(op.x), self._sizes(op.result))
 
     def _sizes(self, value: SSAValue) -> str:
-        """The sizes of a tensor in brackets, which the parameters have to tell."""
+        """The sizes of a tensor in brackets, which the parameters must determine."""
         dims = [self._known(dim) for dim in self._shapes.dims(value)]
         if "-1" in dims:
             raise Inexpressible("the sizes of the result are not known by name")
@@ -324,7 +324,7 @@ def _widened(op: Operation) -> dict[str, str]:
 
 
 def _name_of(op: Operation) -> tuple[str, str | None]:
-    """The name of an operator in the language, and the property that it tells."""
+    """The name of an operator in the language, and the property that the name determines."""
     if type(op) in NAMED_BY and "adjacent" not in op.properties:
         key, names = NAMED_BY[type(op)]
         value = op.properties[key]

@@ -380,7 +380,7 @@ NAMED_BY: Mapping[type[Operation], tuple[str, Mapping[str, str]]] = {
     ),
     coda.ReduceOp: ("kind", {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}),
 }
-"""Operators of which values of a property have names of their own in the language."""
+"""Operators for which the language has a separate name for each value of a property."""
 
 
 def _named(op: type[Operation], parameters: str, rule: Callable[..., Value]) -> dict[str, Rule]:

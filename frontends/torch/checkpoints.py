@@ -41,7 +41,7 @@ def function_of_transformers(module: str, name: str) -> Any:
 @cache
 def keep_float8_layers() -> None:
     """Make torch.compile trace the linear layers of transformers' FP8 checkpoints as products with
-    block scales, instead of the kernels that transformers downloads.
+    block scales, instead of calls of the kernels that transformers downloads.
 
     After this call, torch.compile traces them in this way for every backend; untraced code is
     unchanged. `coda_ir.export` does this automatically. Raises CodaError for a version of

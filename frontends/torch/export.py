@@ -51,7 +51,7 @@ def export(
     args = _checked(model, args)
     named = dict(kwargs or {})
     with warnings.catch_warnings():
-        # PyTorch warns of what it does itself.
+        # PyTorch warns about its own actions.
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
         if isinstance(model, ExportedProgram):
             program, model = decomposed(model), model.module()

@@ -113,7 +113,7 @@ class GraphInput:
     """The tensor of a weight; None for what the caller passes."""
     is_weight: bool = False
     is_constant: bool = False
-    """True if the tensor is a constant of the model's code, which nobody can change."""
+    """True if the tensor is a constant of the model's code, which cannot change."""
     is_updated: bool = False
     """True if the caller stores a result in it, so that its old contents may be overwritten."""
     is_differentiated: bool = False
@@ -127,7 +127,7 @@ class GraphSource:
     graph: Graph
     inputs: Sequence[GraphInput]
     outputs: Sequence[Any]
-    """The leaves of what it returns: nodes, and constants such as None."""
+    """The leaves of the results: nodes, and constants such as None."""
 
 
 @dataclass
@@ -206,7 +206,7 @@ class GraphImporter:
             constant = ConstantOp(weight.item(), element_type(weight.dtype))
             self.values[node] = self.insert(constant).result
         elif weight is not None:
-            # Without data, as on the device meta, only the tensor itself tells it from others.
+            # Without data, as on the device meta, only object identity distinguishes tensors.
             memory = weight.data_ptr() or id(weight)
             key = (memory, tuple(weight.shape), weight.stride(), weight.dtype)
             if key not in self._weights or not weight.numel():

@@ -36,15 +36,16 @@ MODELS_OF_TRANSFORMERS = "transformers.models."
 def keep_scans() -> None:
     """Make torch.compile trace each state-space model of transformers as one operator.
 
-    Their functions spell out a loop over time or over chunks, or products over chunks that take
-    many times the memory. After this call, torch.compile traces `coda_ir::state_space`, or for
-    linear attention `coda_ir::gated_delta_rule`, in their place, for every backend; untraced code
-    is unchanged. The losses that balance the loads of experts, of models that have been imported,
-    are traced without `bincount`, at which TorchDynamo ends a graph. PyTorch 2.11 also reports
-    within torch.compile that a model is being exported; models that ask are answered no, whereas
-    `torch.export` with `strict=False` still asks PyTorch. The backend `coda` calls this function if
-    transformers has been imported; it is public for functions that are compiled before that. Raises
-    CodaError for a version of transformers without that question.
+    The models' own functions loop over time or over chunks, or compute products over chunks that
+    need many times the memory. After this call, torch.compile traces `coda_ir::state_space`, or for
+    linear attention `coda_ir::gated_delta_rule`, instead, for every backend; untraced code is
+    unchanged. The call has two more effects. The load-balancing losses of experts, in models that
+    have been imported, are traced without `bincount`, at which TorchDynamo breaks the graph. Within
+    torch.compile, models that ask whether they are being exported get the answer no, whereas
+    PyTorch 2.11 would answer yes; `torch.export` with `strict=False` still asks PyTorch. The
+    backend `coda` calls this function if transformers has been imported. It is public for functions
+    that are compiled before that. Raises CodaError for a version of transformers without this
+    query.
     """
     _substitute(function_of_transformers(MODULE, FUNCTION), _is_exporting)
     for model in MODELS:

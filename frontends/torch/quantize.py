@@ -104,7 +104,7 @@ def quantize(
     readers = _readers(model)
     left: list[str] = []
     for name, linear in modules.items():
-        # A subclass may have a forward of its own, or others may read its weight.
+        # A subclass may define its own forward, or other code may read its weight.
         if type(linear) is not nn.Linear or name.rpartition(".")[2] in skip:
             continue
         if not scheme.fits(linear.weight):

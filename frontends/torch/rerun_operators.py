@@ -76,7 +76,7 @@ def _refuse(name: str, *_: object) -> Any:
 
 
 def _recorded(function: Callable[[], list[Tensor]], device: torch.device) -> list[Tensor]:
-    """Call a function in a thread of its own, on the current stream of `device`.
+    """Call a function in a separate thread, on the current stream of `device`.
 
     Autograd records nothing in a thread that runs a graph of AOTAutograd.
     """

@@ -12,7 +12,7 @@ from torch import nn
 FLOAT8 = torch.float8_e4m3fn
 LARGEST = torch.finfo(FLOAT8).max
 LEAST_SCALE = 1e-12
-"""The scale of zeros, which have none of their own."""
+"""The scale of a block or row of zeros."""
 
 
 @dataclass(frozen=True)

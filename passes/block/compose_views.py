@@ -63,7 +63,7 @@ def _compose(op: ViewOp, rewriter: FunctionRewriter) -> None:
 
 def _keep_rows(op: coda.LinearOp | coda.MatmulOp, rewriter: FunctionRewriter) -> None:
     """Map the rows of a tensor in its own order, if all that read the result put them back; else
-    as dimensions of their own, if those of the operand join some in another order.
+    as separate dimensions, if those of the operand join some in another order.
     """
     view = View.of(op.x, rewriter.shapes)
     factors = list(chain.from_iterable(view.dims[:-1]))
@@ -94,7 +94,7 @@ def _result(
 def _map_rows(
     op: coda.LinearOp | coda.MatmulOp, view: View, rows: list[Factor], rewriter: FunctionRewriter
 ) -> None:
-    """Map `rows` of the operand, the view `view`, as dimensions of their own, in this order."""
+    """Map `rows` of the operand, the view `view`, as separate dimensions, in this order."""
     shapes, insert = rewriter.shapes, rewriter.before(op)
     result = _result(op, view, rows, rewriter)
     if not shapes.are_declared(result.extents):

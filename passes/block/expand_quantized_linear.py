@@ -13,7 +13,7 @@ from coda_ir.storage import is_turned
 
 LARGEST = 448.0
 LEAST_SCALE = 1e-12
-"""The scale of zeros, which have none of their own."""
+"""The scale of a block or row of zeros."""
 
 
 Maxima: TypeAlias = dict[tuple[SSAValue, int], SSAValue]

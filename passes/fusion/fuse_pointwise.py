@@ -74,7 +74,7 @@ def stored_products(op: Operation, site: Site, order: BlockOrder) -> Iterator[Re
     """Yield, for each operand of `op` that only it needs and that another GEMM than that of `site`
     computes, why the two GEMMs are not joined.
 
-    What sums of products are refused for is told where they are merged.
+    `merge-gemm-sums` reports refusals of sums of products.
     """
     for value in op.operands:
         other = Site.of(value)

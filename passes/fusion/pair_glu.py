@@ -126,7 +126,7 @@ def _fuse_glu(op: coda.GluOp, x: SSAValue, rewriter: FunctionRewriter) -> None:
     replace_by_result(editor, op, site.segment, index)
 
 
-# Every other column of a tile, which a pair epilogue has on chip by itself
+# Every other column of a tile, which a pair epilogue has on chip separately
 
 
 _VIEWS = (coda.ReshapeOp, coda.SliceOp)

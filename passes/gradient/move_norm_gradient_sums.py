@@ -102,7 +102,7 @@ def _rewrite(
     counted = [each for each in maps if found.needs_vectors or not each.is_in_total]
     products = [(_product(insert, found, each), each.rotated() is not None) for each in counted]
     if any(isinstance(each.map, coda.QuantizedLinearOp) for each in counted):
-        # A kernel of its own reads each gradient, to quantize it, and takes the sum as well.
+        # A separate kernel reads each gradient to quantize it, and computes the sum as well.
         groups = [[value] for value, _ in products]
     else:
         groups = _by_shape(products)

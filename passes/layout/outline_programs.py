@@ -158,7 +158,7 @@ def _why_not_outlined(undeclared: SSAValue) -> Refusal:
     return Refusal(
         "sizes between kernels and other operators follow from the arguments",
         f"the size of {name_of(undeclared)} does not follow from the arguments",
-        "no action is needed: each operator runs as a kernel or a call of its own",
+        "no action is needed: each operator runs as a separate kernel or call",
     )
 
 

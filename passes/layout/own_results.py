@@ -11,7 +11,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.legality import name_of
 from coda_ir.storage import OWN, is_view, storage_root
 
-CONDITION = "a result has memory of its own"
+CONDITION = "a result has its own memory"
 
 
 class OwnResultsPass(FunctionPass):

@@ -332,7 +332,7 @@ class SchedulePass(NamedPass):
 
 
 def _apart_text(choice: Ranked) -> str:
-    text = "its epilogue is a kernel of its own: "
+    text = "its epilogue is a separate kernel: "
     if choice.estimate.configuration.is_padded:
         unused = f"{choice.estimate.padding:.0%} of the products unused"
         return f"{text}groups of columns in tiles of a power of two would leave {unused}"

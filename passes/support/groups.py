@@ -45,7 +45,7 @@ def joins_columns(op: object) -> TypeGuard[coda.ReshapeOp]:
 
 
 def is_of_small_groups(op: Operation) -> bool:
-    """Return whether `op` reduces groups of columns that a tile holds, in no pass of its own."""
+    """Return whether `op` reduces groups of columns that a tile holds, without a separate pass."""
     if not isinstance(op, GroupReduction) or not splits_columns(op.x.owner):
         return False
     return shape_of(op.x)[-1] <= MAX_GROUP

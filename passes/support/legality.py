@@ -231,9 +231,9 @@ def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | 
     for value in values:
         if port_kind(shape_of(value), domain) is None:
             return Refusal(
-                "an operand broadcasts along dimensions before or after its own",
+                "an operand broadcasts only along leading or trailing dimensions",
                 f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
-                "dimension between two of its own",
+                "dimension between two of its dimensions",
             )
     return None
 

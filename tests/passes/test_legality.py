@@ -239,7 +239,7 @@ def test_broadcast_between_dimensions():
         f"%a = coda.add %z, %m : ({tile}, tensor<?x1x5x8xf32>) -> {tile}",
     )
     refusal = refused(function.ask(lambda: find_site(function.op("a"), function.order)))
-    assert refusal.condition == ("an operand broadcasts along dimensions before or after its own")
+    assert refusal.condition == ("an operand broadcasts only along leading or trailing dimensions")
     assert refusal.found.startswith("%m of shape ?x1x5x8")
 
 

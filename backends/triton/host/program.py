@@ -73,7 +73,7 @@ class HostProgram:
         return unused
 
     def flush(self) -> None:
-        """Write the statement of the launches that wait, before what reads their results."""
+        """Write the statement of pending launches, before code that reads their results."""
         if self._waiting.launches:
             waiting, self._waiting = self._waiting, WaitingLaunches()
             made = self.kernels.join(waiting.launches, waiting.positions)

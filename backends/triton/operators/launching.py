@@ -68,7 +68,7 @@ def launch(
             outputs.append(host.allocate(result))
         else:
             owned = operands[list(op.operands).index(operand)]
-            assert isinstance(owned, str), "results are stored in variables of their own"
+            assert isinstance(owned, str), "results are stored in separate variables"
             outputs.append(owned)
             host.overwrite(result, owned)
     outputs += workspace(host, kernel, rows, operands)

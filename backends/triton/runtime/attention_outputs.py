@@ -63,7 +63,7 @@ def o_of_tile(
 
     SHARED is the number of query heads that share a key head. HEAD and VALUE describe the columns
     of the heads of q and k, and of v. PITCHES are the distances between rows of q, k and v, or 0
-    for TMA descriptors. ADDED tells whether the mask is added to the scores; otherwise it is
+    for TMA descriptors. ADDED states whether the mask is added to the scores; otherwise it is
     boolean. WINDOW is 0 without a window, and SOFTCAP is 0 without a cap. FAST selects `fast_tanh`.
     """
     # Weights are exp2(scores * UNIT). Without a mask, scores are in units of the scale or the cap.

@@ -208,7 +208,7 @@ def load_box(
 ):
     """Load a tile of ROWS x BLOCK_K elements through a TMA descriptor, from k on.
 
-    `corner` has the coordinates in the other dimensions. K_IS_LAST tells whether K is the last
+    `corner` has the coordinates in the other dimensions. K_IS_LAST states whether K is the last
     dimension of the tensor or the first.
     """
     if K_IS_LAST:
@@ -242,7 +242,7 @@ def tma_multiply(
 
     `a` is a descriptor and `bs` a tuple of descriptors, one for each acc. `a_row` and `b_corners`
     are the coordinates of the tiles in the dimensions other than K. A_K_IS_LAST and B_K_IS_LAST
-    tell whether K is the last dimension, as in a stored as M x K and b stored as N x K.
+    state whether K is the last dimension, as in a stored as M x K and b stored as N x K.
 
     `b_first`: the index in b where K begins.
 

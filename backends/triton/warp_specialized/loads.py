@@ -40,7 +40,7 @@ MAX_ROWS_BEFORE = 0x7FFF0000
 
 @dataclass(frozen=True)
 class WeightRows:
-    """Consecutive columns of a weight, and their place in a stage, or in stages of their own."""
+    """Consecutive columns of a weight, and their place in a stage, or in separate stages."""
 
     weight: int
     """Index of the weight in its term."""
@@ -324,7 +324,7 @@ class LoadEmitter:
         if self._ids == "None":
             return self._loop("first_k", "end_k", self._ragged_step(operands, ""))
         # Two steps in turn: the numbers of rows for one are on their way during the other one, in
-        # registers of their own, as a move of them would wait.
+        # separate registers, because moving them would wait.
         names = ("gathered", "gathered_next")
         ids = [
             f"{name} = row_ids({self._ids}, {first}, end_k, {bk})"

@@ -55,7 +55,7 @@ class Ahead:
 
     name: str
     loaded: Sequence[str]
-    """The names of what it returns."""
+    """The names of the results."""
     body: Sequence[str]
     parameters: Sequence[str]
     """Names of the kernel that it uses."""

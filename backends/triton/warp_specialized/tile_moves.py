@@ -78,7 +78,7 @@ class Protocol:
 
     staging: Staging
     groups: int
-    """Groups of warps that compute, each with buffers and barriers of its own."""
+    """Groups of warps that compute, each with its own buffers and barriers."""
     barriers: int
     """The number of barriers `done` of a group."""
     counters: tuple[str, ...]

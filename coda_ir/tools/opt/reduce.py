@@ -121,7 +121,7 @@ class CommandTest:
         """Return the exit code; None if the command takes too long."""
         name = shlex.quote(str(self.path))
         command = self.command if "%s" in self.command else f"{self.command} %s"
-        # A session of its own, so that all that the shell has started can be ended.
+        # A separate session, so that all processes of the shell can be terminated.
         process = subprocess.Popen(
             command.replace("%s", name),
             shell=True,

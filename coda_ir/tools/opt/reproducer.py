@@ -98,7 +98,7 @@ def kept_input(session: Session) -> Generator[None]:
         try:
             _write_input(session, one_line(error))
         finally:
-            # Also where the file cannot be written, the first error is the one to tell.
+            # Even if the file cannot be written, report the first error.
             raise error
 
 

@@ -96,7 +96,7 @@ def syntax_of(options: argparse.Namespace) -> str:
     suffix = PurePath(options.input_file).suffix.removeprefix(".")
     if suffix in FRONTENDS:
         return suffix
-    # A directory or a missing file is told as such.
+    # Report a directory or a missing file as such.
     _read(options)
     raise UsageError(
         f"{options.input_file}: unknown file type",

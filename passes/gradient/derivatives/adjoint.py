@@ -114,7 +114,7 @@ class Adjoint:
             return value
         names = () if value.name_hint is None else (value.name_hint,)
         if isinstance(value.owner, coda.SumToOp) and element_type_of(value) == f32:
-            # The sum is in float32 anyway, and rounds what it stores.
+            # The sum is in float32 anyway, and is rounded when it is stored.
             total = coda.SumToOp(value.owner.x, shape_of(value), element_type=type)
             return self.insert(total, *names)
         return self.insert(coda.CastOp(value, type), *names)

@@ -23,7 +23,7 @@ def _rms_norm(op: coda.RMSNormOp, adjoint: Adjoint) -> None:
     if op.group is None:
         _give_norm(adjoint, op.x, op.x, adjoint.dy, [op.weight] if op.weight else [], op)
         return
-    # Heads as a dimension of their own; the weight is that of a head.
+    # Heads are a separate dimension; the weight is that of a head.
     shape = shape_of(op.x)
     group = op.group.value.data
     heads = (*shape[:-1], shape[-1] if shape[-1] < 0 else shape[-1] // group, group)

@@ -100,7 +100,7 @@ def refusal_of_call(op: CallOp) -> str | None:
     if op.callee.data.startswith("prims."):
         return "PyTorch does not differentiate its primitives"
     if op.callee.data.startswith("aten.as_strided_scatter"):
-        return "PyTorch's derivative of what it replaces is wrong"
+        return "PyTorch's derivative of the replaced operators is wrong"
     sparse = _SPARSE.get(op.callee.data)
     if sparse is not None and any(op.template.evaluate(op.inputs, {}, {})[0][sparse : sparse + 1]):
         return "the gradient of its table is sparse"

@@ -100,7 +100,7 @@ func.func @middle(%x: tensor<?x4x5x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x
   func.return %y : tensor<?x4x5x16xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.sub: %m of shape ?x1x5x16 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 2560*d0 + 320*d1 bytes
+// REMARK: remark[missed] report-unfused: coda.sub: %m of shape ?x1x5x16 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions; costs 2560*d0 + 320*d1 bytes
 // CHECK:      func.func @middle(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x5x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
@@ -121,6 +121,6 @@ func.func @middle_of_arguments(%x: tensor<?x4x5x8xf32>, %m: tensor<?x1x5x8xf32>)
   func.return %y : tensor<?x4x5x8xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.sub: %m of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own
+// REMARK: remark[missed] report-unfused: coda.sub: %m of shape ?x1x5x8 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions
 // CHECK:      func.func @middle_of_arguments(
 // CHECK-NEXT:   %y = coda.sub %x, %m

@@ -19,7 +19,7 @@ func.func @data(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %keep: tensor<?xi1> 
 }
 
 // REMARK: remark[missed] outline-programs: torch.call: the size of %rows does not follow from the arguments; failed condition: sizes between kernels and other operators follow from the arguments
-// REMARK: help: no action is needed: each operator runs as a kernel or a call of its own
+// REMARK: help: no action is needed: each operator runs as a separate kernel or call
 // CHECK:      func.func @data(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %keep: tensor<?xi1> {coda.dims = ["M"]}, %w: tensor<8x8xf32>) -> tensor<?x8xf32> {
 // CHECK-NEXT:   %s = coda.constant {value = 2.000000e+00 : f64} : tensor<f32>
 // CHECK-NEXT:   %rows = torch.call "aten.index.Tensor"(%x, %keep) {arguments = "{0}, [{1}]"} : (tensor<?x8xf32>, tensor<?xi1>) -> tensor<?x8xf32>
@@ -59,7 +59,7 @@ func.func @tiles(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %c: tensor<?x1xf32>
 }
 
 // REMARK: remark[missed] outline-programs: gemm.fused: the size of %partial does not follow from the arguments; failed condition: sizes between kernels and other operators follow from the arguments
-// REMARK: help: no action is needed: each operator runs as a kernel or a call of its own
+// REMARK: help: no action is needed: each operator runs as a separate kernel or call
 // CHECK:      func.func @tiles(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %c: tensor<?x1xf32> {coda.dims = ["M", 1 : i64]}, %w: tensor<16x8xf32>) -> (tensor<?x1xf32> {coda.dims = ["M", 1 : i64]}) {
 // CHECK-NEXT:   %h, %partial = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>) col(%c : tensor<?x1xf32>)

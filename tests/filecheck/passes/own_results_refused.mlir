@@ -34,4 +34,4 @@ func.func @old(%cache: tensor<?x8xbf16> {coda.donated, coda.dims = ["M", 8 : i64
 }
 
 // CHECK:        func.return %cache_1 :
-// REMARK: remark[missed] own-results: torch.call: copied: it would share the memory of %cache; failed condition: a result has memory of its own; costs 32*M bytes
+// REMARK: remark[missed] own-results: torch.call: copied: it would share the memory of %cache; failed condition: a result has its own memory; costs 32*M bytes

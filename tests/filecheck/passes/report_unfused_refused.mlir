@@ -40,7 +40,7 @@ func.func @maximum(%x: tensor<?x8xf64>, %y: tensor<?x4x5x8xf32>, %m: tensor<?x1x
 
 // CHECK:      remark[missed] report-unfused: coda.maximum_grad: runs in eager PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
 // CHECK:        help: convert to float32 first, if its precision is sufficient
-// CHECK:      remark[missed] report-unfused: coda.maximum_grad: %m of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 1280*d1 + 160*d2 bytes
+// CHECK:      remark[missed] report-unfused: coda.maximum_grad: %m of shape ?x1x5x8 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions; costs 1280*d1 + 160*d2 bytes
 
 // -----
 
@@ -96,6 +96,6 @@ func.func @broadcast(%x: tensor<?x4x5x8xf32>, %m: tensor<?x1x5x8xf32>, %p: tenso
   func.return %a, %c : tensor<?x4x5x8xf32>, tensor<?x4x5x8xi1>
 }
 
-// CHECK:      remark[missed] report-unfused: coda.minimum: %m of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 1280*d0 + 160*d1 bytes
-// CHECK:      remark[missed] report-unfused: coda.logical_and: %q of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 320*d2 + 40*d3 bytes
+// CHECK:      remark[missed] report-unfused: coda.minimum: %m of shape ?x1x5x8 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions; costs 1280*d0 + 160*d1 bytes
+// CHECK:      remark[missed] report-unfused: coda.logical_and: %q of shape ?x1x5x8 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions; costs 320*d2 + 40*d3 bytes
 // CHECK:      remark[missed] report-unfused: coda.logical_not: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 320*d2 bytes

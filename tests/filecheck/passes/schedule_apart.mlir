@@ -9,7 +9,7 @@
 // CHECK-LABEL: func.func @heads_of_80
 // CHECK:      schedule<warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 8>
 // CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
-// REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a kernel of its own: groups of columns in tiles of a power of two would leave 38% of the products unused
+// REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a separate kernel: groups of columns in tiles of a power of two would leave 38% of the products unused
 // FUSED-LABEL: func.func @heads_of_80
 // FUSED-NOT:  gemm.map
 // FEW-LABEL: func.func @heads_of_80
@@ -55,7 +55,7 @@ func.func @heads_of_128(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> te
 
 // CHECK-LABEL: func.func @long_code
 // CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
-// REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a kernel of its own: in the GEMM, it would take
+// REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a separate kernel: in the GEMM, it would take
 // FUSED-LABEL: func.func @long_code
 // FUSED-NOT:  gemm.map
 func.func @long_code(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> tensor<?x2560xbf16> {
