@@ -175,6 +175,23 @@ NOTES: dict[str, str] = dict.fromkeys(
 )
 """Notes that remedies append to counterparts without `dim` and `keepdim`."""
 
+SIZES = "sizes are the names in the types of the parameters: M and 64 for x: f32[M, 64]"
+
+WITHOUT_COUNTERPART: dict[str, str] = _by_name(
+    {
+        SIZES: "len size dim ndim numel shape",
+        "write broadcast(cast(0, f32), [M, 64]), with the number in all elements": (
+            "zeros ones full empty"
+        ),
+        "write a @ b, with reshape and transpose before and after": "einsum tensordot",
+        "add a dimension with reshape, broadcast it, and join both with reshape": (
+            "repeat repeat_interleave tile"
+        ),
+        "write cross_entropy(logits, target), which takes logits": "nll_loss",
+    }
+)
+"""What to do instead of a function that no single expression computes."""
+
 _OTHERS = (
     "amp angle argwhere batch_norm bilinear binary_cross_entropy broadcast_shapes "
     "broadcast_tensors broadcast_to cond conv_transpose1d conv_transpose2d conv_transpose3d cross "
@@ -279,6 +296,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "sm_scale": ("scale",),
     "logit_cap": ("softcap",),
     "epsilon": ("eps",),
+    "group_size": ("depth", "group"),
     "target_dtype": ("dtype",),
     "dims": ("axes",),
     "perm": ("axes",),
@@ -322,6 +340,7 @@ KEYWORDS: dict[tuple[str, str], str] = {
         '"aten.cross_entropy_loss.default({0}, {1}, None, 1, -100, 0.1)", logits, target, '
         "dtype=f32, shape=[])",
     ),
+    **_of("selective_scan", delta_softplus="write softplus(dt)"),
     **_of("rope", interleaved='write layout="interleaved"'),
     **_of(
         "attention rope",
@@ -337,6 +356,7 @@ SUPERFLUOUS: dict[str, str] = {
     "max": "write max(x, dim=-1); maximum(a, b) is the larger of two tensors",
     "rms_norm": "write rms_norm(x, w, eps=1e-6)",
     "layer_norm": "write layer_norm(x, w, b, eps=1e-5)",
+    "group_norm": "write group_norm(x, w, b, groups=8)",
     "transpose": "write the order of all dimensions, as in transpose(x, [0, 2, 1])",
     "reshape": "write the sizes in brackets, as in reshape(x, [-1, 64])",
     "split": "write split(x, [32, 32], dim=-1)",

@@ -12,6 +12,7 @@ from coda_ir.dialects.coda.elementwise import FloorDivideOp, RemainderOp, RoundO
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.remedies import broadcast_remedy, conversion
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
@@ -27,7 +28,6 @@ from coda_ir.frontends.coda_text.values import (
     describe,
     format_dims,
     is_number,
-    with_ones,
 )
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -230,7 +230,9 @@ def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims =
     if not isinstance(a, TensorValue) and not isinstance(b, TensorValue):
         raise Mistake(
             f"{call.name}: a is {describe(a)} and b is {describe(b)}, expected a tensor",
-            "turn one of the numbers into a tensor: cast(0, f32)",
+            "$a // $b divides sizes"
+            if call.name == "/"
+            else "turn one of the numbers into a tensor: cast(0, f32)",
             "E0508",
             argument="a",
         )
@@ -251,18 +253,19 @@ def _combined(
         if result.type.element == "bool":
             return result
         return _converted(call, result, pattern.type.element)
-    a, b = _operand(call, operator, left, pattern), _operand(call, operator, right, pattern)
+    a = _operand(call, operator, left, pattern, "$b")
+    b = _operand(call, operator, right, pattern, "$a")
     if a.type.element != b.type.element:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their element types differ",
-            f"convert one of them, as in {_conversion(a, b)}",
+            f"convert one of them, as in {conversion(a, b)}",
             "E0501",
         )
     common = broadcast(a.dims, b.dims)
     if common is None:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their shapes do not broadcast",
-            _broadcast_remedy(a, b),
+            broadcast_remedy(a, b),
             "E0502",
         )
     shape = broadcast(common, dims)
@@ -327,8 +330,12 @@ def _expect_elements(operator: str, name: str, value: TensorValue, elements: cod
         )
 
 
-def _operand(call: Invocation, operator: str, value: Value, pattern: TensorValue) -> TensorValue:
-    """`value`, or the number as a constant of the element type of `pattern`."""
+def _operand(
+    call: Invocation, operator: str, value: Value, pattern: TensorValue, other: str
+) -> TensorValue:
+    """`value`, or the number as a constant of the element type of `pattern`, which is `other` in
+    remedies.
+    """
     if isinstance(value, TensorValue):
         return value
     assert isinstance(value, int | float | SymbolicSize)
@@ -338,7 +345,7 @@ def _operand(call: Invocation, operator: str, value: Value, pattern: TensorValue
     if not fits and not pattern.type.is_float:
         raise Mistake(
             f"an operand of {operator} is {describe(value)}, but the other one is {pattern.type}",
-            "convert the tensor, as in cast(y, f32)",
+            f"convert the tensor, as in cast({other}, f32)",
             "E0501",
         )
     if not isinstance(value, SymbolicSize):
@@ -355,29 +362,6 @@ def expect_in_range(operator: str, number: Number, element: str) -> None:
             f"{element} holds {range.least} to {range.largest}",
             "E0501",
         )
-
-
-def _conversion(a: TensorValue, b: TensorValue) -> str:
-    """The cast of the operand with fewer dimensions to the type of the other one."""
-    fewer, element = ("$a", b) if len(a.dims) < len(b.dims) else ("$b", a)
-    return f"cast({fewer}, {element.type.element})"
-
-
-def _broadcast_remedy(a: TensorValue, b: TensorValue) -> str:
-    fewer, dims, wider = ("$a", a.dims, b.dims)
-    if len(dims) > len(wider):
-        fewer, dims, wider = "$b", wider, dims
-    aligned = with_ones(dims, wider)
-    if aligned is not None:
-        return f"write reshape({fewer}, {format_dims(aligned)})"
-    pairs = list(zip(reversed(a.dims), reversed(b.dims), strict=False))
-    for position, (x, y) in enumerate(pairs, 1):
-        if x != y and 1 not in (x, y):
-            return (
-                f"dimension {-position} is {x} on the left and {y} on the right; "
-                "extents must be equal or 1"
-            )
-    return "extents must be equal or 1"
 
 
 ROUNDINGS = ("nearest_even", "toward_zero")

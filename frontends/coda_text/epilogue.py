@@ -45,7 +45,7 @@ from coda_ir.frontends.coda_text.operators import expect_depth
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.scaled_linear import OF_ACCUMULATOR, Scaling, scaled_factors
-from coda_ir.frontends.coda_text.syntax import Binary, Call, Expression, Span
+from coda_ir.frontends.coda_text.syntax import Binary, Call, Expression, Span, names
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     POISON,
@@ -150,6 +150,9 @@ def call_epilogue(
     try:
         return call.lower()
     except Mistake as mistake:
+        for argument in node.arguments:
+            for name in names(argument.value):
+                caller.evaluate(name)
         return caller.call_mistake(mistake, bound, node, definition.signature)
 
 

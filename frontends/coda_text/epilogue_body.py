@@ -40,7 +40,7 @@ from coda_ir.frontends.coda_text.values import (
 
 GROUP_REDUCTIONS = {"group_sum": Combiner.ADD, "group_max": Combiner.MAX}
 ELEMENTWISE = {signature(text).name: rule for text, rule in ELEMENTWISE_RULES.items()}
-COMBINED = {"sum": "partial_row<add>", "logsumexp": "partial_row<lse>"}
+COMBINED = {"sum": "partial_row<add>", "max": "partial_row<max>", "logsumexp": "partial_row<lse>"}
 """Reductions of tensors, and the kinds of results that compute them."""
 SIGNATURES = {
     **{name: OPERATORS[name].signature for name in ELEMENTWISE},
@@ -171,10 +171,16 @@ class EpilogueBody(BodyEvaluator):
             if known:
                 message, code = f"'{name}' cannot be called in an epilogue", "E0206"
             otherwise = "docs/language.md lists the operators on elements"
-            if name in COMBINED and given:
+            counterparts: Mapping[str, str] = ELEMENTS
+            if name in COMBINED and len(given) == 1:
                 otherwise = f"assign {given[0].text} to a result of kind {COMBINED[name]}"
+                counterparts = {}
             remedy = function_remedy(
-                name, () if known else SIGNATURES, given, counterparts=ELEMENTS, otherwise=otherwise
+                name,
+                () if known else SIGNATURES,
+                given,
+                counterparts=counterparts,
+                otherwise=otherwise,
             )
             return self.error(node.callee.span, message, remedy, code)
         bound = self.bound_arguments(SIGNATURES[name], node)

@@ -89,7 +89,9 @@ class ExpressionLowering(BodyEvaluator):
     """
 
     unused_remedy = "assign it to a name, return it, or remove it"
-    unknown_remedy = "names are defined before they are used"
+    unknown_remedy = (
+        "names are parameters, sizes in their types, consts, and results of statements above"
+    )
 
     def __init__(
         self, scope: program.Scope, reporter: Reporter, output: Output, site: CallSite | None

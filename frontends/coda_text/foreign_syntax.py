@@ -2,7 +2,14 @@
 
 import re
 
-from coda_ir.frontends.coda_text.counterparts import CALLS, ELEMENT_NAMES, FUNCTIONS, INFIX, NOTES
+from coda_ir.frontends.coda_text.counterparts import (
+    CALLS,
+    ELEMENT_NAMES,
+    FUNCTIONS,
+    INFIX,
+    NOTES,
+    SIZES,
+)
 from coda_ir.frontends.coda_text.remedies import Given, fields_of, fill
 
 LONGEST = 200
@@ -14,7 +21,7 @@ MODULES = frozenset(
 """Names in front of a dot that are no tensors."""
 
 ATTRIBUTES = {
-    "shape": "sizes are the names in the types of the parameters: M and 64 for x: f32[M, 64]",
+    "shape": SIZES,
     "T": "write transpose($x); x @ w.T is linear(x, w)",
     "mT": "write transpose($x); x @ w.mT is linear(x, w)",
     "dtype": "types are written out, as in cast(x, f32)",

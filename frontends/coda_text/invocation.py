@@ -37,6 +37,7 @@ from coda_ir.frontends.coda_text.values import (
     is_manageable,
     is_number,
     with_coda_names,
+    without_ones,
 )
 from coda_ir.symbolic_shapes import dims_attribute
 from coda_ir.symbolic_size import SymbolicSize
@@ -247,6 +248,9 @@ class Invocation:
             expected = f"{rank}" if rank is not None else f"at least {least_rank}"
             raise Mistake(
                 f"{self.name}: {name} is {value.type} of rank {actual}, expected rank {expected}",
+                f"rows flatten: reshape($x, [-1, {value.dims[-1]}])"
+                if name == "x" and rank == 2 and actual > 2
+                else None,
                 argument=name,
                 code="E0507",
             )
@@ -292,7 +296,7 @@ class Invocation:
         self, name: str, tensor: TensorValue, expected: Dims, why: str, remedy: str | None = None
     ) -> None:
         if tensor.dims != expected:
-            if remedy is None and _without_ones(tensor.dims) == _without_ones(expected):
+            if remedy is None and without_ones(tensor.dims) == without_ones(expected):
                 remedy = f"write reshape(${name}, {format_dims(expected)})"
             raise self.wrong(
                 name, f"expected the shape {format_dims(expected)}, {why}", remedy, "E0507"
@@ -430,7 +434,3 @@ class Invocation:
         if not -rank <= axis < rank:
             raise self.wrong(name, f"expected {-rank} to {rank - 1}", given=axis, code="E0505")
         return axis % rank
-
-
-def _without_ones(dims: Dims) -> list[Dim]:
-    return [dim for dim in dims if dim != 1]

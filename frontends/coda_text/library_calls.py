@@ -174,7 +174,9 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
         raise Mistake(
             f"conv1d: groups is {groups}, but w is {w.type} and x is {x.type}: expected a divisor "
             f"of the {channels} columns of x, and w of O x C / groups x K",
-            "a weight of C x K convolves each column separately",
+            "x is positions x columns: transpose($x) exchanges them"
+            if x.dims[1:2] == w.dims[1:2]
+            else "a weight of C x K convolves each column separately",
             argument="w",
         )
     outputs, inputs, taps = w.dims

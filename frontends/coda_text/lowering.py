@@ -36,10 +36,12 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     describe,
     divided,
+    format_dims,
     ir_type,
     is_number,
     is_poisoned,
     symbol,
+    without_ones,
 )
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -107,6 +109,9 @@ def _lowered(
             "E0103",
         )
         return None
+
+
+CHANGE = "change the declaration or the returned value"
 
 
 class FunctionLowering(ExpressionLowering):
@@ -355,11 +360,17 @@ class FunctionLowering(ExpressionLowering):
                 message = f"{name} returns {result.type}, but declares {type}"
                 if len(results) > 1:
                     message = f"result {index} of {name} is {result.type}, but declared as {type}"
-                return self._result_error(span, message)
+                remedy = CHANGE
+                if (
+                    without_ones(type.dims) == without_ones(result.dims)
+                    and type.dims != result.dims
+                ):
+                    remedy += f": reshape gives it the shape {format_dims(type.dims)}"
+                return self._result_error(span, message, remedy)
         return results
 
-    def _result_error(self, span: syntax.Span, message: str) -> None:
-        self.error(span, message, "change the declaration or the returned value", "E0504")
+    def _result_error(self, span: syntax.Span, message: str, remedy: str = CHANGE) -> None:
+        self.error(span, message, remedy, "E0504")
 
     # Calls of functions.
 

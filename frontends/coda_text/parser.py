@@ -222,6 +222,10 @@ class _Recovery:
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
             return NO_POWER
+        if token.type == "EQUAL" and previous.type == "RSQB" and bracket is None:
+            return "tensors do not change: scatter and concat make new ones"
+        if token.type == "COLON" and expected == {"LSQB"}:
+            return "results of a function are types without names: -> bf16[M, 64]"
         if previous == "weight" and expected == {"LSQB"}:
             return "the word weight comes before the name: weight w: bf16[64, 64]"
         if previous.type == "COLON" and token.type == "LSQB":

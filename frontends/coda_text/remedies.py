@@ -18,6 +18,7 @@ from coda_ir.frontends.coda_text.counterparts import (
     OTHERS,
     PARAMETERS,
     VALUES,
+    WITHOUT_COUNTERPART,
 )
 from coda_ir.frontends.coda_text.values import (
     Dims,
@@ -26,7 +27,9 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     broadcast,
     divided,
+    format_dims,
     is_number,
+    with_ones,
 )
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -199,6 +202,8 @@ def function_remedy(
     text = counterparts.get(f"{counterpart}/{operands}") or counterparts.get(counterpart)
     if text is not None:
         return f"write {fill(text, fields_of(given))}{NOTES.get(text, '')}"
+    if name in WITHOUT_COUNTERPART:
+        return WITHOUT_COUNTERPART[name]
     is_other = _plain(name) in _PLAIN_FUNCTIONS
     similar = [] if is_other else get_close_matches(name, names, n=1, cutoff=SIMILAR)
     return f"did you mean '{similar[0]}'?" if similar else otherwise
@@ -280,3 +285,27 @@ def product_remedy(size: object, factor: object) -> str:
         f"declare {size} as a number or a const, or as {factor} * N in a function that another "
         "one calls"
     )
+
+
+def conversion(a: TensorValue, b: TensorValue) -> str:
+    """The cast of the operand with fewer dimensions to the type of the other one."""
+    fewer, element = ("$a", b) if len(a.dims) < len(b.dims) else ("$b", a)
+    return f"cast({fewer}, {element.type.element})"
+
+
+def broadcast_remedy(a: TensorValue, b: TensorValue) -> str:
+    """The remedy for operands whose shapes do not broadcast."""
+    fewer, dims, wider = "$a", a.dims, b.dims
+    if len(dims) > len(wider):
+        fewer, dims, wider = "$b", wider, dims
+    aligned = with_ones(dims, wider)
+    if aligned is not None:
+        return f"write reshape({fewer}, {format_dims(aligned)})"
+    pairs = list(zip(reversed(a.dims), reversed(b.dims), strict=False))
+    for position, (x, y) in enumerate(pairs, 1):
+        if x != y and 1 not in (x, y):
+            return (
+                f"dimension {-position} is {x} on the left and {y} on the right; "
+                "extents must be equal or 1"
+            )
+    return "extents must be equal or 1"

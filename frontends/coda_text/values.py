@@ -257,6 +257,11 @@ def element_name(attribute: Attribute) -> str:
     return CODA_NAMES[attribute]
 
 
+def without_ones(dims: Dims) -> Dims:
+    """Return the extents that are not 1."""
+    return tuple(dim for dim in dims if dim != 1)
+
+
 def with_ones(dims: Dims, wider: Dims) -> Dims | None:
     """Return `dims` with a 1 for each dimension of `wider` that they lack; None if the others are
     not those of `wider` in order.

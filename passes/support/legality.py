@@ -81,7 +81,8 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
     if is_tilewise(x) or isinstance(x.owner, coda.EmbeddingOp):
         return None
     condition = "a GEMM or pointwise code in the same function computes the norm's input"
-    found = f"the norm runs as a separate kernel: {name_of(x)}"
+    name = name_of(x) if x.name_hint or isinstance(x.owner, Block) else "its operand"
+    found = f"the norm runs as a separate kernel: {name}"
     if not isinstance(x.owner, Block):
         return Refusal(condition, f"{found} comes from {x.owner.name}, which no GEMM computes")
     return Refusal(
