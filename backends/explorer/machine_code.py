@@ -1,4 +1,4 @@
-"""The text emitted for a function and its machine code, line by line with their operators."""
+"""The text emitted for a function and its machine code, with the operators of each line."""
 
 from __future__ import annotations
 

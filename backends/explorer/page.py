@@ -1,4 +1,4 @@
-"""The page: one file with everything in it, for a browser without a network."""
+"""The page: a single file for a browser, which needs no network access."""
 
 import json
 from collections.abc import Mapping

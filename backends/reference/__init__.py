@@ -1,7 +1,6 @@
 """The reference backend: runs the block level, the GEMM level and the scheduled level in PyTorch.
 
-It is what every pass and every other backend is checked against, so it favours the plain
-statement of the mathematics over speed.
+Every pass and every other backend is compared with it, so it favours plain mathematics over speed.
 """
 
 from coda_ir.backends.reference.interpreter import (

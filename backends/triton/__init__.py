@@ -1,4 +1,4 @@
-"""The Triton backend: a module becomes a readable Python file of kernels and a host program."""
+"""The Triton backend: emits a module as a readable Python file of kernels and a host program."""
 
 from coda_ir.backends.triton.module import EmittedProgram, emit_module, emit_program
 from coda_ir.backends.triton.target import TritonTarget

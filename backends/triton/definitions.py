@@ -1,6 +1,6 @@
-"""Definitions that are copied into emitted modules, with their dependences.
+"""Definitions that are copied into emitted modules, with their dependencies.
 
-They are written in the Python files of `runtime/`, where they are checked like all other code.
+They are written in the Python files of `runtime/`, which are checked like all other code.
 """
 
 import ast

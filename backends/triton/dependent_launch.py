@@ -14,8 +14,8 @@ starts the next one only behind its own wait, waiting for one kernel is waiting 
 Weights that no kernel of the program writes may be read before the wait, but by the first kernel:
 when another one begins, the kernel before has waited for whatever ran before the program.
 
-What differs between versions of Triton is here: the functions of the device (since 3.4), and the
-option of a launch.
+This module handles the differences between versions of Triton: the device functions (since 3.4),
+and the option of a launch.
 """
 
 from __future__ import annotations

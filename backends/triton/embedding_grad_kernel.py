@@ -1,8 +1,8 @@
 """The kernel of the gradient of an embedding: rows added up by id, in a fixed order.
 
-No program adds to what another one has stored. The ids are sorted first, so that the rows of an id
-follow one another; the program of the first of them adds these up in float32 and rounds once. Most
-rows of a table have no id in a batch: they are zeros before the kernel runs.
+No program adds to a result of another one. The ids are sorted first, so that the rows of an id are
+consecutive; the program of the first of them adds them in float32 and rounds once. Most rows of a
+table have no id in a batch: they are set to zero before the kernel runs.
 """
 
 from dataclasses import dataclass

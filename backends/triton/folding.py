@@ -1,4 +1,4 @@
-"""Constants in Python's syntax trees: what expressions are worth, and which nodes are left.
+"""Constant folding in Python's syntax trees: the values of expressions, and the remaining nodes.
 
 fold(ast.parse("x is None or y", mode="eval").body, {"x": None})    # True
 """

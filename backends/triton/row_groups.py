@@ -7,9 +7,9 @@
     rows = first_row + tl.arange(0, BLOCK_M)
     row_mask = rows < end_row
 
-Groups begin in the middle of what would be a tile, so that there are more tiles than rows fill: one
-more for each group at most. The kernel looks for the group of a tile, as the host does not know
-where groups end; a program that finds none is done.
+Groups may begin within what would be a tile, so there is at most one more tile per group than the
+rows fill. The kernel searches for the group of a tile, because the host does not know where groups
+end; a program that finds none returns.
 """
 
 from __future__ import annotations

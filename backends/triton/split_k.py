@@ -1,5 +1,5 @@
-"""Split K: several programs share the K of a tile; each sums a part, and the last to arrive does
-the rest.
+"""Split K: several programs share the K of a tile; each sums a part, and the last one to arrive
+combines the parts and runs the epilogue.
 
     for k in range(first, last, BLOCK_K):
         ...
@@ -8,8 +8,8 @@ the rest.
         acc = sum_of_partials(partials, row_mask, 64, 1024, SPLIT_K)
         (the epilogue)
 
-The sums are added in the order of K, so that results do not depend on who comes last. The counters
-are zeros between kernels: the last program of a tile leaves its counter so.
+The sums are added in the order of K, so that results do not depend on which program is last. The
+counters are zero between kernels: the last program of a tile resets its counter.
 """
 
 from __future__ import annotations

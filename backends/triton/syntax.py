@@ -2,8 +2,8 @@
 
     without_unused(["a = 1", "b = a + 1", "use(a)"])    # ["a = 1", "use(a)"]
 
-Emitters write lines, so that comments and layout are theirs. Everything that reads or changes a
-text afterwards parses it: the tree has the statements, the names, and their places.
+Emitters write lines, and so determine comments and layout. Code that reads or changes a text
+afterwards parses it; the tree has the statements, the names and their places.
 """
 
 from __future__ import annotations

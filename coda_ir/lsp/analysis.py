@@ -1,7 +1,7 @@
 """Analyses: checks and compiles open files outside of the event loop; the latest text wins.
 
-Two threads work: one checks (fast: types, errors), one compiles (kernels, remarks). A text that is
-replaced is dropped at the next pass.
+One thread checks programs (fast: types, errors), and one compiles them (kernels, remarks). If a
+text is replaced, its analysis stops at the next pass.
 """
 
 import asyncio

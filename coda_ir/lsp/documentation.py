@@ -1,4 +1,4 @@
-"""Documentation of the operators and the other words of the language."""
+"""Documentation of the operators and the other terms of the language."""
 
 from inspect import getdoc
 

@@ -1,4 +1,4 @@
-"""Document symbols, code lenses, and the types behind names."""
+"""Document symbols, code lenses, and the types after names."""
 
 from collections import Counter
 from collections.abc import Iterator

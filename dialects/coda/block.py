@@ -75,7 +75,8 @@ class RopeOp(InferTypeOp):
     (a·cos_a − b·sin_a, b·cos_b + a·sin_b). With `transposed`, pairs turn the other way,
     (a·cos_a + b·sin_b, b·cos_b − a·sin_a): the adjoint, which takes gradients back.
 
-    A table of head_dim columns could be either one, which is why neither is taken from its shape.
+    The shape of a table does not determine these options: a table of head_dim columns could be
+    either.
 
     `coda.rope %x, %cos, %sin {head_dim = 128 : i64, layout = "half_split"} : ...`
     """

@@ -1,6 +1,7 @@
 """Canonicalization of the block level: removes operators that change nothing or have no use.
 
-Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the result, NaN included.
+xDSL's `canonicalize` runs it. Every pattern is exact: it preserves each bit of the result,
+including NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -69,14 +69,14 @@ SHARED_TIES = "coda.shared_ties"
 
 @elementwise("maximum.default", arith.MaximumfOp, elements=Elements.NUMBERS)
 class MaximumOp(FunctionOfTwo):
-    """Larger of two elements; NaN wins, as in `torch.maximum`. See `SHARED_TIES` for equal ones."""
+    """Larger of two elements; NaN propagates, as in `torch.maximum`. See `SHARED_TIES` for ties."""
 
     name = "coda.maximum"
 
 
 @elementwise("minimum.default", arith.MinimumfOp, elements=Elements.NUMBERS)
 class MinimumOp(FunctionOfTwo):
-    """Smaller of two elements; NaN wins, as in `torch.minimum`. See also `SHARED_TIES`."""
+    """Smaller of two elements; NaN propagates, as in `torch.minimum`. See also `SHARED_TIES`."""
 
     name = "coda.minimum"
 
@@ -326,7 +326,7 @@ class RoundOp(RealFunction):
 
 @elementwise("trunc.default", math.TruncOp, aliases=("fix.default",), jumps=True)
 class TruncOp(RealFunction):
-    """x without what is behind its point: the whole number toward 0."""
+    """x rounded toward 0 to a whole number."""
 
     name = "coda.trunc"
 
@@ -457,8 +457,8 @@ class WhereOp(ElementwiseOp):
 class DetachOp(RealFunction):
     """x as a constant of the backward, as `torch.Tensor.detach` and `jax.lax.stop_gradient`.
 
-    Computes nothing. `derive-gradient` lets no gradient through; `coda-to-gemm` removes it with
-    the pass `drop-detach`.
+    Computes nothing. `derive-gradient` stops gradients at it; `coda-to-gemm` removes it with the
+    pass `drop-detach`.
 
     `%h1 = coda.detach %h : (tensor<?x8xbf16>) -> tensor<?x8xbf16>`
     """

@@ -38,7 +38,7 @@ from coda_ir.dialects.coda.shapes import (
 class BroadcastOp(CodaOp):
     """x repeated along the dimensions that it lacks, or has as 1: the adjoint of a sum.
 
-    A second operand lends its shape where x is repeated along a dynamic extent.
+    If x is repeated along a dynamic extent, a second operand provides the shape.
 
     `%dx = coda.broadcast %dy : (tensor<?x1xf32>) -> tensor<?x8xf32>`
     """
@@ -79,11 +79,11 @@ class BroadcastOp(CodaOp):
 
 @irdl_op_definition
 class PadOp(CodaOp):
-    """x from `start` on in dimension `dim`, and a number elsewhere, by default 0: what models pad,
-    and the adjoint of `coda.slice`.
+    """x padded in dimension `dim`: x begins at `start`, and the other elements are a number, by
+    default 0. It is also the adjoint of `coda.slice`.
 
-    Where the extent of the result is dynamic, a second operand lends it; or that of x is dynamic as
-    well, and `after` is the number of elements behind x.
+    If the extent of the result is dynamic, a second operand provides it; or the extent of x is
+    dynamic as well, and `after` is the number of elements after x.
 
     `%dx = coda.pad %dy {dim = 1 : i64, start = 0 : i64} : (tensor<?x8xf32>) -> tensor<?x16xf32>`
     """

@@ -218,7 +218,8 @@ class CrossEntropyGradOp(InferTypeOp):
     in a column of its own, what that lacks, or the float32 alone. A second result is
     the sum of logits ⊙ result over each row, as a column.
 
-    With `start`, the logits are the columns from there on of longer rows, which `lse` is of.
+    With `start`, the logits are the columns from `start` on of longer rows, whose logsumexp is
+    `lse`.
     """
 
     name = "coda.cross_entropy_grad"
@@ -262,7 +263,7 @@ class CrossEntropyGradOp(InferTypeOp):
 class EmbeddingGradOp(CodaOp):
     """The rows of dy added up by id: the gradient of the table of `coda.embedding`.
 
-    A third operand lends its shape where the number of rows is dynamic. The row `padding_idx` of
+    If the number of rows is dynamic, a third operand provides the shape. The row `padding_idx` of
     the result is 0.
 
     `%dtable = coda.embedding_grad %ids, %dy : (tensor<?xi64>, tensor<?x8xbf16>) ->

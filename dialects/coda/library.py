@@ -54,8 +54,8 @@ from coda_ir.dialects.coda.shapes import (
 
 @irdl_op_definition
 class IndexOp(LibraryCallOp):
-    """Slices of x that the integers `ids` name in dimension `dim`, in whose place the dimensions of
-    `ids` come. Negative numbers count from the back, as in PyTorch.
+    """Slices of x that the integers `ids` select in dimension `dim`, which the dimensions of `ids`
+    replace. Negative ids count from the end, as in PyTorch.
 
     `coda.index %x, %ids {dim = 0 : i64} : (tensor<9x?x8xf32>, tensor<?xi64>) -> tensor<?x?x8xf32>`
     """
@@ -116,7 +116,7 @@ class ElementsByNumberOp(LibraryCallOp, ABC):
 
 @irdl_op_definition
 class GatherOp(ElementsByNumberOp):
-    """The elements of x that the integers `ids` name along `dim`: `torch.gather`.
+    """The elements of x that the integers `ids` select along `dim`: `torch.gather`.
 
     `coda.gather %x, %ids {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>) -> tensor<?x2xf32>`
     """
@@ -136,11 +136,10 @@ class GatherOp(ElementsByNumberOp):
 
 @irdl_op_definition
 class ScatterOp(ElementsByNumberOp):
-    """x with `values`, which have the shape of `ids`, in place of the elements that the integers
-    `ids` name along `dim`.
+    """x, in which `values` replace the elements that the integers `ids` select along `dim`.
+    `values` has the shape of `ids`.
 
-    No two of the numbers that lie along `dim` may be equal: which of the values counts would be
-    open.
+    The ids along `dim` must be distinct; otherwise, the stored value would be undefined.
 
     `coda.scatter %x, %ids, %values {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>,
     tensor<?x2xf32>) -> tensor<?x8xf32>`
@@ -195,7 +194,7 @@ class OneHotOp(LibraryCallOp):
 
 @irdl_op_definition
 class TopkOp(LibraryCallOp):
-    """The `k` largest elements along `dim`, the largest first, and their numbers.
+    """The `k` largest elements along `dim`, the largest first, and their indices.
 
     `%values, %ids = coda.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<?x8xf32>) ->
     (tensor<?x2xf32>, tensor<?x2xi64>)`
@@ -228,7 +227,7 @@ class TopkOp(LibraryCallOp):
 
 @irdl_op_definition
 class SortOp(LibraryCallOp):
-    """The elements along `dim` in order, and their numbers; equal ones keep their order.
+    """The elements along `dim` in order, and their indices; equal elements keep their order.
 
     `%values, %ids = coda.sort %x {dim = 1 : i64, descending = false} : (tensor<?x8xf32>) ->
     (tensor<?x8xf32>, tensor<?x8xi64>)`
@@ -358,7 +357,7 @@ def _windows(extent: Any, size: Any, stride: int, padding: int, gap: int) -> Any
 @irdl_op_definition
 class ConvolutionOp(LibraryCallOp):
     """Products of windows of x (B x C x S1 x ..) with a weight (O x C / groups x K1 x ..), plus a
-    bias: B x O x T1 x .., as `torch.nn.functional.conv1d` and its relatives have it.
+    bias: B x O x T1 x .., as in `torch.nn.functional.conv1d` and `conv2d`.
 
     `coda.convolution %x, %w {stride = [1], padding = [2], dilation = [1], groups = 8 : i64} :
     (tensor<?x8x?xbf16>, tensor<8x1x3xbf16>) -> tensor<?x8x?xbf16>`

@@ -1,4 +1,4 @@
-"""Linear maps: what becomes GEMMs."""
+"""Linear maps, which become GEMMs."""
 
 from abc import ABC
 from typing import ClassVar
@@ -183,10 +183,10 @@ class GroupedMatmulOp(GroupedLinearMap):
 
 @irdl_op_definition
 class GroupOrderOp(InferTypeOp):
-    """The order that sorts rows by the number of their group, and where each group ends in it.
+    """The order that sorts rows by group number, and the end of each group in that order.
 
-    `ids` are numbers from 0 up to that of the groups, one for each row. Rows of a group keep their
-    order: a stable sort gives the same, and the running sum of a histogram the ends.
+    `ids` has one group number for each row, from 0 to `groups` - 1. Rows of a group keep their
+    order. The results equal those of a stable sort, and of the running sum of a histogram.
 
     `%order, %ends = coda.group_order %ids {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>,
     tensor<4xi32>)`

@@ -1,4 +1,4 @@
-"""Linear layers with weights of few bits, which are dequantized on the way to the product."""
+"""Linear layers with weights of few bits, which kernels dequantize before the product."""
 
 from collections.abc import Sequence
 

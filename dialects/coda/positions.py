@@ -28,8 +28,8 @@ from coda_ir.dialects.coda.shapes import element_type_of, expect_dim, optional_o
 class PositionsOp(CodaOp):
     """start + step · i for each index i of a vector, as `torch.arange` and `stablehlo.iota`.
 
-    Where the extent is dynamic, it is that of dimension `dim` of the operand, which lends nothing
-    else. Pointwise kernels compute positions where they need them; nothing is stored for them.
+    If the extent is dynamic, it is that of dimension `dim` of the operand, whose elements are not
+    read. Pointwise kernels compute positions on demand; they are not stored.
 
     `%p = coda.positions %x {dim = 1 : i64, start = 0 : i64, step = 1 : i64}
         : (tensor<?x?xf32>) -> tensor<?xi64>`
@@ -96,10 +96,10 @@ def _verify_extent(shape: Sequence[int], like: Sequence[int], dim: int) -> None:
 
 @irdl_op_definition
 class ExtentOp(InferTypeOp):
-    """The extent of dimension `dim` of the operand, which lends nothing else, as a number
+    """The extent of dimension `dim` of the operand, whose elements are not read, as a number
     (`torch.Tensor.size`).
 
-    A kernel gets it as an argument; nothing is stored for it.
+    A kernel receives it as an argument; it is not stored.
 
     `%t = coda.extent %x {dim = 1 : i64} : (tensor<?x?xf32>) -> tensor<i64>`
     """

@@ -92,7 +92,7 @@ class BlocksAttr(ParametrizedAttribute):
 
 @irdl_op_definition
 class ScaledLinearOp(Product):
-    """x · Wᵀ of float8 operands with scales of blocks, as DeepSeek-V3 has it (arXiv 2412.19437).
+    """x · Wᵀ of float8 operands with scales of blocks, as in DeepSeek-V3 (arXiv 2412.19437).
 
     Element (m, n) is the sum over the blocks b of K of sx[m, b] · sw[n / columns, b] · (x_b · w_b),
     where x_b and w_b are the elements of row m of x and row n of W in block b. The product of each

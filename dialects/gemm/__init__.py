@@ -1,6 +1,6 @@
 """Dialect `gemm`: GEMMs with an epilogue region, typed ports and tile partials.
 
-This is the level on which the legality of fusion is decided.
+Passes decide the legality of fusion at this level.
 """
 
 from xdsl.ir import Dialect

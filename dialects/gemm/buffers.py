@@ -1,4 +1,4 @@
-"""The shared memory of warp-specialized kernels beside the stages: buffers for epilogue tiles.
+"""Shared memory of warp-specialized kernels for epilogue tiles, in addition to the stages.
 
 A group of warps has buffers through which a separate warp moves tiles by TMA, beside the stages of
 the main loop. A buffer holds one subtile: the columns that the epilogue processes at a time.

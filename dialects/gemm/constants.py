@@ -3,8 +3,8 @@ value.
 
     arith.constant {gemm.exact = 1.000000e-01 : f64} 1.000000e-01 : f32
 
-A float32 has lost the number that a program states, which float64 needs: levels of the IR are
-compared in it.
+A float32 constant cannot represent every number of a program. Levels of the IR are compared in
+float64, which needs the exact number.
 """
 
 from ctypes import c_float

@@ -1,8 +1,8 @@
 """Rounding and order of sums of a function, as attributes of the GEMM level.
 
-What is accumulated in is a matter of types (the accumulator of a region, a partial), and a rounding
-point is `arith.truncf` followed by `arith.extf`. What no type and no operator tells is here: which
-contract a function keeps, and the order of its reductions.
+Types determine what sums are accumulated in (the accumulator of a region, a partial), and a
+rounding point is `arith.truncf` followed by `arith.extf`. These attributes state what types and
+operators do not: the numerics mode of a function, and the order of its reductions.
 """
 
 from collections.abc import Sequence

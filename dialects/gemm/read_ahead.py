@@ -1,8 +1,8 @@
 """GEMMs that may read weights before they wait for earlier kernels (`coda.ahead`).
 
-A kernel begins when the one before has waited: whatever ran before that one is done. So it may read
-what neither of the two writes: arguments that GEMMs alone read, and what was written before the
-kernel before.
+A kernel begins after the preceding kernel has waited, so all work before that kernel is done. The
+kernel may therefore read memory that neither of the two writes: arguments that only GEMMs read, and
+results of work before the preceding kernel.
 """
 
 from __future__ import annotations

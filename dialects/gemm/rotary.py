@@ -1,4 +1,4 @@
-"""Rotary embeddings in epilogues: which columns form pairs, and the ports of the tables."""
+"""Rotary embeddings in epilogues: the columns that form pairs, and the ports of the tables."""
 
 from coda_ir.dialects.coda import RopeOp
 from coda_ir.dialects.gemm.attrs import PairingAttr, PortKind

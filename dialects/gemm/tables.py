@@ -1,4 +1,4 @@
-"""Tables: operands whose rows serve several rows of an accumulator.
+"""Tables: operands with fewer rows than the accumulator, each of which serves several of its rows.
 
 Row m of an accumulator takes row (m // inner) % R of a table with R rows. `inner` is 1 for a table
 of positions (T x C beside B x T x N), which repeats for each sample, and T for a table of samples

@@ -1,7 +1,7 @@
 """Tiling of the columns of a segment under a schedule.
 
 The number of tiles is the extent of a `partial_row`; kernels, the host program and buffer planning
-have to agree on it.
+must agree on it.
 """
 
 from collections.abc import Hashable, Sequence

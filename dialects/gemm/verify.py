@@ -1,6 +1,6 @@
 """Verification of the GEMM level. Messages name the property, its value, and the expected value.
 
-What is inside of a region is verified in `verify_regions`.
+`verify_regions` verifies the contents of regions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verification of ports and results that have one element for each group of columns."""
+"""Verification of ports and results with one element for each group of columns."""
 
 from math import gcd
 

@@ -1,4 +1,4 @@
-"""Operators that compute from weights alone, ahead of time."""
+"""Operators that compute from weights alone, before the first call."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar

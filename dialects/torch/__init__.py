@@ -1,4 +1,4 @@
-"""Dialect `torch`: calls of PyTorch, for operators that `coda` lacks."""
+"""Dialect `torch`: calls of PyTorch, for operators that the dialect `coda` lacks."""
 
 from xdsl.ir import Dialect
 

@@ -1,9 +1,10 @@
 """PyTorch calls that may give different bits in every run on a GPU, and how to make them
 deterministic.
 
-After the documentation of `torch.use_deterministic_algorithms` and the kernels of PyTorch 2.11 to
-2.13, some of which add with atomics unless they are asked not to. Calls that are not listed repeat
-their bits: reductions, norms and softmax add in a fixed order, and cuBLAS does on one stream.
+The lists follow the documentation of `torch.use_deterministic_algorithms` and the kernels of
+PyTorch 2.11 to 2.13, some of which add with atomics by default. Calls that are not listed give the
+same bits in every run: reductions, norms and softmax add in a fixed order, and so does cuBLAS on
+one stream.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """Attention of heads that keeps the logsumexp of its scores, as calls of PyTorch.
 
-ATen has operators for it that leave the kernel to the device. They are defined for devices with a
-kernel of their own alone; the backends here run them by whatever kernel of PyTorch there is.
+ATen has operators for it that leave the choice of a kernel to the device. ATen defines them only
+for devices with such a kernel; the backends run them by any kernel of PyTorch that is available.
 
     %y, %lse =
       torch.call "aten._scaled_dot_product_fused_attention_overrideable.default"(%q, %k, %v)

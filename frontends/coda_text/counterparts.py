@@ -1,6 +1,6 @@
-"""Names of PyTorch and Python that .coda lacks, and how it writes what they mean.
+"""Names of PyTorch and Python that .coda lacks, and their equivalents in .coda.
 
-Errors and the completion of the language server read these tables. The texts have fields:
+Errors and the completion of the language server use these tables. The texts have fields:
 
     $x, $y, $z       the arguments of a call; `${y|-1}` is -1 where there is no such argument
     $X, $Y, $Z       the same as tensors: `cast(0, f32)` for the number 0

@@ -1,4 +1,4 @@
-"""The declaration of an epilogue: which ports and results it has, and which shapes fit them."""
+"""The declaration of an epilogue: its ports and results, and the shapes that fit them."""
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager

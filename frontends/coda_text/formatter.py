@@ -1,6 +1,6 @@
 """The formatter: the canonical layout of a .coda file. Only white space and trailing commas change.
 
-The formatter works on tokens and comments, so that comments can stand wherever a line may break.
+The formatter works on tokens and comments, so that comments may appear wherever a line may break.
 """
 
 from __future__ import annotations

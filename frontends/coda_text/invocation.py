@@ -1,4 +1,4 @@
-"""A call of an operator with evaluated arguments, as the operators' rules see it."""
+"""A call of an operator with evaluated arguments, as the rules of operators use it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""The LALR parser of coda.lark, fed token by token; the only place that touches lark's internals.
+"""The LALR parser of coda.lark, fed token by token. No other module uses lark's internals.
 
-lark's interactive parser is not typed, which is why it is `Any` here.
+lark's interactive parser has no types, and is therefore `Any` here.
 """
 
 from functools import cache

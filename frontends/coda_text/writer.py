@@ -1,4 +1,4 @@
-"""The writer: a block-level module as .coda text that reads back as the same module."""
+"""The writer: a block-level module as .coda text, which parses to the same module."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Capture of a PyTorch model as a graph of operators that the importer knows."""
+"""Capture of a PyTorch model as a graph of operators that the importer supports."""
 
 import inspect
 import traceback

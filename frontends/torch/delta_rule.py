@@ -1,8 +1,8 @@
-"""The gated delta rule as one operator of PyTorch, so that its loop over chunks is never traced.
+"""The gated delta rule as one operator of PyTorch, so that its loop over chunks is not traced.
 
-The states of a head, S of key columns x value columns, move by
-S[t] = exp(g[t]) · (I − beta[t] · k[t] k[t]ᵀ) · S[t − 1] + beta[t] · k[t] v[t]ᵀ, and the result is
-q[t]ᵀ · S[t] (arXiv 2412.06464). PyTorch runs it, chunk by chunk, in float32.
+The states of a head, S of key columns x value columns, are S[t] = exp(g[t]) · (I − beta[t] · k[t]
+k[t]ᵀ) · S[t − 1] + beta[t] · k[t] v[t]ᵀ, and the result is q[t]ᵀ · S[t] (arXiv 2412.06464). PyTorch
+runs it, chunk by chunk, in float32.
 """
 
 from collections.abc import Sequence

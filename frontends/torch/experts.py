@@ -3,7 +3,7 @@
     coda_ir.register_experts()
     model = AutoModelForCausalLM.from_pretrained(name, experts_implementation="coda")
 
-The model and its router stay PyTorch's. What its experts do with tokens is compiled as a graph, as
+PyTorch runs the model and its router. The computation of the experts is compiled as a graph, and so
 are its gradients: a sort, two GEMMs over groups of rows, and a sum.
 """
 

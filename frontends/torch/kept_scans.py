@@ -1,6 +1,6 @@
-"""Functions of transformers that are traced in another form.
+"""Functions of transformers that torch.compile traces in a different form.
 
-Scans are one operator each, whatever their length; the loss that balances experts has no size that
+Each scan is one operator, whatever its length. The loss that balances experts has no size that
 depends on values.
 """
 

@@ -1,7 +1,6 @@
 """Import of ATen operators with a counterpart in the dialect `coda`.
 
-A handler answers None for a use that the counterpart does not cover; the node then runs through
-PyTorch.
+A handler returns None for a use that the counterpart does not cover; PyTorch then runs the node.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
-"""Remarks as messages of Python's logging, which TORCH_LOGS can switch on.
+"""Remarks as messages of Python's logging, which TORCH_LOGS enables.
 
-TORCH_LOGS="coda_ir.remarks" shows what was fused and what was refused, "+coda_ir.remarks" the
-facts behind it too. Kinds that the option `remarks` or $CODA_REMARKS names are always shown.
+TORCH_LOGS="coda_ir.remarks" logs fused operators and refused rewrites, and "+coda_ir.remarks" also
+the facts behind them. Kinds that the option `remarks` or $CODA_REMARKS names are always logged.
 """
 
 import logging

@@ -1,6 +1,6 @@
-"""Operators of PyTorch whose gradients come from running them once more.
+"""Operators of PyTorch whose gradients are computed by running them again.
 
-Each is whole in traced graphs, and so is its backward operator: PyTorch sees neither's inside.
+In traced graphs, each is a single operator, and so is its backward.
 """
 
 from collections.abc import Callable, Sequence

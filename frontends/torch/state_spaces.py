@@ -1,7 +1,7 @@
-"""State-space models as one operator of PyTorch, which stays whole in traced graphs.
+"""State-space models as one operator of PyTorch, which traced graphs do not decompose.
 
-By itself, `coda_ir::state_space` runs a program of the language. In a graph that this compiler
-takes, `coda.selective_scan` or `coda.ssd` is in its place, for any length.
+In eager PyTorch, `coda_ir::state_space` runs a program of the language. In a graph that this
+compiler compiles, it becomes `coda.selective_scan` or `coda.ssd`, for any length.
 """
 
 from __future__ import annotations

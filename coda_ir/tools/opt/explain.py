@@ -1,4 +1,4 @@
-"""`--explain`: the meaning of an error code, a pass, an operator, or a word of the language."""
+"""`--explain`: documentation of an error code, a pass, an operator, or a term of the language."""
 
 import argparse
 import re

@@ -1,7 +1,7 @@
 """The features of `coda-opt`, in the order in which they act.
 
-What a feature watches is nested: the first one sees the beginning of a pass first and its end
-last. `measure` is the last, so that it does not time the others.
+The observations of features are nested: the first one sees the beginning of a pass first and its
+end last. `measure` comes last, so that it does not time the others.
 """
 
 from coda_ir.tools.opt import (

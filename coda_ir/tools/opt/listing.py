@@ -1,4 +1,4 @@
-"""`--list-passes`, `--show-dialects` and `--dump-pass-pipeline`: what there is to run."""
+"""`--list-passes`, `--show-dialects` and `--dump-pass-pipeline`: lists of passes and dialects."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`--print-ir-before`, `--print-ir-after` and the like: the IR around the passes."""
+"""`--print-ir-before`, `--print-ir-after` and similar options: the IR around passes."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`--reduce`: make the input as small as possible while a command still finds it interesting."""
+"""`--reduce`: shrink the input while a command still finds it interesting."""
 
 from __future__ import annotations
 

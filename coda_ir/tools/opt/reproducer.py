@@ -1,6 +1,6 @@
 """Crash reproducers: the IR before a failing pass, and the command line that makes it fail.
 
-Where something else than a pass fails, such as the emission of code, it is the input.
+If something else fails, such as the emission of code, the reproducer is the input.
 
 A reproducer is an `.mlir` file that begins with comments:
 

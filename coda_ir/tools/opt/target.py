@@ -1,4 +1,4 @@
-"""The output: IR as text, or what a target emits for it."""
+"""The output: IR as text, or the output of a target."""
 
 import argparse
 import errno
