@@ -52,6 +52,14 @@ class SymbolicSize:
         return sum(map(SymbolicSize.product, factors), SymbolicSize())
 
     @property
+    def multiple(self) -> tuple[str, int] | None:
+        """The symbol and the coefficient of a multiple such as `2*M`; None for other sizes."""
+        if len(self.terms) == 1 and len(self.terms[0][0]) == 1:
+            ((symbol,), coefficient) = self.terms[0]
+            return symbol, coefficient
+        return None
+
+    @property
     def symbols(self) -> frozenset[str]:
         return frozenset(symbol for monomial, _ in self.terms for symbol in monomial)
 

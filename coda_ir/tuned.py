@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
 
+    from coda_ir.calls.arguments import Place
+
 
 class TunedLowerings:
     """The lowerings of a program, one for each combination of sizes, for which its forward and
@@ -114,7 +116,7 @@ class TunedExecutable:
         """Return the program for the sizes of a call. During the capture of a CUDA graph nothing is
         measured: new sizes run the program without tuning.
         """
-        sizes = tuple(tensors[index].shape[axis] for index, axis in self._positions.values())
+        sizes = tuple(place.size(tensors) for place in self._positions.values())
         variant = self._by_size.get(sizes)
         if variant is not None:
             return variant
@@ -125,9 +127,9 @@ class TunedExecutable:
         return variant
 
     @cached_property
-    def _positions(self) -> Mapping[str, tuple[int, int]]:
+    def _positions(self) -> Mapping[str, Place]:
         """The argument and the dimension that determine the size of each symbol."""
-        from coda_ir.calls.checks import symbol_places
+        from coda_ir.calls.arguments import symbol_places
 
         return symbol_places(self._untuned.info.signature)
 

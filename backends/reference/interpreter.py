@@ -315,7 +315,10 @@ def _uses_symbols(op: Operation) -> bool:
 
 
 def _symbol_extents(dims: Dims, shape: Sequence[int]) -> Mapping[str, int]:
-    return {dim: extent for dim, extent in zip(dims, shape, strict=True) if isinstance(dim, str)}
+    """Return the symbols among extents, and those that multiples such as `2*M` determine."""
+    known = {dim: extent for dim, extent in zip(dims, shape, strict=True) if isinstance(dim, str)}
+    found = [(SymbolicSize.of(dim).multiple, known[dim]) for dim in known if "*" in dim]
+    return {m[0]: extent // m[1] for m, extent in found if m is not None} | known
 
 
 def _wide_partials(op: Operation) -> list[SSAValue]:

@@ -6,7 +6,7 @@ Each message ends with the remedy.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -104,7 +104,10 @@ class Signature:
             device = _check_device(spec, tensor, device)
             _check_shape(spec, tensor, bindings)
             tensors.append(tensor.resolve_neg())
-        return tensors, {symbol: size for symbol, (size, _) in bindings.items()}
+        sizes = {symbol: place.size(tensors) for symbol, place in symbol_places(self).items()}
+        for spec, tensor in zip(self.arguments, tensors, strict=True):
+            _check_derived(spec, tensor, sizes)
+        return tensors, sizes
 
     def empty_results(
         self, bindings: Mapping[str, int], device: torch.device
@@ -218,6 +221,54 @@ def _check_device(
             f"move it with {spec.name}.to('{expected}'), or compile with device='{tensor.device}'",
         )
     return tensor.device
+
+
+class Place(NamedTuple):
+    """The extent that determines a symbol: that of an argument, divided by `divisor`."""
+
+    argument: int
+    axis: int
+    divisor: int = 1
+
+    def size(self, tensors: Sequence[torch.Tensor]) -> int:
+        """Return the size of the symbol for the arguments of a call."""
+        return tensors[self.argument].shape[self.axis] // self.divisor
+
+
+def symbol_places(signature: Signature) -> dict[str, Place]:
+    """Return what determines each symbol: the first dimension that is the symbol, or where there
+    is none, a multiple of it.
+    """
+    places: dict[str, Place] = {}
+    multiples: dict[str, Place] = {}
+    for index, spec in enumerate(signature.arguments):
+        for axis, dim in enumerate(spec.dims):
+            multiple = SymbolicSize.of(dim).multiple if isinstance(dim, str) else None
+            if multiple is not None:
+                symbol, divisor = multiple
+                found = places if divisor == 1 else multiples
+                found.setdefault(symbol, Place(index, axis, divisor))
+    return {**multiples, **places}
+
+
+def is_derived(dim: int | str | None) -> bool:
+    """Return whether an extent is computed from symbols, such as `2*M`."""
+    return isinstance(dim, str) and not dim.isidentifier()
+
+
+def _check_derived(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, int]) -> None:
+    """Check the extents of `tensor` that are computed from symbols."""
+    for axis, dim in enumerate(spec.dims):
+        size = SymbolicSize.of(dim) if dim is not None and is_derived(dim) else None
+        if size is None or not size.symbols <= sizes.keys():
+            continue
+        if size.evaluate(sizes) != tensor.shape[axis]:
+            known = ", ".join(f"{symbol} = {sizes[symbol]}" for symbol in sorted(size.symbols))
+            raise ArgumentError(
+                f"argument {spec.name} has shape {format_dims(tensor.shape)}: dimension {axis} is "
+                f"{tensor.shape[axis]}, expected {dim}, where {known}",
+                f"pass a tensor of shape {format_dims(spec.dims)}",
+            )
 
 
 def _check_shape(

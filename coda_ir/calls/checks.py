@@ -6,13 +6,24 @@ time in loops and dictionaries. The function accepts a call only if `Signature.c
 nothing. For all other calls, the caller runs `Signature.check`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from coda_ir.calls.arguments import PLAIN_DISPATCH, Signature, TensorSpec, may_have_tangents
+from coda_ir.calls.arguments import (
+    PLAIN_DISPATCH,
+    Signature,
+    TensorSpec,
+    is_derived,
+    may_have_tangents,
+    symbol_places,
+)
 from coda_ir.diagnostics import OptionError, closest
+from coda_ir.symbolic_size import SymbolicSize
+
+_NAME = re.compile(r"[^\W\d]\w*")
 
 Check = Callable[..., bool]
 """A check that the arguments of a call, by position, fit."""
@@ -36,9 +47,7 @@ class CallCheck:
 
     def sizes(self, tensors: Sequence[torch.Tensor]) -> dict[str, int]:
         """Return the sizes of the symbols for the result of `find`."""
-        return {
-            symbol: tensors[index].shape[axis] for symbol, (index, axis) in self._places.items()
-        }
+        return {symbol: place.size(tensors) for symbol, place in self._places.items()}
 
     def _in_order(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return the values in order; None if the names do not match."""
@@ -49,16 +58,6 @@ class CallCheck:
             return (*args, *map(kwargs.__getitem__, names))
         except KeyError:
             return None
-
-
-def symbol_places(signature: Signature) -> dict[str, tuple[int, int]]:
-    """Return the first argument and dimension of each symbol."""
-    places: dict[str, tuple[int, int]] = {}
-    for index, spec in enumerate(signature.arguments):
-        for axis, dim in enumerate(spec.dims):
-            if isinstance(dim, str):
-                places.setdefault(dim, (index, axis))
-    return places
 
 
 def check_sizes(sizes: Mapping[str, object], signature: Signature) -> None:
@@ -127,6 +126,13 @@ def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
             conditions.append(f"{x}.device == device")
         conditions += _shape_conditions(x, spec, symbols)
         yield f"if not ({' and '.join(conditions)}): return False"
+    derived = [dim for dim in symbols if is_derived(dim)]
+    for symbol, (index, axis, divisor) in symbol_places(signature).items():
+        symbols.setdefault(symbol, f"(x{index}.shape[{axis}] // {divisor})")
+    for dim in derived:
+        if SymbolicSize.of(dim).symbols <= symbols.keys():
+            size = _NAME.sub(lambda name: symbols[name[0]], dim)
+            yield f"if {symbols[dim]} != {size}: return False"
 
 
 def _shape_conditions(x: str, spec: TensorSpec, symbols: dict[str, str]) -> Iterator[str]:

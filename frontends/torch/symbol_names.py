@@ -13,7 +13,8 @@ from xdsl.utils.hints import isa
 
 from coda_ir.dialects.element_types import ELEMENT_TYPES
 from coda_ir.dialects.torch import WORDS, CallOp
-from coda_ir.frontends.torch.types import dims_of
+from coda_ir.frontends.torch.types import UNNAMED, dims_of
+from coda_ir.symbolic_size import SymbolicSize
 
 RESERVED = frozenset(
     {
@@ -30,7 +31,9 @@ _SYMBOL = re.compile(r"(?P<quoted>'[^']*'|\"[^\"]*\")|(?<![\w.])(?P<name>[A-Za-z
 def chosen_names(
     model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> dict[tuple[int, int], str]:
-    """Return the user's names, by the identity of an example tensor and the axis."""
+    """Return the user's names of dimensions, such as `h` and `2*h`, by the identity of an example
+    tensor and the axis.
+    """
     values: Any = dict(_bound(model, args, kwargs))
     if isinstance(dynamic_shapes, Sequence) and not isinstance(dynamic_shapes, str):
         values = [*args, *kwargs.values()]
@@ -53,7 +56,7 @@ def _named_axes(value: Any, shapes: Any) -> Iterator[tuple[torch.Tensor, int, st
     if isinstance(value, torch.Tensor):
         for axis, dim in _axes(shapes):
             name = getattr(dim, "__name__", None)
-            if isinstance(name, str) and name.isidentifier():
+            if isinstance(name, str):
                 yield value, axis % max(1, value.dim()), name
     elif isinstance(value, Mapping) and isinstance(shapes, Mapping):
         known = cast(Mapping[Any, Any], value)
@@ -83,17 +86,19 @@ def symbol_names(
     names: dict[str, str] = {}
     for fake, example in inputs:
         for axis, dim in enumerate(dims_of(fake)):
-            name = chosen.get((id(example), axis))
-            if isinstance(dim, str) and name is not None and dim.isidentifier():
-                names.setdefault(dim, name)
+            multiple = SymbolicSize.of(dim).multiple
+            wanted = SymbolicSize.of(chosen.get((id(example), axis), 0)).multiple
+            if multiple is not None and wanted is not None and multiple[1] == wanted[1]:
+                names.setdefault(multiple[0], wanted[0])
     taken = {*names.values(), *RESERVED}
     for symbol, name in names.items():
         if name in RESERVED:
             names[symbol] = _fresh(f"{name}_", taken)
     for fake, _ in inputs:
         for dim in dims_of(fake):
-            if isinstance(dim, str) and dim.isidentifier() and dim not in names:
-                names[dim] = _fresh("s", taken)
+            multiple = SymbolicSize.of(dim).multiple
+            if multiple is not None and dim != UNNAMED and multiple[0] not in names:
+                names[multiple[0]] = _fresh("s", taken)
     return names
 
 

@@ -24,6 +24,7 @@ SIGNATURE = Signature(
         TensorSpec("w.0", (8, 8), torch.bfloat16, is_weight=True),
         TensorSpec("scale", (), torch.float32),
         TensorSpec("ids", ("T",), torch.int64),
+        TensorSpec("twice", ("2*T", "3*H"), torch.float32),
     ),
     (),
 )
@@ -44,6 +45,7 @@ def arguments() -> list[object]:
         torch.zeros(8, 8, dtype=torch.bfloat16),
         torch.zeros(()),
         torch.zeros(3, dtype=torch.int64),
+        torch.zeros(6, 9),
     ]
 
 
@@ -173,7 +175,19 @@ def test_sizes_that_several_arguments_share():
         values[0] = torch.zeros(2, t, 8, dtype=torch.bfloat16)
         values[2] = torch.zeros(7, again)
         values[5] = torch.zeros(ids, dtype=torch.int64)
+        values[6] = torch.zeros(2 * t, 9)
         assert fits(*values) is (t == again == ids != 0)
+
+
+def test_sizes_that_are_multiples():
+    values = arguments()
+    tensors, sizes = SIGNATURE.check(values, CPU)
+    assert sizes == CallCheck(SIGNATURE, CPU).sizes(tensors) == {"B": 2, "T": 3, "N": 5, "H": 3}
+    for shape, message in (((8, 9), r"expected 2\*T, where T = 3"), ((6, 8), r"expected 3\*H")):
+        values[6] = torch.zeros(shape)
+        assert not make_check(SIGNATURE, CPU)(*values)
+        with pytest.raises(ArgumentError, match=message):
+            SIGNATURE.check(values, CPU)
 
 
 def test_no_arguments():

@@ -1,5 +1,7 @@
 """The arguments of the host program."""
 
+from collections.abc import Iterator
+
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
@@ -7,6 +9,7 @@ from coda_ir.backends.triton.host.extents import Extents, is_symbol
 from coda_ir.backends.triton.host.text import argument_hints, unpacked
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.names import LocalNames
+from coda_ir.symbolic_shapes import SymbolicSize
 
 
 class HostArguments:
@@ -20,6 +23,11 @@ class HostArguments:
         self._extents = extents
         self._dense: set[BlockArgument] = set()
         self._bindings = {argument: self._bound(argument) for argument in func.args}
+        self._quotients = {
+            symbol: quotient
+            for argument in func.args
+            for symbol, quotient in self._quotients_of(argument)
+        }
 
     @property
     def parameters(self) -> list[str]:
@@ -35,6 +43,14 @@ class HostArguments:
                 self._extents.declare(symbol)
         return bound
 
+    def _quotients_of(self, argument: BlockArgument) -> Iterator[tuple[str, str]]:
+        """Yield symbols that only a multiple in the shape of an argument binds, and values."""
+        for axis, dim in enumerate(self._extents.dims(argument)):
+            multiple = SymbolicSize.of(dim).multiple
+            if multiple is not None and not self._extents.is_bound(multiple[0]):
+                self._extents.declare(multiple[0])
+                yield multiple[0], f"{self.variables[argument]}.shape[{axis}] // {multiple[1]}"
+
     def shape_lines(self) -> list[str]:
         """Return the statements that read the used symbols from shapes."""
         lines: list[str] = []
@@ -45,6 +61,9 @@ class HostArguments:
             ]
             if any(name != "_" for name in used):
                 lines += unpacked(used, f"{self.variables[argument]}.shape")
+        for symbol, quotient in self._quotients.items():
+            if symbol in self._extents.used:
+                lines.append(f"{self._extents.variable(symbol)} = {quotient}")
         return lines
 
     def need_dense(self, argument: BlockArgument) -> None:

@@ -20,6 +20,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.launching.executable import TritonExecutable
+from coda_ir.options import Target
 from coda_ir.remarks import source_position
 
 DYNAMIC: Any = torch.export.Dim.DYNAMIC
@@ -354,6 +355,33 @@ def test_calls_that_do_not_fit_the_model():
         ) as caught:
             export(nn.ReLU(), args, kwargs)
         assert caught.value.remedy is not None and "input: torch.Tensor" in caught.value.remedy
+
+
+class Pairs(nn.Module):
+    """The sums of pairs of rows, next to rows of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.linear(x).unflatten(1, (-1, 2)).sum(2) + self.linear(y)
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_dimensions_that_are_multiples(target: Target):
+    model, pairs, rows = Pairs(), torch.export.Dim("P"), torch.export.Dim("R")
+    shapes = ({0: 3 * rows, 1: 2 * pairs}, {0: 3 * rows})
+    exported = export(model, (torch.randn(6, 8, 16), torch.randn(6, 1, 16)), dynamic_shapes=shapes)
+    compiled = exported.compile(target=target, device="cpu", errors="raise")
+    assert "x: float32[3*R, 2*P, 16]" in str(compiled.function.signature)
+    for batch, n in ((6, 4), (3, 2)):
+        x, y = torch.randn(batch, n, 16), torch.randn(batch, 1, 16)
+        torch.testing.assert_close(compiled(x, y), model(x, y).detach(), rtol=1e-4, atol=1e-5)
+    x, y = torch.randn(3, 4, 16), torch.randn(3, 1, 16)
+    for given in ((x[:, :3], y), (x[:2], y[:2]), (x, y.repeat(2, 1, 1))):
+        with pytest.raises(CodaError, match=r"expected 2\*P|expected 3\*R|3\*R is bound"):
+            compiled(*given)
 
 
 def test_dynamic_shapes_that_do_not_fit_the_arguments():
