@@ -26,12 +26,13 @@ def split_off_views(graph: GraphModule) -> Callable[[Runner], Runner]:
     viewed = {owner for owner in owners if owner.op != "placeholder" and owners.count(owner) > 1}
     if not viewed:
         return lambda run: run
-    views, copies = Graph(), dict[Node, Node]()
+    views, copies, given = Graph(), dict[Node, Node](), list[Node]()
 
     def copied(node: Node) -> Node:
         if node not in copies:
             source = viewed_by(node)
             if source is None or node in viewed or _owner(node) not in viewed:
+                given.append(node)
                 copies[node] = views.placeholder(node.name)
             elif node.target is torch.ops.aten.detach.default:  # of the trace: see `STOP`
                 copies[node] = copied(source)
@@ -40,7 +41,7 @@ def split_off_views(graph: GraphModule) -> Callable[[Runner], Runner]:
         return copies[node]
 
     views.output(map_arg(tuple(leaves), copied))
-    output.args = (tuple(node for node, copy in copies.items() if copy.op == "placeholder"),)
+    output.args = (tuple(given),)
     output.meta.pop("desc", None)
     graph.recompile()
     make = GraphModule(graph, views)

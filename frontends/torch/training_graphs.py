@@ -18,7 +18,10 @@ from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED, ModelInput
 from coda_ir.frontends.torch.types import CHECKPOINT, called_name, shared_memory, tensors_in
 
 _CHECKPOINT = "tag_activation_checkpoint"
-_DETACHING = frozenset({"detach_", "requires_grad_", "_get_data_attr"})
+_DETACHING = frozenset(
+    {"detach_", "requires_grad_", "_get_data_attr", "gumbel_softmax", "gaussian_nll_loss"}
+)
+"""Names of what stops gradients without an operator in the graph of TorchDynamo."""
 
 
 class NotDerivedError(GradientError):

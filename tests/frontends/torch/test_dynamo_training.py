@@ -369,6 +369,21 @@ def test_what_is_left_to_autograd(
     assert reason in caplog.text
 
 
+@pytest.mark.parametrize("name", ["gumbel_softmax", "gaussian_nll_loss"])
+def test_functions_of_pytorch_that_stop_gradients(name: str):
+    """TorchDynamo's graph has one call of the whole function."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        torch.default_generator.manual_seed(1)
+        h = linear(x)
+        if name == "gumbel_softmax":
+            return F.gumbel_softmax(h, hard=True)
+        return F.gaussian_nll_loss(h, x, torch.sigmoid(h), eps=0.5)
+
+    linear, x = nn.Linear(16, 16), torch.randn(3, 16)
+    torch.testing.assert_close(gradients(compiled(run), linear, x), gradients(run, linear, x))
+
+
 def test_a_part_without_gradients_of_what_has_none(derived: list[TrainableFunction]):
     class Rotated(Block):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

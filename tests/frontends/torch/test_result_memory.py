@@ -46,6 +46,11 @@ def views_in_another_order(x: Tensor, w: Tensor) -> Results:
     return y.t(), y, y[1], torch.relu((x @ w).t())
 
 
+def detached(x: Tensor, w: Tensor) -> Results:
+    y = x @ w
+    return y.detach(), y, y.detach()[1], y.t()
+
+
 def shared(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
     """The pairs of tensors that share memory."""
     memory = [tensor.untyped_storage().data_ptr() for tensor in tensors]
@@ -64,6 +69,7 @@ def shared(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
         views,
         views_of_copies,
         views_in_another_order,
+        detached,
     ],
 )
 def test_results_share_what_they_share_in_eager(function: Callable[..., Results], target: str):
