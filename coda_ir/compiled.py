@@ -66,10 +66,10 @@ class CompiledFunction(NotCopied):
         return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
 
     def prepare(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
-        """Do the work of the first call ahead of time. A tuned function is tuned for `sizes` of
-        symbols if all are given.
+        """Do the work of the first call ahead of time. If `sizes` has all symbols, a tuned function
+        is also tuned for these sizes.
 
-        Raises CodaError for sizes that no call has.
+        Raises CodaError for sizes that no call can have.
         """
         from coda_ir.calls.checks import check_sizes
 
@@ -77,7 +77,7 @@ class CompiledFunction(NotCopied):
         self.prepare_checked(sizes)
 
     def prepare_checked(self, sizes: Mapping[str, int]) -> None:
-        """Prepare for checked sizes, which may be those of other functions, too."""
+        """Prepare for checked sizes, which may include those of other functions."""
         _ = self._arguments
         self.executable.prepare(sizes)
 
@@ -92,8 +92,8 @@ class CompiledFunction(NotCopied):
     def fitting(
         self, args: Sequence[torch.Tensor], kwargs: Mapping[str, torch.Tensor]
     ) -> Sequence[torch.Tensor] | None:
-        """Return the arguments of a call by position if they obviously fit, ready for `unchecked`;
-        None if the call would raise an ArgumentError, or a size is 0.
+        """Return the arguments of a call by position, ready for `unchecked`, if a fast check
+        accepts them; None if the call would raise an ArgumentError, or a size is 0.
         """
         return self._arguments.find(args, kwargs)
 
@@ -176,7 +176,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def origin_remarks(self) -> tuple[Remark, ...]:
-        """The remarks of deriving the program, if it is a derived one."""
+        """The remarks about the derivation of the program, if it is a derived one."""
         return self.executable.info.origin_remarks
 
     @property
@@ -200,7 +200,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def folds_weights(self) -> bool:
-        """True if calls read copies of weights into which others were folded."""
+        """True if calls read copies of weights that were multiplied by other weights."""
         return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators
 
     def resources(self, arch: str) -> tuple[KernelResources, ...]:

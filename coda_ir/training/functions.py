@@ -52,9 +52,9 @@ class TrainableFunction(NotCopied):
     """A function that PyTorch's autograd can differentiate.
 
     It is called like a `CompiledFunction`, with the same checks. A call computes the gradients of
-    the arguments that require one; each combination of such arguments has a pair of programs, built
-    when it first occurs. Without any, or inside `torch.no_grad`, the plain forward program runs and
-    saves nothing. The same inputs give the same bits.
+    the arguments that require one. Each combination of such arguments has a pair of programs, which
+    is built when it first occurs. If no argument requires a gradient, or inside `torch.no_grad`,
+    the plain forward program runs and saves nothing. The same inputs give the same bits.
     """
 
     def __init__(
@@ -124,13 +124,14 @@ class TrainableFunction(NotCopied):
         sizes: Mapping[str, int] | None = None,
         accept: Accept | None = None,
     ) -> GradientPair:
-        """Return the forward and the backward program for the gradients of the arguments `wrt`: by
-        default those of the last call, or before the first call all that have a gradient.
+        """Return the forward and the backward program for the gradients of the arguments `wrt`. By
+        default, these are the arguments of the last call, or before the first call all that can
+        have a gradient.
 
-        `sizes` of symbols are the sizes for which a new pair is optimized: the pair serves all
-        sizes, but the best choice of saved values depends on them. `accept` is called with the
-        estimates of a new pair before it is emitted; exceptions that it raises propagate. Raises
-        CodaError if a name is not an argument with a gradient, and for sizes that no call has.
+        A new pair is optimized for `sizes` of symbols. It serves all sizes, but the best choice of
+        saved values depends on them. `accept` is called with the estimates of a new pair before it
+        is emitted; its exceptions propagate. Raises CodaError if a name is not an argument with a
+        gradient, and for sizes that no call can have.
         """
         check_sizes(sizes or {}, self.signature)
         if wrt is None:

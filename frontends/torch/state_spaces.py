@@ -44,12 +44,12 @@ fn model({arguments}) {{
 def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute y of x, dt, a, b and c, and the states after the last position.
 
-    Models call it in place of a loop over time: as one operator, it has kernels and a derivative in
-    `torch.compile` and `coda_ir.export`. `model` is "selective_scan" or "ssd". The operands are
-    those of `coda.selective_scan` or of `coda.ssd`, dense and of at most 32 bits;
-    a sixth one has the states before the first position, float32, by default 0. y has the type of
-    x, but for `ssd` float32, and states are float32. Raises CodaError for what the operators do not
-    take.
+    Models call it instead of a loop over time. It is a single operator, with kernels and a
+    derivative in `torch.compile` and `coda_ir.export`. `model` is "selective_scan" or "ssd". The
+    operands are those of `coda.selective_scan` or of `coda.ssd`, dense and of at most 32 bits. An
+    optional sixth operand has the states before the first position, in float32, by default 0. y has
+    the type of x, but is float32 for `ssd`; states are float32. Raises CodaError for operands that
+    the operators do not accept.
     """
     dtype = operands[0].dtype
     x, dt, a, b, c, *initial = operands
