@@ -18,6 +18,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.heads import groups_in_heads, needs_whole_heads, pairs_in_heads
 from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import kernel_name
 
 _STORED = (ResultKind.TILE, ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL)
 
@@ -116,7 +117,7 @@ def _is_plain(segment: Segment) -> bool:
 
 
 def _fuse(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> None:
-    rewriter.passed(op, f"fused into the epilogue of {producer.name}")
+    rewriter.passed(op, f"fused into the epilogue of {kernel_name(producer)}")
     rewriter.order.hoist(_others(op, producer), producer)
     (code,) = op.take_segments()
     outputs: list[SSAValue] = list(producer.outputs)

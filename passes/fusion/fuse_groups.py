@@ -27,6 +27,7 @@ from coda_ir.passes.support.groups import (
     is_weight_gradient,
     joins_columns,
 )
+from coda_ir.passes.support.legality import kernel_name
 
 
 class FuseGroupsPass(FunctionPass):
@@ -107,7 +108,7 @@ def _is_of_weights(code: GroupCode, rewriter: FunctionRewriter) -> bool:
 
 def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
     site = group_site(code, rewriter.order)
-    where = f"fused into the epilogue of {site.op.name}" if site else "becomes a kernel"
+    where = f"fused into the epilogue of {kernel_name(site.op)}" if site else "becomes a kernel"
     company = f"with the other readers of groups of {code.group} columns"
     rewriter.passed(code.reductions[0], f"{where}, {company}")
     if code.is_split:

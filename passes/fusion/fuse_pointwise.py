@@ -14,6 +14,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.legality import (
     check_site,
     find_site,
+    kernel_name,
     name_of,
     pair_of_siblings,
     share_inputs,
@@ -59,7 +60,7 @@ def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> bool:
         return False
     for refusal in stored_products(op, site, rewriter.order):
         rewriter.missed(op, refusal)
-    rewriter.passed(op, f"fused into the epilogue of {site.op.name}")
+    rewriter.passed(op, f"fused into the epilogue of {kernel_name(site.op)}")
     outputs = site.op.results
     leaves = [v for v in leaf_operands(op, shape_of(op.results[0])) if v not in outputs]
     rewriter.order.hoist(leaves, site.op)

@@ -8,7 +8,7 @@ from coda_ir.dialects.gemm import Combiner, GroupReduceOp, MapOp, ResultPortAttr
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import check_qk_norm
+from coda_ir.passes.support.legality import check_qk_norm, kernel_name
 
 
 class FuseQkNormPass(FunctionPass):
@@ -35,7 +35,7 @@ class FuseQkNormPass(FunctionPass):
                 if isinstance(site, Refusal):
                     rewriter.missed(op, site)
                 else:
-                    rewriter.passed(op, f"fused into the {site.op.name} that computes the heads")
+                    rewriter.passed(op, f"fused into {kernel_name(site.op)}")
                     _rewrite(op, site, rewriter)
 
     def _is_seen(self, norm: coda.RMSNormOp) -> bool:

@@ -8,7 +8,7 @@ from coda_ir.passes.fusion.fuse_pointwise import fuse_at
 from coda_ir.passes.fusion.joining import find_companion, join_with_operands
 from coda_ir.passes.support.editing import is_left_to_readers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import find_site
+from coda_ir.passes.support.legality import find_site, kernel_name
 
 
 class JoinPointwisePass(FunctionPass):
@@ -48,5 +48,5 @@ def join_companion(op: Operation, rewriter: FunctionRewriter) -> bool:
     companion = find_companion(op, rewriter.order)
     if companion is None:
         return False
-    rewriter.passed(op, f"joins the epilogue of {companion.op.name} that loads its operand")
+    rewriter.passed(op, f"joins the epilogue of {kernel_name(companion.op)}")
     return join_with_operands(op, companion, rewriter.order)

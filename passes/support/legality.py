@@ -23,6 +23,7 @@ from coda_ir.dialects.gemm import (
     ColumnOp,
     FusedOp,
     GroupReduceOp,
+    MapOp,
     NumericsMode,
     PairingAttr,
     PortKind,
@@ -53,9 +54,17 @@ def name_of(value: SSAValue) -> str:
         return f"%{value.name_hint}"
     if isinstance(value.owner, Block):
         return "an argument"
-    location = value.owner.location
-    place = f" at {format_location(location)}" if source_position(location) else ""
-    return f"a result of {value.owner.name}{place}"
+    return f"a result of {value.owner.name}{_place(value.owner)}"
+
+
+def kernel_name(op: Operation) -> str:
+    """Return the name of a kernel for messages, with its place in the source."""
+    kinds = {FusedOp.name: "GEMM", MapOp.name: "pointwise kernel"}
+    return f"the {kinds.get(op.name, 'attention kernel')}{_place(op)}"
+
+
+def _place(op: Operation) -> str:
+    return f" at {format_location(op.location)}" if source_position(op.location) else ""
 
 
 def reader_name(op: Operation) -> str:

@@ -14,7 +14,9 @@ from support.legality import (
     unary,
 )
 from support.programs import parse_mlir
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import Refusal
@@ -34,8 +36,12 @@ from coda_ir.passes.support.order import BlockOrder
 def test_name_of():
     function = Function(PARAMETERS, unary("z", "exp", "x"))
     assert name_of(function["z"]) == "%z"
-    function["z"].name_hint = None
-    assert name_of(function.block.first_op.results[0]) == "a result of coda.exp"  # pyright: ignore
+    z = function["z"]
+    z.name_hint = None
+    assert name_of(z) == "a result of coda.exp"
+    assert isinstance(z.owner, Operation)
+    z.owner.location = FileLineColLoc(StringAttr("f.coda"), IntAttr(2), IntAttr(3))
+    assert name_of(z) == "a result of coda.exp at f.coda:2:3"
     function.block.args[0].name_hint = None
     assert name_of(function.block.args[0]) == "an argument"
 

@@ -26,7 +26,7 @@ func.func @queries(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tens
   func.return %dz, %sum : tensor<2x6x64xbf16>, tensor<2x6x1xf32>
 }
 
-// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of gemm.attention_dq
+// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of the attention kernel
 // CHECK:      func.func @queries(
 // CHECK-NEXT:   %moment, %dz, %p = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true} pair<halves, 16> half_table(%cos : tensor<6x8xf32>) tile(%z : tensor<2x6x64xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>, partial_row<add> : tensor<2x6x?xf32>) {
@@ -71,7 +71,7 @@ func.func @keys(%dy: tensor<2x6x64xbf16>, %moment: tensor<2x4x6xf32>, %lse: tens
   func.return %dz, %dv, %sum : tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<2x9x1xf32>
 }
 
-// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of gemm.attention_dkv
+// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of the attention kernel
 // CHECK:      func.func @keys(
 // CHECK-NEXT:   %dv, %dz, %p = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true} tile(%k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>, partial_row<add> : tensor<2x9x?xf32>) {
@@ -120,8 +120,8 @@ func.func @both(%dy: tensor<2x6x64xbf16>, %moment: tensor<2x4x6xf32>, %lse: tens
   func.return %dk, %dv, %bdk, %bdv : tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<32xf32>, tensor<32xf32>
 }
 
-// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of gemm.attention_dkv
-// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of gemm.attention_dkv
+// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of the attention kernel
+// REMARK: remark[passed] fuse-attention: gemm.map: fused into the epilogue of the attention kernel
 // CHECK:      func.func @both(
 // CHECK-NEXT:   %dk, %dv, %pdk, %pdv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>, partial_col<add> : tensor<?x32xf32>, partial_col<add> : tensor<?x32xf32>) {

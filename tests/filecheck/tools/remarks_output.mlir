@@ -10,7 +10,7 @@
 // TEXT-NEXT: %h = coda.rms_norm
 // TEXT-NEXT: ^
 // TEXT-NEXT: help: compute the norm's input in the same function
-// TEXT-NEXT: remarks_output.mlir:37:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of gemm.fused
+// TEXT-NEXT: remarks_output.mlir:37:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of the GEMM
 
 // FILE: remark[missed] defer-rms-norm: coda.rms_norm:
 // FILE-NOT: remark[passed]
