@@ -26,6 +26,7 @@ from coda_ir.storage import (
     is_looked_up_where_read,
     is_shifted_where_read,
     is_stored_by_kernel,
+    is_view,
     place_of,
     storage_root,
 )
@@ -77,7 +78,9 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
             host.flush()
             host.lines.append(f"{results} = {call}")
             call = ", ".join(f"{results}[{position}]" for position in op.picks)
-        is_dense = _is_permuted_product(op)
+        # Products are nearly always dense; kernels read and copy views of them.
+        readers = [use.operation for use in op.outputs[0].uses]
+        is_dense = op.callee.data in PRODUCTS and any(map(is_view, readers))
         call = f"dense({call})" if is_dense else call
         host.assign_all(op.outputs, call, hint=hint, is_dense=is_dense)
     for result in op.outputs:
@@ -100,12 +103,6 @@ def _factor(host: HostProgram, value: SSAValue) -> str:
         return host.copied(value) or host.variable(value)
     copy = host.copied(value, (*batch, column, row))
     return f"{copy}.mT" if copy else host.variable(value)
-
-
-def _is_permuted_product(op: CallOp) -> bool:
-    """Return whether views permute a product, nearly always dense: kernels then read its rows."""
-    is_read = any(isinstance(use.operation, coda.TransposeOp) for use in op.outputs[0].uses)
-    return op.callee.data in PRODUCTS and is_read
 
 
 def call_library(host: HostProgram, op: coda.LibraryCallOp) -> None:
