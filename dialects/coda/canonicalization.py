@@ -308,6 +308,18 @@ def _is_widened_to(op: CastOp, type: Attribute) -> bool:
     return is_narrow and element_type_of(op.result) == type
 
 
+def _sum_to_row(op: SumToOp) -> Operation | None:
+    """sum_to(x) of all rows with dimensions of one element before the columns -> a reshape of the
+    sum without them, which kernels compute.
+    """
+    *ones, columns = shape_of(op.result) or (DYNAMIC_INDEX,)
+    is_row = bool(ones) and set(ones) == {1} and shape_of(op.x)[-1:] == (columns,)
+    if not is_row or columns == DYNAMIC_INDEX or len(op.summed_dims) < 1:
+        return None
+    total = SumToOp(op.x, (columns,), element_type=element_type_of(op.result))
+    return ReshapeOp(total, shape_of(op.result))
+
+
 def _sum_before_transpose(op: ReduceOp) -> Operation | None:
     """reduce(transpose(x)) {kind = "sum"} of the last two dimensions -> sum_to(x), reshaped."""
     turned, shape = op.x.owner, shape_of(op.result)
@@ -333,7 +345,7 @@ FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | 
     AddOp: (_add,),
     MulOp: (_mul,),
     DivOp: (_div,),
-    SumToOp: (_sum_to,),
+    SumToOp: (_sum_to, _sum_to_row),
     ReduceOp: (_sum_before_transpose,),
     SoftmaxOp: (_softmax_before_reshape,),
     IndexOp: (_widen_behind_index,),

@@ -119,10 +119,16 @@ def _same_float(values: list[SSAValue]) -> bool:
 
 
 def softmax(graph: GraphImporter, node: Node) -> Value | None:
-    x = graph.operand(arguments(node)[0], result_dtype(node))
-    if x is None or arguments(node)[1] not in (-1, len(shape_of(x)) - 1):
+    """Import a softmax over the last dimension, or the last one of more than one element."""
+    x, dim = graph.operand(arguments(node)[0], result_dtype(node)), arguments(node)[1]
+    if x is None or dim in (-1, len(shape_of(x)) - 1):
+        return None if x is None else graph.insert(coda.SoftmaxOp(x)).result
+    end = dim % len(shape_of(x)) + 1
+    shape, behind = shape_of(x)[:end], shape_of(x)[end:]
+    if set(behind) != {1} or shape.count(DYNAMIC_INDEX) > 1:
         return None
-    return graph.insert(coda.SoftmaxOp(x)).result
+    rows = graph.insert(coda.ReshapeOp(x, shape)).result
+    return _reshaped(graph, graph.insert(coda.SoftmaxOp(rows)).result, node)
 
 
 def reduce(kind: str, *, negated: bool = False) -> Handler:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, static_shape
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.index_values import literal
@@ -16,6 +16,7 @@ from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.permuted import moves_elements
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.passes.support.views import start_of
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 
 class DropNoOpsPass(FunctionPass):
@@ -26,6 +27,7 @@ class DropNoOpsPass(FunctionPass):
         pad(x) by no elements                            -> x
         reshape(x) to the dimensions of x, at once or by another reshape -> x
         transpose that moves extents of 1 alone          -> reshape
+        code on columns of one element that were rows    -> code on the rows, as columns
         transpose of an outer product                    -> outer product of the reshaped factors
         slice of a slice of the same dimension           -> one slice
         slice inside of one part of a concat             -> slice of that part
@@ -55,7 +57,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
     match op:
         case coda.CastOp():
             narrow = unwidened(op.operand)
-            return narrow if narrow.type == op.result.type else None
+            return narrow if narrow.type == op.result.type else _on_rows(op, rewriter)
         case coda.ReshapeOp():
             inner = defined_by(op.x, coda.ReshapeOp)
             restored = _if_same_dims(inner.x, op, rewriter) if inner else None
@@ -81,9 +83,11 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case coda.CrossEntropyOp():
             return _loss_of_rows(op, rewriter)
         case coda.WhereOp():
-            return _decided(op, rewriter)
+            return _decided(op, rewriter) or _on_rows(op, rewriter)
         case coda.MinimumOp():
-            return _within(op, rewriter)
+            return _within(op, rewriter) or _on_rows(op, rewriter)
+        case coda.ElementwiseOp():
+            return _on_rows(op, rewriter)
         case _:
             return None
 
@@ -122,6 +126,40 @@ def _if_same_dims(x: SSAValue, op: Operation, rewriter: FunctionRewriter) -> SSA
     (result,) = op.results
     same = element_type_of(x) == element_type_of(result) and x.type == result.type
     return x if same and rewriter.shapes.dims(x) == rewriter.shapes.dims(result) else None
+
+
+def _on_rows(op: coda.CastOp | coda.ElementwiseOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return code on columns of one element, computed on rows if one of its operands was a row."""
+    dims = rewriter.shapes.dims(op.result)
+    if len(dims) < 3 or dims[-1] != 1 or dims[-2] == 1:
+        return None
+    if not any(_row(x, rewriter.shapes) is not None for x in op.operands):
+        return None
+    insert = rewriter.before(op, op.location)
+    operands = [_as_row(x, insert) for x in op.operands]
+    turned = insert.again(op, operands, static_shape(_turn_last(dims)))
+    return insert.reshape(turned, shape_of(op.result), dims)
+
+
+def _row(x: SSAValue, shapes: SymbolicShapes) -> SSAValue | None:
+    """Return what `x` is a reshape of, if that has its last two dimensions in the other order."""
+    view, dims = defined_by(x, coda.ReshapeOp), shapes.dims(x)
+    is_row = view is not None and len(dims) > 1 and shapes.dims(view.x) == _turn_last(dims)
+    return view.x if is_row else None
+
+
+def _as_row(x: SSAValue, insert: OpInserter) -> SSAValue:
+    """Return `x` with its last two dimensions in the other order, one of which has one element."""
+    shapes = insert.rewriter.shapes
+    if len(shape_of(x)) < 2:
+        return x
+    turned = _turn_last(shapes.dims(x))
+    return _row(x, shapes) or insert.reshape(x, static_shape(turned), turned)
+
+
+def _turn_last(dims: Dims) -> Dims:
+    """Return dimensions with the last two in the other order."""
+    return (*dims[:-2], dims[-1], dims[-2])
 
 
 def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:

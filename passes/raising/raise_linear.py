@@ -1,8 +1,9 @@
 """Pass `raise-linear`: turn products of flattened rows and weights into `coda.linear`."""
 
 from dataclasses import replace
+from functools import reduce
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -38,7 +39,9 @@ class RaiseLinearPass(FunctionPass):
 
     W · transpose(x), with channels before positions, becomes transpose(linear(x, W)), even if x has
     one position, so that the gradient of W is not one product per sample. A product of batches of 1
-    (1 x M x K, 1 x K x N), which einsum creates for a linear map, becomes that linear map.
+    (1 x M x K, 1 x K x N), which einsum creates for a linear map, becomes that linear map. One of
+    at most 16 stacked columns and as many numbers for each sample, such as experts and their gates,
+    becomes the sum of the columns times the numbers.
 
     Legal for every transposed matrix, and for every batch of 1 whose second matrix is an argument
     of the function; in attention, it is computed. A reshape before a GEMM, a norm or elementwise
@@ -55,12 +58,16 @@ class RaiseLinearPass(FunctionPass):
                 _raise_grouped(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == "aten.matmul.default":
                 _use_rows(op, rewriter)
+                _add_columns(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == "aten.bmm.default":
                 _use_one_matrix(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, (*BY_ROW, coda.ElementwiseOp, coda.CastOp)):
                 _keep_rows(op, rewriter)
 
+
+MAX_COLUMNS = 16
+"""Columns that one pointwise kernel adds up, which loads an element of each."""
 
 GROUPED = ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")
 """PyTorch's product of groups of rows, and what transformers calls for types that it lacks."""
@@ -123,8 +130,36 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
     insert = rewriter.before(op)
     (result,) = op.outputs
     rows = turned.operands[0] if is_turned else insert.insert(coda.TransposeOp(x, ROWS))
-    product = insert.insert(coda.LinearOp(rows, weight), result.name_hint)
+    before = defined_by(weight, coda.TransposeOp)
+    linear = coda.LinearOp(rows, weight) if before is None else coda.MatmulOp(rows, before.x)
+    product = insert.insert(linear, result.name_hint)
     rewriter.replace(op, insert.insert(coda.TransposeOp(product, ROWS)))
+
+
+def _add_columns(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """Replace a product of stacked columns and numbers by the sum of their products."""
+    if op.parent is None or op.arguments.data != "{0}, {1}" or len(op.inputs) != 2:
+        return
+    stack, numbers = op.inputs
+    (result,) = op.outputs
+    columns, shape, type = (
+        defined_by(stack, coda.ConcatOp),
+        shape_of(numbers),
+        element_type_of(result),
+    )
+    same = same_type(stack, numbers) and same_type(stack, result) and computes_in_float32(type)
+    if columns is None or not same or len(columns.parts) > MAX_COLUMNS:
+        return
+    are_columns = shape_of(stack)[:-2] == shape[:-2] and shape[-1] == 1
+    if not are_columns or any(shape_of(part)[-1] != 1 for part in columns.parts):
+        return
+    rewriter.passed(op, "adds up the columns times the numbers")
+    insert, dim = rewriter.before(op), len(shape) - 2
+    products = list[SSAValue]()
+    for place, part in enumerate(columns.parts):
+        number = insert.insert(coda.SliceOp(numbers, dim, place, place + 1))
+        products.append(insert.mul(insert.cast(part, f32), insert.cast(number, f32)))
+    rewriter.replace(op, insert.cast(reduce(insert.add, products), type))
 
 
 def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:

@@ -249,3 +249,24 @@ func.func @relative(%x: tensor<?x3x5xf32> {coda.dims = ["B", 3 : i64, 5 : i64]})
 // CHECK-NEXT:   %y = coda.slice %1 {dim = 2 : i64, start = 0 : i64, stop = 3 : i64} : (tensor<?x3x4xf32>) -> tensor<?x3x3xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x3x3xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Columns of one element each that were rows: a vector for each sample, beside one for all.
+
+func.func @columns(%x: tensor<?x1x8xf32> {coda.dims = ["B", 1 : i64, 8 : i64]}, %b: tensor<8x1xf32>, %s: tensor<1xf32>) -> tensor<?x8x1xbf16> {
+  %c = coda.reshape %x {coda.dims = ["B", 8 : i64, 1 : i64]} : (tensor<?x1x8xf32>) -> tensor<?x8x1xf32>
+  %y = coda.add %c, %b : (tensor<?x8x1xf32>, tensor<8x1xf32>) -> tensor<?x8x1xf32>
+  %z = coda.mul %y, %s : (tensor<?x8x1xf32>, tensor<1xf32>) -> tensor<?x8x1xf32>
+  %n = coda.cast %z : (tensor<?x8x1xf32>) -> tensor<?x8x1xbf16>
+  func.return %n : tensor<?x8x1xbf16>
+}
+
+// CHECK:      func.func @columns(
+// CHECK-NEXT:   %b_1 = coda.reshape %b {coda.dims = [1 : i64, 8 : i64]} : (tensor<8x1xf32>) -> tensor<1x8xf32>
+// CHECK-NEXT:   %y = coda.add %x, %b_1 : (tensor<?x1x8xf32>, tensor<1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %z = coda.mul %y, %s : (tensor<?x1x8xf32>, tensor<1xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %n = coda.cast %z : (tensor<?x1x8xf32>) -> tensor<?x1x8xbf16>
+// CHECK-NEXT:   %n_1 = coda.reshape %n {coda.dims = ["B", 8 : i64, 1 : i64]} : (tensor<?x1x8xbf16>) -> tensor<?x8x1xbf16>
+// CHECK-NEXT:   func.return %n_1 : tensor<?x8x1xbf16>
+// CHECK-NEXT: }

@@ -246,3 +246,17 @@ func.func @from_a_symbol(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: t
 // CHECK-LABEL: func.func @from_a_symbol(
 // CHECK-NEXT:    %p = coda.pad
 // CHECK-NEXT:    %y = torch.call "aten.slice.Tensor"(%p)
+
+// -----
+
+// A statistic of each row, which no row of elements was.
+
+func.func @statistic(%x: tensor<?x4x1xf32> {coda.dims = ["B", 4 : i64, 1 : i64]}, %r: tensor<?x4xf32> {coda.dims = ["B", 4 : i64]}) -> tensor<?x4x1xf32> {
+  %c = coda.reshape %r {coda.dims = ["B", 4 : i64, 1 : i64]} : (tensor<?x4xf32>) -> tensor<?x4x1xf32>
+  %y = coda.add %x, %c : (tensor<?x4x1xf32>, tensor<?x4x1xf32>) -> tensor<?x4x1xf32>
+  func.return %y : tensor<?x4x1xf32>
+}
+
+// CHECK-LABEL: func.func @statistic(
+// CHECK-NEXT:    %c = coda.reshape
+// CHECK-NEXT:    %y = coda.add %x, %c

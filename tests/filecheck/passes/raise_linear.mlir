@@ -158,3 +158,44 @@ func.func @one_row(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: 
 // CHECK-NEXT:   %y_1 = coda.reshape %y {coda.dims = ["B", 1 : i64, "T", 16 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x1x?x16xf32>
 // CHECK-NEXT:   func.return %y_1 : tensor<?x1x?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A transposed weight in front of a column is the matrix of the rows.
+
+func.func @column(%x: tensor<?x8x1xf32> {coda.dims = ["B", 8 : i64, 1 : i64]}, %w: tensor<8x16xf32>) -> tensor<?x16x1xf32> {
+  %t = coda.transpose %w {perm = [1, 0]} : (tensor<8x16xf32>) -> tensor<16x8xf32>
+  %y = torch.call "aten.matmul.default"(%t, %x) {arguments = "{0}, {1}"} : (tensor<16x8xf32>, tensor<?x8x1xf32>) -> tensor<?x16x1xf32>
+  func.return %y : tensor<?x16x1xf32>
+}
+
+// CHECK:      func.func @column(
+// CHECK-NEXT:   %x_1 = coda.reshape %x {coda.dims = ["B", 1 : i64, 8 : i64]} : (tensor<?x8x1xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %y = coda.matmul %x_1, %w : (tensor<?x1x8xf32>, tensor<8x16xf32>) -> tensor<?x1x16xf32>
+// CHECK-NEXT:   %y_1 = coda.reshape %y {coda.dims = ["B", 16 : i64, 1 : i64]} : (tensor<?x1x16xf32>) -> tensor<?x16x1xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<?x16x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A product of two stacked columns and as many numbers.
+
+func.func @stack(%a: tensor<?x8x1xbf16> {coda.dims = ["B", 8 : i64, 1 : i64]}, %b: tensor<?x8x1xbf16> {coda.dims = ["B", 8 : i64, 1 : i64]}, %g: tensor<?x2x1xbf16> {coda.dims = ["B", 2 : i64, 1 : i64]}) -> tensor<?x8x1xbf16> {
+  %s = coda.concat %a, %b {dim = 2 : i64} : (tensor<?x8x1xbf16>, tensor<?x8x1xbf16>) -> tensor<?x8x2xbf16>
+  %y = torch.call "aten.matmul.default"(%s, %g) {arguments = "{0}, {1}"} : (tensor<?x8x2xbf16>, tensor<?x2x1xbf16>) -> tensor<?x8x1xbf16>
+  func.return %y : tensor<?x8x1xbf16>
+}
+
+// CHECK:      func.func @stack(
+// CHECK-NEXT:   %0 = coda.slice %g {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x1xbf16>) -> tensor<?x1x1xbf16>
+// CHECK-NEXT:   %a_1 = coda.cast %a : (tensor<?x8x1xbf16>) -> tensor<?x8x1xf32>
+// CHECK-NEXT:   %1 = coda.cast %0 : (tensor<?x1x1xbf16>) -> tensor<?x1x1xf32>
+// CHECK-NEXT:   %2 = coda.mul %a_1, %1 : (tensor<?x8x1xf32>, tensor<?x1x1xf32>) -> tensor<?x8x1xf32>
+// CHECK-NEXT:   %3 = coda.slice %g {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x1xbf16>) -> tensor<?x1x1xbf16>
+// CHECK-NEXT:   %b_1 = coda.cast %b : (tensor<?x8x1xbf16>) -> tensor<?x8x1xf32>
+// CHECK-NEXT:   %4 = coda.cast %3 : (tensor<?x1x1xbf16>) -> tensor<?x1x1xf32>
+// CHECK-NEXT:   %5 = coda.mul %b_1, %4 : (tensor<?x8x1xf32>, tensor<?x1x1xf32>) -> tensor<?x8x1xf32>
+// CHECK-NEXT:   %6 = coda.add %2, %5 : (tensor<?x8x1xf32>, tensor<?x8x1xf32>) -> tensor<?x8x1xf32>
+// CHECK-NEXT:   %y = coda.cast %6 : (tensor<?x8x1xf32>) -> tensor<?x8x1xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x8x1xbf16>
+// CHECK-NEXT: }

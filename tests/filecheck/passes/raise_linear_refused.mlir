@@ -100,3 +100,19 @@ func.func @two_columns(%x: tensor<?x8x2xf32>, %w: tensor<16x8xf32>) -> tensor<?x
 
 // CHECK-LABEL: func.func @two_columns(
 // CHECK-NEXT:   %y = torch.call "aten.matmul.default"
+
+// -----
+
+// Stacked matrices, and columns of which each number multiplies two.
+
+func.func @stacks(%a: tensor<?x8x2xf32> {coda.dims = ["B", 8 : i64, 2 : i64]}, %b: tensor<?x8x2xf32> {coda.dims = ["B", 8 : i64, 2 : i64]}, %c: tensor<?x8x1xf32> {coda.dims = ["B", 8 : i64, 1 : i64]}, %g: tensor<?x4x1xf32> {coda.dims = ["B", 4 : i64, 1 : i64]}, %h: tensor<?x2x3xf32> {coda.dims = ["B", 2 : i64, 3 : i64]}) -> (tensor<?x8x1xf32>, tensor<?x8x3xf32>) {
+  %s = coda.concat %a, %b {dim = 2 : i64} : (tensor<?x8x2xf32>, tensor<?x8x2xf32>) -> tensor<?x8x4xf32>
+  %y = torch.call "aten.matmul.default"(%s, %g) {arguments = "{0}, {1}"} : (tensor<?x8x4xf32>, tensor<?x4x1xf32>) -> tensor<?x8x1xf32>
+  %t = coda.concat %c, %c {dim = 2 : i64} : (tensor<?x8x1xf32>, tensor<?x8x1xf32>) -> tensor<?x8x2xf32>
+  %z = torch.call "aten.matmul.default"(%t, %h) {arguments = "{0}, {1}"} : (tensor<?x8x2xf32>, tensor<?x2x3xf32>) -> tensor<?x8x3xf32>
+  func.return %y, %z : tensor<?x8x1xf32>, tensor<?x8x3xf32>
+}
+
+// CHECK-LABEL: func.func @stacks(
+// CHECK:         %y = torch.call "aten.matmul.default"
+// CHECK:         %z = torch.call "aten.matmul.default"

@@ -21,3 +21,20 @@ func.func @turned(%x: tensor<2x?x4xf32>, %y: tensor<?x?x4xbf16>, %z: tensor<?x4x
 // CHECK-NEXT:   %u_1 = coda.reshape %u : (tensor<4xf32>) -> tensor<4x1xf32>
 // CHECK-NEXT:   func.return %s_1, %t_1, %u_1 : tensor<2x4x1xf32>, tensor<?x4x1xbf16>, tensor<4x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A sum over all rows whose result has dimensions of one element before the columns.
+
+func.func @row(%x: tensor<2x?x4xf32>, %y: tensor<2x?x4xf32>) -> (tensor<1x1x4xf32>, tensor<1x?x4xf32>) {
+  %s = coda.sum_to %x : (tensor<2x?x4xf32>) -> tensor<1x1x4xf32>
+  %t = coda.sum_to %y : (tensor<2x?x4xf32>) -> tensor<1x?x4xf32>
+  func.return %s, %t : tensor<1x1x4xf32>, tensor<1x?x4xf32>
+}
+
+// CHECK:      func.func @row(
+// CHECK-NEXT:   %s = coda.sum_to %x : (tensor<2x?x4xf32>) -> tensor<4xf32>
+// CHECK-NEXT:   %s_1 = coda.reshape %s : (tensor<4xf32>) -> tensor<1x1x4xf32>
+// CHECK-NEXT:   %t = coda.sum_to %y : (tensor<2x?x4xf32>) -> tensor<1x?x4xf32>
+// CHECK-NEXT:   func.return %s_1, %t : tensor<1x1x4xf32>, tensor<1x?x4xf32>
+// CHECK-NEXT: }
