@@ -190,7 +190,8 @@ def prune(
         if is_done_with and _remove(file.path):
             kept -= file.size
             removed.append(file)
-    return Pruned(len(removed), _bytes(removed), len(files) - len(removed), kept)
+    removed_bytes = sum(file.size for file in removed)
+    return Pruned(len(removed), removed_bytes, len(files) - len(removed), kept)
 
 
 def prune_to_limit() -> None:
@@ -201,10 +202,6 @@ def prune_to_limit() -> None:
 def remove(files: Sequence[CachedFile]) -> list[CachedFile]:
     """Remove files and return those that are gone. Files that cannot be removed stay."""
     return [file for file in files if _remove(file.path)]
-
-
-def _bytes(files: Sequence[CachedFile]) -> int:
-    return sum(file.size for file in files)
 
 
 def _remove(path: Path) -> bool:

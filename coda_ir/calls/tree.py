@@ -371,7 +371,8 @@ def _range(limits: Any) -> tuple[int, int | None]:
 
 def _load_spec(data: Any) -> Any:
     """Read a tree of PyTorch. Raises CodaError for a class that is not registered."""
-    unknown = next((name for name in _types_in(data[1]) if name not in _registered()), None)
+    known = cast(Mapping[str, Any], pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE)
+    unknown = next((name for name in _types_in(data[1]) if name not in known), None)
     if unknown is not None:
         module = unknown.rpartition(".")[0]
         raise ModelError(
@@ -391,10 +392,6 @@ def _types_in(data: Any) -> list[str]:
             found[str(node["type"])] = None
         stack += node["children_spec"]
     return list(found)
-
-
-def _registered() -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE)
 
 
 def _kind(value: object) -> str:

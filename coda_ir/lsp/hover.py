@@ -87,11 +87,8 @@ def _name(check: Check, compilation: Compilation | None, occurrence: Occurrence)
             value = check.values.get(place) or check.values.get((symbol.line, symbol.column))
             if value is None and _epilogue_of(check, symbol) is not None:
                 return f"{_code(f'{symbol.name}: f32')}\n\nOne element of the tile."
-            return _code(f"{_prefix(symbol)}{symbol.name}{_typed(value)}")
-
-
-def _prefix(symbol: Symbol) -> str:
-    return "weight " if symbol.kind == "weight" else ""
+            prefix = "weight " if symbol.kind == "weight" else ""
+            return _code(f"{prefix}{symbol.name}{_typed(value)}")
 
 
 def _typed(value: Value | None) -> str:

@@ -291,10 +291,7 @@ class Evaluator(ABC):
         parts = [argument.value for argument in node.arguments]
         if parts and isinstance(parts[0], syntax.ListExpression):
             parts[:1] = parts[0].items
-        return [self._given(part, self.evaluate(part)) for part in parts]
-
-    def _given(self, node: syntax.Expression, value: Value) -> Given:
-        return Given(self._text(node), value)
+        return [Given(self._text(part), self.evaluate(part)) for part in parts]
 
     def _text(self, node: syntax.Expression) -> str:
         """Return an expression as it is written, on one line."""

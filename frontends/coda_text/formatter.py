@@ -168,11 +168,8 @@ class Group:
     @property
     def keeps_comma(self) -> bool:
         """`(a,)` is a tuple, `(a)` is not."""
-        return not self.after_name and self.open.type == "LPAR" and self._one_and_comma
-
-    @property
-    def _one_and_comma(self) -> bool:
-        return self.count == 1 and len(self.items) == 2
+        is_one = self.count == 1 and len(self.items) == 2
+        return not self.after_name and self.open.type == "LPAR" and is_one
 
     @property
     def takes_comma(self) -> bool:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, OpResult, Region
 
-from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic, listed
+from coda_ir.diagnostics import Diagnostic, closest, counted, emit_diagnostic, listed
 from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
@@ -346,8 +346,8 @@ class FunctionLowering(ExpressionLowering):
         if len(results) != len(declared):
             return self._result_error(
                 span,
-                f"'{self.definition.name}' returns {_count(len(results))}, but declares "
-                f"{len(declared)}",
+                f"'{self.definition.name}' returns {counted(len(results), 'value')}, "
+                f"but declares {len(declared)}",
             )
         for index, (result, node) in enumerate(zip(results, declared, strict=True)):
             element = self._element(node)
@@ -478,7 +478,3 @@ class FunctionLowering(ExpressionLowering):
         if results is None:
             return POISON
         return results[0] if len(results) == 1 else TupleValue(tuple(results))
-
-
-def _count(values: int) -> str:
-    return "1 value" if values == 1 else f"{values} values"

@@ -253,12 +253,9 @@ def slice_(graph: GraphImporter, node: Node) -> Value | None:
         return x
     if extent == DYNAMIC_INDEX or not isinstance(stop, int):
         return None
-    first, last = (_clamped(position, extent) for position in (start, stop))
-    return graph.insert(coda.SliceOp(x, dim, first, max(first, last))).result
-
-
-def _clamped(position: int, extent: int) -> int:
-    return min(max(position + extent if position < 0 else position, 0), extent)
+    taken = range(extent)[start:stop]
+    stop = max(taken.start, taken.stop)
+    return graph.insert(coda.SliceOp(x, dim, taken.start, stop)).result
 
 
 def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:

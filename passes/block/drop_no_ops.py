@@ -176,7 +176,7 @@ def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValu
     product, order = op.x.owner, op.permutation
     if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
         return None
-    shapes = [_padded_shape(x, len(order)) for x in product.operands]
+    shapes = [(1,) * (len(order) - len(shape_of(x))) + shape_of(x) for x in product.operands]
     if any(moves_elements(shape, order) for shape in shapes):
         return None
     insert = rewriter.before(op, product.location)
@@ -193,10 +193,6 @@ def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValu
 def _all_turn(x: SSAValue, order: Sequence[int]) -> bool:
     users = [use.operation for use in x.uses]
     return all(isinstance(user, coda.TransposeOp) and user.permutation == order for user in users)
-
-
-def _padded_shape(x: SSAValue, rank: int) -> tuple[int, ...]:
-    return (1,) * (rank - len(shape_of(x))) + shape_of(x)
 
 
 def _turned(

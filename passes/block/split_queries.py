@@ -33,7 +33,8 @@ class SplitQueriesPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.AttentionOp) and (slices := _slices_of_rows(op)):
-                message = f"runs separately for queries {_described(slices)}"
+                ranges = " and ".join("{1}:{2}".format(*part.range) for part in slices)
+                message = f"runs separately for queries {ranges}"
                 if rewriter.accepts(op, _check(op, slices), message):
                     for part in slices:
                         _attend(op, part, rewriter)
@@ -50,11 +51,6 @@ def _slices_of_rows(op: coda.AttentionOp) -> list[coda.SliceOp]:
 
 def _first(part: coda.SliceOp) -> int:
     return part.start.value.data
-
-
-def _described(slices: Sequence[coda.SliceOp]) -> str:
-    """Describe the ranges of rows, as in 0:5 and 5:8."""
-    return " and ".join("{1}:{2}".format(*part.range) for part in slices)
 
 
 def _check(op: coda.AttentionOp, slices: Sequence[coda.SliceOp]) -> Refusal | None:

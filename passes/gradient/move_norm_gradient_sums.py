@@ -106,7 +106,8 @@ def _rewrite(
         groups = [[value] for value, _ in products]
     else:
         groups = _by_shape(products)
-    total = _sum(insert, [_row_sum(insert, same) for same in groups])
+    sums = [coda.ReduceOp(_sum(insert, same), "sum", f32) for same in groups]
+    total = _sum(insert, [insert.insert(each) for each in sums])
     for factor in found.outside:
         total = insert.mul(total, insert.cast(factor, f32))
     if found.divisor is not None:
@@ -136,10 +137,6 @@ def _by_shape(products: Sequence[tuple[SSAValue, bool]]) -> list[list[SSAValue]]
             groups.append([value])
             with_rotation.append(is_rotated)
     return groups
-
-
-def _row_sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:
-    return insert.insert(coda.ReduceOp(_sum(insert, values), "sum", f32))
 
 
 def _sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:

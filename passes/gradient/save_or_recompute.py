@@ -391,7 +391,8 @@ class _Choice:
 def _is_light(op: Operation) -> bool:
     """Return whether recomputing the results of `op` costs next to nothing."""
     is_light = isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
-    return is_light or _gathers_rows(op) or _inverts(op)
+    is_inverse = isinstance(op, coda.ScatterOp) and inverse_of(op.results[0]) is not None
+    return is_light or _gathers_rows(op) or is_inverse
 
 
 def _compares_computed_floats(op: Operation) -> bool:
@@ -409,11 +410,6 @@ def _is_given(value: SSAValue) -> bool:
     """Return whether `value` is an argument, a constant or a position, of any type or shape."""
     source = before(value, _REARRANGES).owner
     return isinstance(source, Block | coda.ConstantOp | coda.PositionsOp)
-
-
-def _inverts(op: Operation) -> bool:
-    """Return whether `op` computes the inverse of a permutation from its places."""
-    return isinstance(op, coda.ScatterOp) and inverse_of(op.results[0]) is not None
 
 
 def _gathers_rows(op: Operation) -> bool:

@@ -192,15 +192,11 @@ def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
         for x in (norm.wide, norm.x):
             if same_type(last.results[0], x) and _fits(scale, x):
                 best = (last, x, scale)
-        if scale is not None and best[2] is None and _is_narrower(last.results[0], norm):
+        is_narrower = element_bytes(last.results[0].type) < element_bytes(norm.x.type)
+        if scale is not None and best[2] is None and is_narrower:
             # No x has the type of the product: the norm is converted to it behind the weight.
             best = (last, norm.wide, scale)
     return best
-
-
-def _is_narrower(product: SSAValue, norm: _Norm) -> bool:
-    """Return whether a norm with its weight is narrower than all forms of its x."""
-    return element_bytes(product.type) < element_bytes(norm.x.type)
 
 
 def _fits(scale: SSAValue | None, x: SSAValue) -> bool:

@@ -163,18 +163,14 @@ def _heads(
     columns, width = shape_of(view.base)[-1], last.extent
     if last.extent > 1 and last.step != 1:
         return None
-    period = heads.step if heads.extent > 1 else _period_of_one(view.offset, width, columns)
+    # A single head has all columns of the tensor, or its own if those are a projection of others.
+    period = heads.step if heads.extent > 1 else (width if view.offset else columns)
     # Any start does that keeps a head in its period; projections are whole heads.
     offset = view.offset % period
     first = view.offset - offset
     if offset + width > period or first + heads.extent * period > columns:
         return None
     return Heads(view.base, rows, first, heads.extent, period, offset, width, is_before_rows)
-
-
-def _period_of_one(offset: int, width: int, columns: int) -> int:
-    """Return the period of a single head: the tensor's columns, or its own in a projection."""
-    return width if offset else columns
 
 
 def unrepeated(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:

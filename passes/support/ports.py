@@ -105,8 +105,5 @@ def _moved(port: Port, ids: SSAValue, kind: PortKind) -> Port:
     if port.kind != PortKind.COL or not isinstance(index, coda.IndexOp):
         return port
     is_column = shape_of(index.x)[1:] in ((), (1,))
-    return Port(kind, index.x) if is_column and _names_rows(index, ids) else port
-
-
-def _names_rows(index: coda.IndexOp, ids: SSAValue) -> bool:
-    return index.ids is ids and index.given["dim"] == 0
+    names_rows = index.ids is ids and index.given["dim"] == 0
+    return Port(kind, index.x) if is_column and names_rows else port

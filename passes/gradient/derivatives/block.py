@@ -92,16 +92,13 @@ def _attention(op: coda.AttentionOp, adjoint: Adjoint) -> None:
     gradient = coda.AttentionGradOp(
         op, d_out, has_sinks=adjoint.wants(op.sinks), has_mask=adjoint.wants(op.mask)
     )
-    adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in _qkv(op)))
+    named = (("q", op.q), ("k", op.k), ("v", op.v))
+    adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in named))
     operands = (op.q, op.k, op.v, op.sinks, op.mask)
     results = (gradient.dq, gradient.dk, gradient.dv, gradient.d_sinks, gradient.d_mask)
     for operand, result in zip(operands, results, strict=True):
         if operand is not None and result is not None:
             adjoint.give(operand, result)
-
-
-def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
-    return ("q", op.q), ("k", op.k), ("v", op.v)
 
 
 def _state_space(op: coda.SelectiveScanOp | coda.SSDOp, adjoint: Adjoint) -> None:
