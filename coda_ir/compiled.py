@@ -181,9 +181,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The names of the generated kernels in the order of their first launch; () for
-        `reference`.
-        """
+        """The names of the generated kernels in the order of first launch; () for `reference`."""
         return self.executable.info.kernels
 
     @property
@@ -193,9 +191,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """Count the operators of each name in the scheduled function, including those in
-        epilogues.
-        """
+        """Count the operators of each name in the scheduled function, with those in epilogues."""
         return self.executable.info.operators
 
     @property
@@ -244,9 +240,7 @@ class CompiledFunction(NotCopied):
     def _run_empty(
         self, tensors: Sequence[torch.Tensor], bindings: Mapping[str, int]
     ) -> tuple[torch.Tensor, ...]:
-        """Return the results if a size is 0; those with elements (a mean of nothing) are computed
-        by the reference backend.
-        """
+        """Return the results if a size is 0; the reference backend computes those with elements."""
         empty = self.signature.empty_results(bindings, self.device)
         if empty is not None:
             return tuple(empty)

@@ -198,9 +198,7 @@ def interpret(
     device: torch.device,
     precision: Precision = "stated",
 ) -> tuple[torch.Tensor, ...]:
-    """Return the results of a function by the reference backend, on the device of its tensors, or
-    on `device` if it has none.
-    """
+    """Return the reference backend's results, on the device of the tensors, or else on `device`."""
     from coda_ir.backends.reference import run_function
 
     results = run_function(find_entry(module, name), tensors, precision)

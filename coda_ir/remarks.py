@@ -95,9 +95,7 @@ class Remark:
         return int(text) if text.isdecimal() else text
 
     def to_diagnostic(self) -> Diagnostic:
-        """Return the remark as a diagnostic of severity `remark`, with its suggestion as the
-        remedy.
-        """
+        """Return the remark as a diagnostic of severity `remark`; its suggestion is the remedy."""
         place = None
         if self.position is not None:
             file, line, column = self.position
@@ -146,9 +144,7 @@ def enclosing_function(op: Operation) -> str | None:
 
 
 def source_position(location: Attribute) -> tuple[str, int, int] | None:
-    """Return the file, line and column of a location: the innermost of a nested one, the first
-    known one of a fused one.
-    """
+    """Return file, line and column: the innermost if nested, the first known one if fused."""
     match location:
         case FileLineColLoc():
             return location.filename.data, location.line.data, location.column.data
@@ -168,9 +164,7 @@ def module_name(location: Attribute) -> str | None:
 
 
 def checkpointed_location(location: LocationAttr, region: str) -> LocationAttr:
-    """Return the location of an operator that the backward recomputes together with all of
-    `region`.
-    """
+    """Return the location of an operator that the backward recomputes with all of `region`."""
     return NameLoc(StringAttr(_CHECKPOINT + region), location)
 
 

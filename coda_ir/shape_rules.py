@@ -33,9 +33,7 @@ UNKNOWN = OPEN
 
 
 def broadcast_dims(operands: Iterable[Dims]) -> Dims:
-    """Return the dims of an elementwise result; of two names for one extent, the known one is
-    chosen.
-    """
+    """Return the dims of an elementwise result; of two names for an extent, the known one."""
     result: Dims = ()
     for dims in operands:
         rank = max(len(result), len(dims))
@@ -254,9 +252,7 @@ def _results(
 
 
 def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -> Dims:
-    """Return the dims of partials over all rows, or over those of each sample, whose tiles the host
-    counts.
-    """
+    """Return the dims of partials over all rows or over each sample's; the host counts tiles."""
     if samples:
         return (*rows[:samples], "?sample_tiles", columns)
     return (_tiles(_quotient(rows, 1), row_tile, "?row_tiles"), columns)

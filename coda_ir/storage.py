@@ -40,9 +40,7 @@ VIEW_OPS = (
 
 
 def is_trained(func: FuncOp) -> bool:
-    """Return whether a function is one of a forward and a backward program: the module has a boxed
-    one.
-    """
+    """Return whether a function is a forward or backward program: the module has a boxed one."""
     block = func.parent_block()
     beside = (func,) if block is None else block.ops
     return any(isinstance(op, FuncOp) and BOXED in op.attributes for op in beside)
@@ -200,9 +198,7 @@ def placement(value: SSAValue) -> SSAValue | None:
 
 
 def place_of(value: SSAValue) -> PlaceAttr | None:
-    """Return the place of a kernel's result among the columns of a concatenation, if it
-    states one.
-    """
+    """Return the place of a kernel's result among a concatenation's columns, if it states one."""
     op = value.owner
     if not isinstance(op, gemm.FusedOp | gemm.MapOp):
         return None

@@ -34,18 +34,14 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def declared_dims(attributes: DictionaryAttr | None) -> Dims | None:
-    """Return the `coda.dims` of one entry of a function's `arg_attrs` or `res_attrs`, if it has
-    any.
-    """
+    """Return the `coda.dims` of an entry of a function's `arg_attrs` or `res_attrs`, if any."""
     return None if attributes is None else _dims_attribute(attributes.data.get("coda.dims"))
 
 
 def known_dims(
     type: TensorType[Attribute], attributes: DictionaryAttr | None
 ) -> tuple[int | str | None, ...]:
-    """Return the declared dimensions of a tensor, or else its shape, with None for unknown
-    extents.
-    """
+    """Return the declared dimensions of a tensor, or its shape, with None for unknown extents."""
     shape, declared = type.get_shape(), declared_dims(attributes)
     if declared is not None and len(declared) == len(shape):
         return tuple(None if dim == UNKNOWN else dim for dim in declared)
@@ -89,9 +85,7 @@ def _dims_attribute(attribute: Attribute | None) -> Dims | None:
 
 
 def dims_attribute(dims: Sequence[Dim | SymbolicSize]) -> ArrayAttr[Attribute]:
-    """Return `coda.dims` of an argument or a result: numbers, and symbols or products of symbols
-    as strings.
-    """
+    """Return the `coda.dims` attribute: numbers, and symbols or their products as strings."""
     return ArrayAttr(
         [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(str(dim)) for dim in dims]
     )
@@ -156,9 +150,7 @@ class SymbolicShapes:
         return value, axis
 
     def are_declared(self, dims: Dims) -> bool:
-        """Return whether the symbols of `dims` belong to arguments, so that they mean the same in
-        every walk.
-        """
+        """Return whether `dims` has arguments' symbols only, which mean the same in any walk."""
         symbols = {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}
         return symbols <= self._taken
 
@@ -195,9 +187,7 @@ class SymbolicShapes:
         return self.traffic(op).bind(self.usual_tiles)
 
     def read_whole(self, op: Operation) -> list[SSAValue]:
-        """Return the operands that `op` reads whole, unlike tables from which it reads some
-        elements.
-        """
+        """Return the operands that `op` reads whole, unlike tables of which it reads elements."""
         table = op.looked_up if isinstance(op, CodaOp) else None
         return [value for value in op.operands if value is not table]
 

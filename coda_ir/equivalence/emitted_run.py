@@ -58,9 +58,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class _WatchedKernel:
-    """A replacement for a kernel in an emitted module, or for a function that launches it directly,
-    that reports its launches.
-    """
+    """Replaces a kernel in an emitted module, or a function that launches it; reports launches."""
 
     name: str
     kernel: Any

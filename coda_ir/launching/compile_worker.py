@@ -51,9 +51,7 @@ def compile_module(request: Request) -> str | None:
 
 
 def load_shared(request: Request) -> None:
-    """Load the module of a request that is marked as shared, and Triton's driver, so that copies of
-    the process find them.
-    """
+    """Load a shared module and Triton's driver, so that copies of the process find them."""
     if request.get("is_shared"):
         # The copy meets the same error, and reports it.
         with suppress(Exception):

@@ -72,9 +72,7 @@ class TritonExecutable:
         jobs: int | None = None,
         compiler: KernelCompiler | None = None,
     ):
-        """Set up the program. At most `jobs` kernels compile at a time (see `compile_jobs`), by
-        `compiler` if it is given.
-        """
+        """Set up the program, whose kernels `compiler` compiles, at most `jobs` at a time."""
         self.info = artifact
         self.device, self.jobs = device, jobs
         self.compiler = compiler
@@ -139,9 +137,7 @@ class TritonExecutable:
 
 
 def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
-    """Compile the kernels of programs before their first call, several at a time. During a capture,
-    launches compile them.
-    """
+    """Compile the kernels of programs before their first call; in a capture, launches do it."""
     import torch
 
     from coda_ir.launching.kernels_ahead import compile_ahead

@@ -12,9 +12,7 @@ MISSING = 'coda-lsp: error: the language server needs pygls\n  help: pip install
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Serve until the editor ends the connection; the exit code is 2 if pygls is missing, and 1 if
-    the port cannot be used.
-    """
+    """Serve until the editor leaves; the code is 2 without pygls, 1 if the port is in use."""
     options = _parser().parse_args(args)
     if find_spec("pygls") is None:
         print(MISSING, file=sys.stderr)

@@ -174,9 +174,7 @@ def _message(error: Exception) -> str:
 
 
 def _failing(module: ModuleOp) -> Operation:
-    """The first operator that does not verify, inner ones before those around them; `module` where
-    there is none.
-    """
+    """The first operator that does not verify, inner ones first; `module` if there is none."""
     for op in module.walk(region_first=True):
         try:
             op.verify()

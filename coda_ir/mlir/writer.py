@@ -8,9 +8,7 @@ from xdsl.printer import Printer
 
 
 class LocatedPrinter(Printer):
-    """Prints `loc(...)` after operators with known locations only, while xDSL prints it
-    after all.
-    """
+    """Prints `loc(...)` after operators with known locations only; xDSL prints it after all."""
 
     def print_op(self, op: Operation) -> None:
         super().print_op(op)

@@ -63,9 +63,7 @@ class PassInstrumentation:
         """Run after each pass that did not raise and left a valid module."""
 
     def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
-        """Run after a pass, or a hook after it, raised `error`; `module` is in the state that it
-        left.
-        """
+        """Run after a pass, or a hook after it, raised `error`; `module` is as it left it."""
 
     def after_pipeline(self, module: ModuleOp) -> None:
         """Run after the last pass, if none raised."""

@@ -31,9 +31,7 @@ class Verification:
         self._verified: list[OperatorState] | None = None
 
     def verify(self, module: ModuleOp) -> None:
-        """Raise VerifyException for an invalid module, and for a use before the definition, which
-        xDSL does not check.
-        """
+        """Raise VerifyException for an invalid module, or a use before its definition."""
         state = [_state(op) for op in module.walk()]
         if state == self._verified:
             return
@@ -76,9 +74,7 @@ class PassManager:
     verify_each: bool = True
 
     def runs(self) -> tuple[PassRun, ...]:
-        """Return the passes in the order in which they run, with pipeline passes replaced by their
-        steps.
-        """
+        """Return the passes in running order, with pipeline passes replaced by their steps."""
         runs = _expand(self.pipeline.steps, self.pipeline.anchor, ())
         return tuple(replace(run, index=index) for index, run in enumerate(runs))
 

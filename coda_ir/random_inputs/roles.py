@@ -201,9 +201,7 @@ def _weight_of_segment(op: gemm.FusedOp, index: int) -> GemmWeight | None:
 
 
 def _selected_column(op: gemm.FusedOp | gemm.MapOp, use: Use) -> Index | None:
-    """Return the role of a target of a `select` result, whose tile determines the number of
-    columns.
-    """
+    """Return the role of a target of a `select`, whose tile determines the number of columns."""
     target = op.operands[use.index]
     for segment in op.segments():
         for port, _ in segment.results:
@@ -217,9 +215,7 @@ def _selected_column(op: gemm.FusedOp | gemm.MapOp, use: Use) -> Index | None:
 
 
 def _ignored_where_checked(target: SSAValue) -> int | None:
-    """Return the number that is allowed although it is not a column, if a finalize checks
-    `target`.
-    """
+    """Return the number allowed although it is not a column, if a finalize checks `target`."""
     for use in target.uses:
         if not isinstance(use.operation, gemm.FinalizeOp):
             continue

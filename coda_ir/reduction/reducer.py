@@ -13,31 +13,32 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import CheckError
+from coda_ir.reduction.candidate import Candidate
 from coda_ir.reduction.strategies import (
-    DropArguments,
-    DropAttributes,
-    DropFunctions,
-    DropOperators,
-    DropResults,
-    ForwardOperands,
-    MergeArguments,
-    ShrinkExtents,
+    Strategy,
+    drop_arguments,
+    drop_attributes,
+    drop_functions,
+    drop_operators,
+    drop_results,
+    merge_arguments,
+    replace_results_by_operands,
+    shrink_extents,
 )
-from coda_ir.reduction.strategy import Strategy
 
 MAX_TESTS = 1000
 
 IsInteresting: TypeAlias = Callable[[ModuleOp], bool]
 
-STRATEGIES: tuple[type[Strategy], ...] = (
-    DropFunctions,
-    DropOperators,
-    ForwardOperands,
-    DropResults,
-    MergeArguments,
-    DropArguments,
-    DropAttributes,
-    ShrinkExtents,
+STRATEGIES: tuple[Strategy, ...] = (
+    drop_functions,
+    drop_operators,
+    replace_results_by_operands,
+    drop_results,
+    merge_arguments,
+    drop_arguments,
+    drop_attributes,
+    shrink_extents,
 )
 """In the order in which they are tried: what removes most comes first."""
 
@@ -112,17 +113,17 @@ class _Search:
             for strategy in STRATEGIES:
                 improved |= self._sweep(strategy)
 
-    def _sweep(self, strategy: type[Strategy]) -> bool:
+    def _sweep(self, strategy: Strategy) -> bool:
         """Try the edits of a strategy: all of them, then halves of them, down to single ones."""
         improved = False
-        count = len(strategy(self.module).edits())
-        size = count if strategy.combines else min(count, 1)
+        count = len(strategy(Candidate(self.module)))
+        size = count if strategy is not shrink_extents else min(count, 1)
         while size:
             start = 0
             while start < count:
                 if self._attempt(strategy, range(start, min(start + size, count))):
                     improved = True
-                    before, count = count, len(strategy(self.module).edits())
+                    before, count = count, len(strategy(Candidate(self.module)))
                     # The edits that follow have moved up, if there are fewer.
                     start += 0 if count < before else size
                 else:
@@ -130,19 +131,17 @@ class _Search:
             size = min(size, count) // 2 if size > 1 else 0
         return improved
 
-    def _attempt(self, strategy: type[Strategy], chosen: range) -> bool:
+    def _attempt(self, strategy: Strategy, chosen: range) -> bool:
         """Apply some of the edits to a copy, which becomes the module if it is interesting."""
-        candidate = self.module.clone()
+        candidate = Candidate(self.module.clone())
         try:
-            bound = strategy(candidate)
-            edits = bound.edits()
-            if sum(edits[index]() for index in chosen) == 0:
-                return False
-            bound.finish()
-            candidate.verify()
+            for edit in strategy(candidate)[chosen.start : chosen.stop]:
+                edit()
+            candidate.finish()
+            candidate.module.verify()
         except VerifyException:
             return False
-        return self._test(candidate, strategy.title)
+        return self._test(candidate.module, strategy.__name__.replace("_", " "))
 
     def _test(self, candidate: ModuleOp, title: str) -> bool:
         key = sha256(str(candidate).encode()).digest()

@@ -1,9 +1,13 @@
-"""Strategies on functions: operators, arguments and results, attributes, sizes of tensors."""
+"""Strategies: ways of making a module smaller, in the words of their names.
 
-from collections.abc import MutableMapping
+Equal modules have the same edits in the same order. Any subset of the edits may be done, in order.
+Every edit that succeeds leaves fewer edits for the next time.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -11,76 +15,53 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
 )
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import IRDLOperation, OptPropertyDef
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.hints import isa
 
-from coda_ir.reduction.strategy import Edit, FunctionEditor, Strategy
+from coda_ir.reduction.candidate import Candidate, FunctionEditor
+
+Edit: TypeAlias = Callable[[], object]
+"""Makes the module smaller, if that is possible by then."""
+
+Strategy: TypeAlias = Callable[[Candidate], list[Edit]]
 
 
-class DropFunctions(Strategy):
-    """Removes functions and whatever else is at the top of the module.
-
-    Calls of a function that is gone are dropped as `DropOperators` does.
-    """
-
-    title: ClassVar[str] = "drop functions"
-
-    def edits(self) -> list[Edit]:
-        return [partial(self._drop, op) for op in self.module.ops]
-
-    def _drop(self, op: Operation) -> bool:
-        Rewriter.erase_op(op)
-        return True
-
-    def finish(self) -> None:
-        remaining = {op.sym_name.data for op in self.module.ops if isinstance(op, FuncOp)}
-        for block, editor in self.editors.items():
-            for op in reversed(list(block.ops)):
-                if isinstance(op, CallOp) and op.callee.string_value() not in remaining:
-                    editor.drop(op)
-        super().finish()
+def drop_functions(candidate: Candidate) -> list[Edit]:
+    """Remove functions and whatever else is at the top of the module."""
+    return [partial(Rewriter.erase_op, op) for op in candidate.module.ops]
 
 
-class DropOperators(Strategy):
-    """Removes operators, the last ones first.
+def drop_operators(candidate: Candidate) -> list[Edit]:
+    """Remove operators, the last ones first.
 
         %a = f(%x); %b = g(%a); %c = h(%b); return %c   ->   %a = f(%x); %c = h(%b); return %a, %c
 
     with the new argument %b for what remains to be used, and a new result for what was used.
     """
-
-    title: ClassVar[str] = "drop operators"
-
-    def edits(self) -> list[Edit]:
-        return [
-            partial(editor.drop, op)
-            for editor in reversed(self.functions)
-            for op in reversed(list(editor.block.ops))
-            if not op.has_trait(IsTerminator)
-        ]
+    return [
+        partial(editor.drop, op)
+        for editor in reversed(candidate.functions)
+        for op in reversed(list(editor.block.ops))
+        if not op.has_trait(IsTerminator)
+    ]
 
 
-class ForwardOperands(Strategy):
-    """Replaces the results of an operator by operands of the same type: `h(g(%x))` -> `h(%x)`; in a
+def replace_results_by_operands(candidate: Candidate) -> list[Edit]:
+    """Replace the results of an operator by operands of the same type: `h(g(%x))` -> `h(%x)`; in a
     region of an operator also by arguments of the region.
     """
-
-    title: ClassVar[str] = "replace results by operands"
-
-    def edits(self) -> list[Edit]:
-        return [
-            partial(_forward, op)
-            for editor in reversed(self.functions)
-            for op in reversed(list(editor.block.walk()))
-            if not op.has_trait(IsTerminator) and _stand_ins(op) is not None
-        ]
+    return [
+        partial(_forward, op)
+        for editor in reversed(candidate.functions)
+        for op in reversed(list(editor.block.walk()))
+        if not op.has_trait(IsTerminator) and _stand_ins(op) is not None
+    ]
 
 
 def _stand_ins(op: Operation) -> list[SSAValue] | None:
@@ -96,32 +77,26 @@ def _stand_ins(op: Operation) -> list[SSAValue] | None:
     return stand_ins
 
 
-def _forward(op: Operation) -> bool:
+def _forward(op: Operation) -> None:
     stand_ins = _stand_ins(op)
-    if stand_ins is None:
-        return False
-    for result, stand_in in zip(op.results, stand_ins, strict=True):
-        if result is not stand_in:
-            result.replace_all_uses_with(stand_in)
-    Rewriter.erase_op(op)
-    return True
+    if stand_ins is not None:
+        for result, stand_in in zip(op.results, stand_ins, strict=True):
+            if result is not stand_in:
+                result.replace_all_uses_with(stand_in)
+        Rewriter.erase_op(op)
 
 
 Signature: TypeAlias = Literal["arg_attrs", "res_attrs"]
 
 
-class DropAttributes(Strategy):
-    """Removes discardable attributes, optional properties, and those of arguments and results."""
-
-    title: ClassVar[str] = "drop attributes"
-
-    def edits(self) -> list[Edit]:
-        return [edit for op in self.module.walk() for edit in _edits_of(op)]
+def drop_attributes(candidate: Candidate) -> list[Edit]:
+    """Remove discardable attributes, optional properties, and those of arguments and results."""
+    return [edit for op in candidate.module.walk() for edit in _edits_of(op)]
 
 
 def _edits_of(op: Operation) -> list[Edit]:
-    edits: list[Edit] = [partial(_delete, op.attributes, name) for name in list(op.attributes)]
-    edits += [partial(_delete, op.properties, name) for name in _optional_properties(op)]
+    edits: list[Edit] = [partial(op.attributes.pop, name) for name in list(op.attributes)]
+    edits += [partial(op.properties.pop, name) for name in _optional_properties(op)]
     if isinstance(op, FuncOp):
         for signature in get_args(Signature):
             edits += [
@@ -143,40 +118,30 @@ def _optional_properties(op: Operation) -> list[str]:
     ]
 
 
-def _delete(attributes: MutableMapping[str, Attribute], name: str) -> bool:
-    return attributes.pop(name, None) is not None
-
-
-def _delete_entry(func: FuncOp, signature: Signature, index: int, key: str) -> bool:
+def _delete_entry(func: FuncOp, signature: Signature, index: int, key: str) -> None:
     entries = _entries(func, signature)
     left = {name: value for name, value in entries[index].data.items() if name != key}
     entries[index] = DictionaryAttr(left)
     func.properties[signature] = ArrayAttr(entries)
-    return True
 
 
 def _entries(func: FuncOp, signature: Signature) -> list[DictionaryAttr]:
     return list((func.arg_attrs if signature == "arg_attrs" else func.res_attrs) or ())
 
 
-class ShrinkExtents(Strategy):
-    """Replaces a static extent everywhere by a smaller one: 4096 -> 1, 2, 4, 8, ...
+def shrink_extents(candidate: Candidate) -> list[Edit]:
+    """Replace a static extent everywhere by a smaller one: 4096 -> 1, 2, 4, 8, ...
 
     Alone, or with its multiples in proportion, so that reshapes of heads keep to verify; in
     types alone, or also in numbers such as the ends of slices.
     """
-
-    title: ClassVar[str] = "shrink extents"
-    combines: ClassVar[bool] = False
-
-    def edits(self) -> list[Edit]:
-        return [
-            partial(_apply, Substitution(extent, smaller, multiples, numbers), self.module)
-            for extent in sorted(static_extents(self.module), reverse=True)
-            for smaller in powers_below(extent)
-            for multiples in (False, True)
-            for numbers in (False, True)
-        ]
+    return [
+        partial(_apply, Substitution(extent, smaller, multiples, numbers), candidate.module)
+        for extent in sorted(static_extents(candidate.module), reverse=True)
+        for smaller in powers_below(extent)
+        for multiples in (False, True)
+        for numbers in (False, True)
+    ]
 
 
 def static_extents(module: ModuleOp) -> set[int]:
@@ -221,9 +186,7 @@ class Substitution:
                 return IntegerAttr(self._number(attribute.value.data), attribute.type)
             case IntAttr() if self.numbers:
                 return IntAttr(self._number(attribute.data))
-            case StringAttr() | IntegerAttr():
-                return attribute
-            case ParametrizedAttribute():
+            case ParametrizedAttribute() if not isinstance(attribute, IntegerAttr):
                 return type(attribute).new([self.of(each) for each in attribute.parameters])
             case _:
                 return attribute
@@ -236,7 +199,7 @@ class Substitution:
         return number
 
 
-def _apply(substitution: Substitution, module: ModuleOp) -> bool:
+def _apply(substitution: Substitution, module: ModuleOp) -> None:
     for op in module.walk():
         for values in (op.properties, op.attributes):
             for name, attribute in values.items():
@@ -245,7 +208,6 @@ def _apply(substitution: Substitution, module: ModuleOp) -> bool:
             type = substitution.of(value.type)
             if type != value.type:
                 Rewriter.replace_value_with_new_type(value, type)
-    return True
 
 
 def _defined_values(op: Operation) -> list[SSAValue]:
@@ -254,62 +216,35 @@ def _defined_values(op: Operation) -> list[SSAValue]:
     return [*op.results, *arguments]
 
 
-class DropResults(Strategy):
-    """`return %a, %b` -> `return %a`."""
-
-    title: ClassVar[str] = "drop results"
-
-    def edits(self) -> list[Edit]:
-        self._chosen: dict[FunctionEditor, list[int]] = {}
-        return [
-            partial(self._drop, editor, index)
-            for editor in self.functions
-            if editor.is_open
-            for index in range(len(editor.func.function_type.outputs))
-        ]
-
-    def _drop(self, editor: FunctionEditor, index: int) -> bool:
-        self._chosen.setdefault(editor, []).append(index)
-        return True
-
-    def finish(self) -> None:
-        for editor, indices in self._chosen.items():
-            editor.remove_results(indices)
-        super().finish()
+def drop_results(candidate: Candidate) -> list[Edit]:
+    """Remove results: `return %a, %b` -> `return %a`."""
+    return [
+        partial(editor.dropped_results.add, index)
+        for editor in candidate.functions
+        if editor.is_open
+        for index in range(len(editor.func.function_type.outputs))
+    ]
 
 
-class DropArguments(Strategy):
-    """Removes arguments without uses."""
-
-    title: ClassVar[str] = "drop arguments"
-
-    def edits(self) -> list[Edit]:
-        return [
-            partial(_drop_argument, editor, argument)
-            for editor in self.functions
-            if editor.is_open
-            for argument in editor.block.args
-            if not argument.uses
-        ]
+def drop_arguments(candidate: Candidate) -> list[Edit]:
+    """Remove arguments without uses."""
+    return [
+        partial(editor.remove_argument, argument)
+        for editor in candidate.functions
+        if editor.is_open
+        for argument in editor.block.args
+        if not argument.uses
+    ]
 
 
-def _drop_argument(editor: FunctionEditor, argument: BlockArgument) -> bool:
-    editor.remove_argument(argument)
-    return True
-
-
-class MergeArguments(Strategy):
-    """Replaces an argument by an earlier one of the same type and dimensions."""
-
-    title: ClassVar[str] = "merge arguments"
-
-    def edits(self) -> list[Edit]:
-        return [
-            partial(_merge, editor, argument, earlier)
-            for editor in self.functions
-            if editor.is_open
-            for argument, earlier in _mergeable(editor)
-        ]
+def merge_arguments(candidate: Candidate) -> list[Edit]:
+    """Replace an argument by an earlier one of the same type and dimensions."""
+    return [
+        partial(_merge, editor, argument, earlier)
+        for editor in candidate.functions
+        if editor.is_open
+        for argument, earlier in _mergeable(editor)
+    ]
 
 
 def _mergeable(editor: FunctionEditor) -> list[tuple[BlockArgument, BlockArgument]]:
@@ -324,7 +259,6 @@ def _mergeable(editor: FunctionEditor) -> list[tuple[BlockArgument, BlockArgumen
     return pairs
 
 
-def _merge(editor: FunctionEditor, argument: BlockArgument, earlier: BlockArgument) -> bool:
+def _merge(editor: FunctionEditor, argument: BlockArgument, earlier: BlockArgument) -> None:
     argument.replace_all_uses_with(earlier)
     editor.remove_argument(argument)
-    return True

@@ -112,9 +112,7 @@ def _read(options: argparse.Namespace) -> bytes:
 
 
 def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
-    """Split the input into pieces, each preceded by as many empty lines as the lines before it, so
-    that line numbers stay.
-    """
+    """Split the input, with empty lines ahead of each piece so that line numbers stay."""
     for separator in separators[1:]:
         data = data.replace(separator, separators[0])
     pieces, line = list[bytes](), 0

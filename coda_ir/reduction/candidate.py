@@ -1,35 +1,22 @@
-"""Strategies of reduction, and edits of function signatures."""
+"""Candidates of a reduction, and edits of function signatures."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
-Edit: TypeAlias = Callable[[], bool]
-"""Makes the module smaller; False where that is not possible (any more)."""
-
 NO_ATTRIBUTES = DictionaryAttr({})
 
 
-class Strategy(ABC):
-    """A way of making a module smaller.
-
-    Equal modules have the same edits in the same order. Any subset of the edits may be done, in
-    order, before `finish`. Every edit that succeeds leaves fewer edits for the next time.
-    """
-
-    title: ClassVar[str]
-    combines: ClassVar[bool] = True
-    """True if doing several edits at once makes sense."""
+class Candidate:
+    """A module that is made smaller by edits; `finish` makes it consistent after them."""
 
     def __init__(self, module: ModuleOp):
         self.module = module
@@ -44,18 +31,13 @@ class Strategy(ABC):
             if isinstance(op, FuncOp) and len(op.body.blocks) == 1
         ]
 
-    @cached_property
-    def editors(self) -> dict[Block, FunctionEditor]:
-        """The editor of each body."""
-        return {editor.block: editor for editor in self.functions}
-
-    @abstractmethod
-    def edits(self) -> list[Edit]:
-        """Return all edits that can be tried."""
-
     def finish(self) -> None:
-        """Make the module consistent after some edits."""
+        """Drop calls of functions that are gone, and update the types of functions."""
+        remaining = {op.sym_name.data for op in self.module.ops if isinstance(op, FuncOp)}
         for editor in self.functions:
+            for op in reversed(list(editor.block.ops)):
+                if isinstance(op, CallOp) and op.callee.string_value() not in remaining:
+                    editor.drop(op)
             editor.finish()
 
 
@@ -74,6 +56,8 @@ class FunctionEditor:
         """True if the signature may change."""
         self._arguments = _entries(func.arg_attrs, len(self.block.args))
         self._results = _entries(func.res_attrs, len(func.function_type.outputs))
+        self.dropped_results: set[int] = set()
+        """The numbers of results that `finish` removes."""
         self._orphans: dict[SSAValue, None] = {}
 
     @cached_property
@@ -96,26 +80,24 @@ class FunctionEditor:
     def attributes_of(self, argument: BlockArgument) -> DictionaryAttr:
         return self._arguments[argument.index]
 
-    def remove_results(self, indices: Sequence[int]) -> None:
-        """Remove some of the returned values."""
+    def _remove_results(self, indices: Collection[int]) -> None:
         assert self.return_op is not None
         kept = [i for i in range(len(self._results)) if i not in indices]
         self._results = [self._results[i] for i in kept]
         self.return_op.operands = [self.return_op.operands[i] for i in kept]
 
-    def drop(self, op: Operation) -> bool:
-        """Remove an operator of the body: results that are used become arguments, and values that
-        only it used are returned. Return False if that needs a forbidden change of the signature.
+    def drop(self, op: Operation) -> None:
+        """Remove an operator of the body, if the signature may change as needed: results that are
+        used become arguments, and values that only it used are returned.
         """
         is_used = any(result.uses for result in op.results)
         if is_used and not self.is_open:
-            return False
+            return
         for result in op.results:
             self.replace_by_argument(result)
         operands = list(op.operands)
         Rewriter.erase_op(op)
         self._orphans |= dict.fromkeys(value for value in operands if not value.uses)
-        return True
 
     def replace_by_argument(self, value: SSAValue) -> None:
         """Do not return `value`, and replace its other uses by a new argument."""
@@ -127,10 +109,11 @@ class FunctionEditor:
         self._orphans.pop(value, None)
         if self.return_op is not None and value in self.return_op.operands:
             operands = self.return_op.operands
-            self.remove_results([i for i, v in enumerate(operands) if v is value])
+            self._remove_results([i for i, v in enumerate(operands) if v is value])
 
     def finish(self) -> None:
         if self.is_open:
+            self._remove_results(self.dropped_results)
             self._return_orphans()
             outputs = [] if self.return_op is None else [v.type for v in self.return_op.operands]
             inputs = [argument.type for argument in self.block.args]
