@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
@@ -12,64 +12,28 @@ from xdsl.printer import Printer
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun
 
 
-class Everything:
-    """A container that contains every pass."""
-
-    def __contains__(self, item: object) -> bool:
-        return True
-
-
 @dataclass(frozen=True)
 class PrintSelection:
-    """The passes before and after which to print, by name; the name of a pipeline pass means its
-    first or its last step. `after_change` omits passes that change nothing.
+    """The passes before and after which to print, by name, or None for all; the name of a pipeline
+    pass means its first or its last step. `after_change` omits passes that change nothing.
     """
 
-    before: Container[str] = ()
-    after: Container[str] = ()
+    before: Container[str] | None = ()
+    after: Container[str] | None = ()
     after_change: bool = False
     after_failure: bool = False
 
 
-class Sink(Protocol):
-    """The destination of dumps."""
-
-    def write(self, run: PassRun, when: str, name: str, text: str) -> None:
-        """Write the IR at a point: `when` is `Before`, `After` or `Failed`."""
-        ...
-
-
-@dataclass(frozen=True)
-class StreamSink:
-    """Writes dumps one after the other, each with a header like that of mlir-opt."""
-
-    stream: IO[str]
-
-    def write(self, run: PassRun, when: str, name: str, text: str) -> None:
-        title = f"After {name} Failed" if when == "Failed" else f"{when} {name}"
-        print(f"// -----// IR Dump {title} //----- //\n{text.rstrip()}\n", file=self.stream)
-
-
-@dataclass(frozen=True)
-class FolderSink:
-    """Writes one file per dump: `03_defer-rms-norm.mlir`, `03_defer-rms-norm.before.mlir`."""
-
-    folder: Path
-
-    def write(self, run: PassRun, when: str, name: str, text: str) -> None:
-        """Write a file. Raises OSError if that fails."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        suffix = "" if when == "After" else f".{when.lower()}"
-        path = self.folder / f"{run.index:02}_{name}{suffix}.mlir"
-        path.write_text(text, encoding="utf-8")
-
-
 @dataclass
 class PrintIR(PassInstrumentation):
-    """Prints the module around the passes of `runs` that `selection` names."""
+    """Prints the module around the passes of `runs` that `selection` names.
+
+    A stream gets one dump after the other, each with a header like that of mlir-opt. A folder gets
+    one file per dump: `03_defer-rms-norm.mlir`, `03_defer-rms-norm.before.mlir`.
+    """
 
     selection: PrintSelection
-    sink: Sink
+    sink: IO[str] | Path
     print_module: Callable[[ModuleOp], str]
     runs: Sequence[PassRun]
     _before: str = field(default="", init=False)
@@ -79,7 +43,7 @@ class PrintIR(PassInstrumentation):
         if self.selection.after_change:
             self._before = self.print_module(module)
         for name in self._chosen(run, self.selection.before, run.index - 1):
-            self.sink.write(run, "Before", name, self.print_module(module))
+            self._write(run, "Before", name, self.print_module(module))
 
     def after_pass(self, run: PassRun, module: ModuleOp) -> None:
         names = self._chosen(run, self.selection.after, run.index + 1)
@@ -89,18 +53,29 @@ class PrintIR(PassInstrumentation):
         if self.selection.after_change and text == self._before:
             return
         for name in names:
-            self.sink.write(run, "After", name, text)
+            self._write(run, "After", name, text)
 
     def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
         if self.selection.after_failure:
             # The generic form, since what a pass left half done may have no other.
-            self.sink.write(run, "Failed", run.pass_.name, generic_text(module))
+            self._write(run, "Failed", run.pass_.name, generic_text(module))
 
-    def _chosen(self, run: PassRun, selected: Container[str], neighbour: int) -> list[str]:
+    def _write(self, run: PassRun, when: str, name: str, text: str) -> None:
+        """Write a dump: `when` is `Before`, `After` or `Failed`. Raises OSError if that fails."""
+        if isinstance(self.sink, Path):
+            self.sink.mkdir(parents=True, exist_ok=True)
+            suffix = "" if when == "After" else f".{when.lower()}"
+            path = self.sink / f"{run.index:02}_{name}{suffix}.mlir"
+            path.write_text(text, encoding="utf-8")
+        else:
+            title = f"After {name} Failed" if when == "Failed" else f"{when} {name}"
+            print(f"// -----// IR Dump {title} //----- //\n{text.rstrip()}\n", file=self.sink)
+
+    def _chosen(self, run: PassRun, selected: Container[str] | None, neighbour: int) -> list[str]:
         """Return the names of `selected` that a point matches: that of the pass, and those of
         pipeline passes that begin or end there, because the neighbour is not one of their steps.
         """
-        if isinstance(selected, Everything):
+        if selected is None:
             return [run.pass_.name]
         shared = self.runs[neighbour].parents if 0 <= neighbour < len(self.runs) else ()
         names = [run.pass_.name, *(name for name in run.parents if name not in shared)]

@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from coda_ir.diagnostics import closest
 from coda_ir.pipeline import PassInstrumentation
-from coda_ir.pipeline.printing import Everything, FolderSink, PrintIR, PrintSelection, StreamSink
+from coda_ir.pipeline.printing import PrintIR, PrintSelection
 from coda_ir.pipeline.spec import ALL_PASSES
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session
@@ -62,9 +62,8 @@ def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
     folder = options.print_ir_tree_dir
     if folder is not None and options.split_input_file:
         folder = folder / str(session.chunk.index)
-    sink = StreamSink(sys.stderr) if folder is None else FolderSink(folder)
     runs = pass_manager(session).runs()
-    return (PrintIR(selection, sink, session.print_module, runs),)
+    return (PrintIR(selection, folder or sys.stderr, session.print_module, runs),)
 
 
 def select(options: argparse.Namespace) -> PrintSelection:
@@ -75,12 +74,8 @@ def select(options: argparse.Namespace) -> PrintSelection:
     changed = options.print_ir_after_change and not options.print_ir_after
     after_all = options.print_ir_after_all or alone or changed
     return PrintSelection(
-        before=_container(options.print_ir_before, everything=options.print_ir_before_all),
-        after=_container(options.print_ir_after, everything=after_all),
+        before=None if options.print_ir_before_all else tuple(options.print_ir_before),
+        after=None if after_all else tuple(options.print_ir_after),
         after_change=options.print_ir_after_change,
         after_failure=options.print_ir_after_failure,
     )
-
-
-def _container(names: list[str], *, everything: bool) -> Container[str]:
-    return Everything() if everything else tuple(names)
