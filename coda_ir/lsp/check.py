@@ -26,19 +26,6 @@ Values = dict[tuple[int, int], Value]
 """Values by line and column of the name or operator that they are known by."""
 
 
-class Recorder:
-    """Lowers functions, and records the values of those of `file`."""
-
-    def __init__(self, file: str):
-        self.file = file
-        self.values: Values = {}
-
-    def lowering(self, definition: FunctionDefinition, reporter: Reporter) -> FunctionLowering:
-        if definition.scope.file != self.file:
-            return FunctionLowering.of_definition(definition, reporter)
-        return _RecordingLowering(definition, reporter, self.values)
-
-
 class _RecordingLowering(FunctionLowering):
     def __init__(self, definition: FunctionDefinition, reporter: Reporter, values: Values):
         super().__init__(definition, reporter, Output(Block()), None)
@@ -118,7 +105,7 @@ def check_program(text: str, path: str, read: Read) -> Check:
         text,
         scope,
         SymbolTable.of(scope),
-        run.recorder.values,
+        run.values,
         tuple(run.diagnostics),
         module,
         run.reporter.sources,
@@ -138,10 +125,11 @@ class _Run:
     read: Read
     inputs: dict[str, str | None] = field(default_factory=dict[str, str | None])
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    values: Values = field(default_factory=Values)
+    """The values in functions of the file."""
 
     def __post_init__(self) -> None:
         self.reporter = Reporter(limit=None)
-        self.recorder = Recorder(self.path)
         self.loader = Loader(self.reporter, {}, self._read)
 
     def lowered(self, scope: Scope) -> ModuleOp | None:
@@ -150,13 +138,18 @@ class _Run:
         if reporter.count:
             self._record_in_spite_of_errors()
             reporter.raise_if_errors()
-        return lower_program(scope, self.loader.scopes, reporter, self.recorder.lowering)
+        return lower_program(scope, self.loader.scopes, reporter, self._lowering)
 
     def _record_in_spite_of_errors(self) -> None:
         """Check the parts without syntax errors; further errors there may be consequences."""
         unreported = Reporter(limit=None)
         unreported.sources = self.reporter.sources
-        lower_functions(self.loader.scopes, unreported, self.recorder.lowering)
+        lower_functions(self.loader.scopes, unreported, self._lowering)
+
+    def _lowering(self, definition: FunctionDefinition, reporter: Reporter) -> FunctionLowering:
+        if definition.scope.file != self.path:
+            return FunctionLowering.of_definition(definition, reporter)
+        return _RecordingLowering(definition, reporter, self.values)
 
     def _read(self, path: str) -> str:
         key = os.path.realpath(path)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
@@ -88,31 +88,18 @@ def compile_program(module: ModuleOp, schedule: str, cancelled: Event) -> Compil
     set, CodaError where the options are wrong.
     """
     pipeline = _pipeline(schedule)
-    functions: dict[str, FunctionKernels] = {}
-    facts = _Facts()
+    functions, remarks = dict[str, FunctionKernels](), list[Remark]()
+    operator_bytes, views = dict[Place, SymbolicSize](), set[Place]()
     for func in module.ops:
         assert isinstance(func, FuncOp)
-        facts.add(func)
-        functions[func.sym_name.data] = _compiled(func, pipeline, facts.remarks, cancelled)
-    return Compilation(
-        functions, tuple(facts.remarks), facts.operator_bytes, frozenset(facts.views)
-    )
-
-
-@dataclass
-class _Facts:
-    remarks: list[Remark] = field(default_factory=list[Remark])
-    operator_bytes: dict[Place, SymbolicSize] = field(default_factory=dict[Place, SymbolicSize])
-    views: set[Place] = field(default_factory=set[Place])
-
-    def add(self, func: FuncOp) -> None:
-        """The block-level facts about the operators of the source."""
         for op, size in traffic_by_operator(func):
             for place in _positions(op.location):
-                self.operator_bytes.setdefault(place, size)
+                operator_bytes.setdefault(place, size)
         for op in func.body.block.ops:
             if isinstance(op, _VIEWS):
-                self.views.update(_positions(op.location))
+                views.update(_positions(op.location))
+        functions[func.sym_name.data] = _compiled(func, pipeline, remarks, cancelled)
+    return Compilation(functions, tuple(remarks), operator_bytes, frozenset(views))
 
 
 def _pipeline(schedule: str) -> Pipeline:

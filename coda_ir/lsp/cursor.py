@@ -75,15 +75,11 @@ def cursor_at(text: str, offset: int) -> Cursor:
         return Cursor("comment", "")
     if last is not None and reached_end and prefix[0]:
         raw = raw[:-1]
-    return _Around(_significant(raw)).cursor(prefix[0])
-
-
-def _significant(raw: Sequence[Token]) -> list[Token]:
-    return Layout().tokens(raw)
+    return _Around(Layout().tokens(raw)).cursor(prefix[0])
 
 
 def _in_string(raw: Sequence[Token], prefix: str) -> Cursor:
-    around = _Around(_significant(raw))
+    around = _Around(Layout().tokens(raw))
     if around.tokens and around.tokens[-1].type == "IMPORT":
         return Cursor("import", prefix)
     return Cursor("string", prefix, call=around.call())
