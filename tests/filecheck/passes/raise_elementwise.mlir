@@ -124,32 +124,6 @@ func.func @quantized(%x: tensor<?x8xf32>) -> (tensor<?x8xi8>, tensor<?x8xf8E4M3F
 
 // -----
 
-// Options that scale an operand or the result become products, in float32 until the last rounding.
-
-func.func @scaled(%x: tensor<4x8xbf16>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>) {
-  %s = torch.call "aten.softplus.default"(%x) {arguments = "{0}, 2"} : (tensor<4x8xbf16>) -> tensor<4x8xbf16>
-  %e = torch.call "aten.elu.default"(%x) {arguments = "{0}, 1.5, 0.75"} : (tensor<4x8xbf16>) -> tensor<4x8xbf16>
-  func.return %s, %e : tensor<4x8xbf16>, tensor<4x8xbf16>
-}
-
-// CHECK-LABEL: func.func @scaled(
-// CHECK-NEXT:   %0 = coda.cast %x : (tensor<4x8xbf16>) -> tensor<4x8xf32>
-// CHECK-NEXT:   %1 = coda.constant {value = 2.000000e+00 : f64} : tensor<f32>
-// CHECK-NEXT:   %2 = coda.mul %0, %1 : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   %3 = coda.softplus %2 : (tensor<4x8xf32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   %4 = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
-// CHECK-NEXT:   %5 = coda.mul %3, %4 : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   %s = coda.cast %5 : (tensor<4x8xf32>) -> tensor<4x8xbf16>
-// CHECK-NEXT:   %6 = coda.cast %x : (tensor<4x8xbf16>) -> tensor<4x8xf32>
-// CHECK-NEXT:   %7 = coda.elu %6 {alpha = 1.500000e+00 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   %8 = coda.constant {value = 7.500000e-01 : f64} : tensor<f32>
-// CHECK-NEXT:   %9 = coda.mul %7, %8 : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
-// CHECK-NEXT:   %e = coda.cast %9 : (tensor<4x8xf32>) -> tensor<4x8xbf16>
-// CHECK-NEXT:   func.return %s, %e : tensor<4x8xbf16>, tensor<4x8xbf16>
-// CHECK-NEXT: }
-
-// -----
-
 // Logical operators are true of what is not 0, and a power of two tensors is one operator.
 
 func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>) -> (tensor<4x8xi1>, tensor<4x8xi1>, tensor<4x8xbf16>, tensor<4x8xbf16>) {
