@@ -44,9 +44,7 @@ def broadcast_dims(operands: Iterable[Dims]) -> Dims:
 
 
 def _merge(a: Dim, b: Dim) -> Dim:
-    if a == 1 or (isinstance(b, int) and b != 1):
-        return b
-    return a
+    return b if a == 1 or (isinstance(b, int) and b != 1) else a
 
 
 def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
@@ -271,9 +269,7 @@ def _column_tiles(segment: gemm.Segment, op: gemm.FusedOp, index: int) -> Dim:
 
 def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
     """Return the number of tiles that cover `extent`, if extent and schedule are known."""
-    if tile is None or isinstance(extent, str):
-        return placeholder
-    return -(-extent // tile)
+    return placeholder if tile is None or isinstance(extent, str) else -(-extent // tile)
 
 
 def _finalize(op: gemm.FinalizeOp, operands: list[Dims]) -> Sequence[Dims]:

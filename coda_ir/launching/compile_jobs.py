@@ -41,9 +41,7 @@ def use_jobs(jobs: int | None) -> Generator[None]:
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _checked(jobs: object, name: str, written: str) -> int:

@@ -31,9 +31,7 @@ def definition(check: Check, line: int, column: int) -> Location | None:
         path = import_path(check.path, str(node.path.value))
         return Location(path, Span(1, 1, 1, 1)) if os.path.isfile(path) else None
     occurrence = check.symbols.occurrence_at(line, column)
-    if occurrence is None:
-        return None
-    return Location(occurrence.symbol.file, occurrence.symbol.span)
+    return None if occurrence is None else Location(occurrence.symbol.file, occurrence.symbol.span)
 
 
 def references(

@@ -5,7 +5,7 @@ Source: Zeller and Hildebrandt, Simplifying and isolating failure-inducing input
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -82,23 +82,16 @@ def reduce_module(
     return search.module
 
 
+@dataclass
 class _Search:
     """The search: the smallest interesting module so far, and the candidates that were tested."""
 
-    def __init__(
-        self,
-        module: ModuleOp,
-        is_interesting: IsInteresting,
-        max_tests: int,
-        on_progress: Callable[[Progress], None] | None,
-    ):
-        self.module = module
-        self.tests = 0
-        self._operators = _size(module)
-        self._is_interesting = is_interesting
-        self._max_tests = max_tests
-        self._on_progress = on_progress
-        self._seen: set[bytes] = set()
+    module: ModuleOp
+    is_interesting: IsInteresting
+    max_tests: int
+    on_progress: Callable[[Progress], None] | None
+    tests: int = 0
+    seen: set[bytes] = field(default_factory=set[bytes])
 
     def run(self) -> None:
         """Try every strategy repeatedly, until none makes the module smaller."""
@@ -145,17 +138,17 @@ class _Search:
 
     def _test(self, candidate: ModuleOp, title: str) -> bool:
         key = sha256(str(candidate).encode()).digest()
-        if key in self._seen:
+        if key in self.seen:
             return False
-        self._seen.add(key)
-        if self.tests >= self._max_tests:
+        self.seen.add(key)
+        if self.tests >= self.max_tests:
             raise _TestsExhausted
         self.tests += 1
-        interesting = self._is_interesting(candidate)
+        interesting = self.is_interesting(candidate)
         if interesting:
-            self.module, self._operators = candidate, _size(candidate)
-        if self._on_progress is not None:
-            self._on_progress(Progress(title, self.tests, self._operators))
+            self.module = candidate
+        if self.on_progress is not None:
+            self.on_progress(Progress(title, self.tests, _size(self.module)))
         return interesting
 
 

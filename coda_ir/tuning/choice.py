@@ -1,6 +1,7 @@
 """The choice among the candidates of a GEMM, by measurement."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from coda_ir.cache.decision import Decision, Tried
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError, Measurer
@@ -19,35 +20,23 @@ REPEATS = 3
 UNFINISHED = "the budget was spent before"
 
 
-def choose(
-    candidates: Sequence[Candidate],
-    failures: Mapping[Candidate, str],
-    measurer: Measurer,
-    deadline: Deadline,
-) -> Decision | None:
-    """Decide between compiled candidates, except for the `failures`.
+@dataclass
+class Choice:
+    """The choice between compiled candidates, except for those that are `skipped` for a reason."""
 
-    The first candidate is the model's choice, which is kept unless another is faster by more than
-    `NOISE`; one of another form has to be faster by that than the best of the first's form. None
-    where nothing can be measured in time.
-    """
-    return _Choice(candidates, failures, measurer, deadline).decide()
-
-
-class _Choice:
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        failures: Mapping[Candidate, str],
-        measurer: Measurer,
-        deadline: Deadline,
-    ):
-        self.candidates, self.measurer, self.deadline = candidates, measurer, deadline
-        self.skipped: dict[Candidate, str] = dict(failures)
-        self.ratios: dict[Candidate, float] = {}
-        self.times: dict[Candidate, float] = {}
+    candidates: Sequence[Candidate]
+    skipped: dict[Candidate, str]
+    measurer: Measurer
+    deadline: Deadline
+    ratios: dict[Candidate, float] = field(default_factory=dict[Candidate, float])
+    times: dict[Candidate, float] = field(default_factory=dict[Candidate, float])
 
     def decide(self) -> Decision | None:
+        """Return the decision; None where nothing can be measured in time.
+
+        The first candidate is the model's choice, which is kept unless another is faster by more
+        than `NOISE`; one of another form has to be faster by that than the best of its form.
+        """
         incumbent = self._first_that_runs()
         if incumbent is None:
             return None

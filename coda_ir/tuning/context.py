@@ -41,9 +41,7 @@ def current_measurer() -> Measurer:
 def current_device() -> str | None:
     """Return the name of the device of `current_measurer`; None if nothing can be measured."""
     found = _measurer.get()
-    if found is not None:
-        return found.device
-    return gpu_name()
+    return found.device if found is not None else gpu_name()
 
 
 def gpu_name() -> str | None:

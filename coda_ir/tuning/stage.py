@@ -85,6 +85,4 @@ class TunePass(SchedulePass):
 
 def _in_form(op: FusedOp, form: Form) -> Sequence[FusedOp | LibraryOp | MapOp]:
     """Bring `op` into a form; return the resulting kernels in order."""
-    if form == "fused":
-        return [op]
-    return unfuse(op, BY[form]).ops
+    return [op] if form == "fused" else unfuse(op, BY[form]).ops

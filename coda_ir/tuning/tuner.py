@@ -9,7 +9,7 @@ from coda_ir.cache.decision import Decision
 from coda_ir.dialects.gemm import TunedAttr
 from coda_ir.progress import Progress
 from coda_ir.tuning.candidates import Request, candidates_of
-from coda_ir.tuning.choice import NOISE, UNFINISHED, choose
+from coda_ir.tuning.choice import NOISE, UNFINISHED, Choice
 from coda_ir.tuning.context import BUDGET_S, current_device, current_measurer
 from coda_ir.tuning.measurer import Candidate, Deadline, Measurer
 
@@ -124,7 +124,7 @@ def _measure(
         until = Deadline(start + COMPILE_SHARE * budget, clock)
         measurer.prepare(_in_turn(list(candidates.values())), until, done)
         for key, request in pending.items():
-            decision = choose(candidates[key], failures, measurer, deadline)
+            decision = Choice(candidates[key], {**failures}, measurer, deadline).decide()
             time = "not measured" if decision is None else f"{decision.measured_us:.1f} us"
             progress.advance(MEASURING, f"{request.name}: {time}")
             answers[key] = _answer(key, request, measurer.device, decision)

@@ -33,10 +33,7 @@ class Mistake(Exception):
         *,
         argument: str | None = None,
     ):
-        self.message = message
-        self.remedy = remedy
-        self.code = code
-        self.argument = argument
+        self.message, self.remedy, self.code, self.argument = message, remedy, code, argument
         super().__init__(message)
 
 
@@ -44,10 +41,7 @@ class ArgumentMistake(Exception):
     """A mistake at a place, such as an argument of a call that does not match the signature."""
 
     def __init__(self, message: str, remedy: str, span: Span, code: str):
-        self.message = message
-        self.remedy = remedy
-        self.span = span
-        self.code = code
+        self.message, self.remedy, self.span, self.code = message, remedy, span, code
         super().__init__(message)
 
 

@@ -394,9 +394,7 @@ def cast(call: Invocation) -> TensorValue:
 
 
 def _converted(call: Invocation, x: TensorValue, element: str) -> TensorValue:
-    if element == x.type.element:
-        return x
-    return call.make(coda.CastOp, x, ELEMENT_TYPES[element])
+    return x if element == x.type.element else call.make(coda.CastOp, x, ELEMENT_TYPES[element])
 
 
 def _constant(call: Invocation, number: Number, element: str) -> TensorValue:

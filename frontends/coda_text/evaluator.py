@@ -317,9 +317,7 @@ def constant_call(name: str, values: Values) -> Value | None:
     numbers = [number for given in values.values() for number in _numbers(given)]
     if len(numbers) != len(values):
         return None
-    if len(numbers) == 1:
-        return number_unary(name, numbers[0])
-    return number_binary(name, *numbers)
+    return number_unary(name, numbers[0]) if len(numbers) == 1 else number_binary(name, *numbers)
 
 
 def _numbers(values: Sequence[Value]) -> list[Number]:

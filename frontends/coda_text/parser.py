@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lark import Token
 from lark.exceptions import UnexpectedToken
@@ -156,23 +156,16 @@ def _lexical_error(token: Token) -> tuple[str, str]:
     return f"unexpected character {shown}", remedy
 
 
+@dataclass
 class _Recovery:
     """Feeds the parser; after an error, drops the statement or definition that contains it."""
 
-    def __init__(
-        self,
-        tokens: list[Token],
-        lines: list[str],
-        file: str,
-        reporter: Reporter,
-        skipped: set[int],
-    ):
-        self.tokens = tokens
-        self.lines = lines
-        self.file = file
-        self.reporter = reporter
-        self.lines_with_errors = skipped
-        self.parser = PushParser()
+    tokens: list[Token]
+    lines: list[str]
+    file: str
+    reporter: Reporter
+    lines_with_errors: set[int]
+    parser: PushParser = field(default_factory=PushParser)
 
     def parse(self) -> File:
         index = 0

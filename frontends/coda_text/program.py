@@ -160,9 +160,7 @@ class Loader:
         overrides: Mapping[str, Number],
         read: Callable[[str], str] = read_source,
     ):
-        self.reporter = reporter
-        self.overrides = overrides
-        self.read = read
+        self.reporter, self.overrides, self.read = reporter, overrides, read
         self.scopes: list[Scope] = []
         self.const_names: set[str] = set()
         self._by_path: dict[str, Scope] = {}

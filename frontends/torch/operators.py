@@ -145,9 +145,7 @@ def reduce(kind: str, *, negated: bool = False) -> Handler:
         column = graph.insert(coda.ReduceOp(x, kind, element_type(result_dtype(node)))).result
         if negated:
             column = graph.insert(coda.NegOp(column)).result
-        if keepdim:
-            return column
-        return _reshaped(graph, column, node)
+        return column if keepdim else _reshaped(graph, column, node)
 
     return handle
 

@@ -46,9 +46,7 @@ def scaled_mm_v2(graph: GraphImporter, node: Node) -> Value | None:
         return None
     if len(scales) == 2 and tuple(recipes) == BLOCKS:
         return _blocks(graph, node, scales)
-    if not known:
-        return None
-    return _product(graph, node, scales, argument(node, 8, "bias"))
+    return None if not known else _product(graph, node, scales, argument(node, 8, "bias"))
 
 
 def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | None:

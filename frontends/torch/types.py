@@ -170,9 +170,7 @@ def symbolic_text(value: object) -> str:
 
     Raises CodaError for what they cannot express.
     """
-    if isinstance(value, int):
-        return str(value)
-    return _expression_text(expression_of(value))
+    return str(value) if isinstance(value, int) else _expression_text(expression_of(value))
 
 
 def _expression_text(expression: Any) -> str:

@@ -289,9 +289,7 @@ def _simpler_concat(op: coda.ConcatOp, rewriter: FunctionRewriter) -> SSAValue |
     parts = [part for part in op.parts if shape_of(part)[dim] != 0]
     if not parts or len(parts) == len(op.parts):
         return None
-    if len(parts) == 1:
-        return parts[0]
-    return rewriter.before(op).insert(coda.ConcatOp(parts, dim))
+    return parts[0] if len(parts) == 1 else rewriter.before(op).insert(coda.ConcatOp(parts, dim))
 
 
 def _rejoined(op: coda.ConcatOp, dim: int) -> SSAValue | None:

@@ -120,9 +120,7 @@ class _Users:
 
 def _is_by_column(op: Operation) -> bool:
     """Return whether `op` computes each column from those of its operands, in any order of rows."""
-    if isinstance(op, coda.TransposeOp):
-        return op.keeps_columns
-    return is_pointwise(op)
+    return op.keeps_columns if isinstance(op, coda.TransposeOp) else is_pointwise(op)
 
 
 def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:

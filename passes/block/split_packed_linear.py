@@ -36,9 +36,7 @@ class SplitPackedLinearPass(FunctionPass):
 
 def _column_slice(use: Use) -> coda.SliceOp | None:
     op = use.operation
-    if isinstance(op, coda.SliceOp) and op.range[0] == len(shape_of(op.x)) - 1:
-        return op
-    return None
+    return op if isinstance(op, coda.SliceOp) and op.range[0] == len(shape_of(op.x)) - 1 else None
 
 
 def _is_sliced(op: Operation) -> bool:

@@ -195,9 +195,7 @@ class _Resolution:
         ahead, behind = bounds[0] - before, bounds[1] + before
         if ahead == 0 and behind >= 0:
             return Hiding(True, None if behind == float("inf") else int(behind) + 1)
-        if ahead == behind and ahead >= 0:
-            return Hiding(False, int(ahead) + 1)
-        return OTHER_ROWS
+        return Hiding(False, int(ahead) + 1) if ahead == behind and ahead >= 0 else OTHER_ROWS
 
 
 def _bounds(mask: Mask, *, single: bool) -> tuple[float, float] | None:

@@ -87,9 +87,7 @@ def _repeated(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
     if op.callee.data == EXPAND:
         return op.inputs[0]
     number = _number(op) if op.callee.data in (FULL, FULL_LIKE) else None
-    if number is None:
-        return None
-    return rewriter.before(op).insert(number)
+    return None if number is None else rewriter.before(op).insert(number)
 
 
 def _broadcasts_itself(

@@ -14,7 +14,7 @@ from coda_ir.lowering import Lowering
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.tuning.buckets import bucket
 from coda_ir.tuning.candidates import Request, candidates_of
-from coda_ir.tuning.choice import NOISE, UNFINISHED, choose
+from coda_ir.tuning.choice import NOISE, UNFINISHED, Choice
 from coda_ir.tuning.measurer import Candidate, Deadline
 from coda_ir.tuning.problem import Problem
 
@@ -40,7 +40,7 @@ def number(candidates: list[Candidate], index: int) -> Configured:
 
 
 def decide(candidates: list[Candidate], measurer: FakeMeasurer, budget: float = 1e9) -> Decision:
-    found = choose(candidates, {}, measurer, Deadline(budget, measurer.clock))
+    found = Choice(candidates, {}, measurer, Deadline(budget, measurer.clock)).decide()
     assert found is not None
     return found
 
@@ -202,7 +202,7 @@ def test_a_budget_that_ends_keeps_the_models_choice(candidates: list[Candidate])
 
 def test_nothing_is_decided_without_any_time(candidates: list[Candidate]):
     measurer = FakeMeasurer(lambda _: 100.0)
-    assert choose(candidates, {}, measurer, Deadline(0.0, measurer.clock)) is None
+    assert Choice(candidates, {}, measurer, Deadline(0.0, measurer.clock)).decide() is None
 
 
 def test_buckets_are_powers_of_two_and_what_lies_halfway():
