@@ -124,9 +124,7 @@ class InvalidProgramError(CodaError):
 
 
 class OptionError(CodaError):
-    """An argument of a function, an option of a pass or an environment variable that has an invalid
-    value.
-    """
+    """An argument, an option of a pass or an environment variable that has an invalid value."""
 
     code = "E0703"
 
@@ -243,9 +241,7 @@ def collect_diagnostics() -> Generator[list[Diagnostic]]:
 
 
 def emit_diagnostic(diagnostic: Diagnostic) -> None:
-    """Pass a warning or a note to the innermost `collect_diagnostics` block; without one, it is
-    dropped.
-    """
+    """Pass a warning or a note to the innermost `collect_diagnostics` block, if there is one."""
     diagnostics = _collector.get()
     if diagnostics is not None:
         diagnostics.append(diagnostic)

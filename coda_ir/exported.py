@@ -152,9 +152,7 @@ class CompiledModel:
         tree: CallTree,
         plain: Callable[[], CompiledFunction] | None = None,
     ):
-        """Set up the model; `plain` makes the function that replaces one that failed because of a
-        defect of this package.
-        """
+        """Set up the model; `plain` makes the function that replaces one with a defect."""
         self.function = function
         self.weights = weights
         self._tree = tree
@@ -204,9 +202,7 @@ def _check_names(options: Mapping[str, object]) -> None:
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
-    """Return a callable on the tensors of a function, which checks that the model accepts their
-    sizes.
-    """
+    """Return a callable on tensors, which checks that the model accepts their sizes."""
 
     def call(*tensors: torch.Tensor) -> Any:
         if tree.ranges:

@@ -25,9 +25,7 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
 
 
 def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """Return the function named `entry`, or the only public one. Raises CodaError if there
-    is none.
-    """
+    """Return the function named `entry`, or the only public one. Raises CodaError for none."""
     from xdsl.dialects.func import FuncOp
 
     functions = {

@@ -21,9 +21,7 @@ def read_source(path: str) -> str:
 
 
 def decode_source(data: bytes, path: str) -> str:
-    """Decode the text of a source file, without a byte order mark. Raises CodaError if it is not
-    UTF-8.
-    """
+    """Decode a source file, without a byte order mark. Raises CodaError if it is not UTF-8."""
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:

@@ -17,9 +17,7 @@ from coda_ir.pytree import pytree
 
 
 def laid_out(tensor: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
-    """Return `tensor` with its dimensions in memory in `order`, outermost first, copied if
-    necessary; unchanged if `order` is None.
-    """
+    """Return `tensor`, copied if its dimensions in memory, outermost first, are not in `order`."""
     if order is None:
         return tensor
     moved = tensor.permute(tuple(order))
@@ -65,9 +63,7 @@ def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:
 
 
 def first_difference(given: Any, expected: Any, parameters: Sequence[str]) -> str:
-    """Return the first place where the structures of two calls `(args, kwargs)` with equally many
-    arguments of equal names differ.
-    """
+    """Return the first place where two calls `(args, kwargs)` with the same names differ."""
     for ours, theirs in zip(given.children(), expected.children(), strict=True):
         paths = [path[0] for path in _children_paths(theirs)]
         for key, child, wanted in zip(paths, ours.children(), theirs.children(), strict=True):

@@ -156,9 +156,7 @@ class GradientPair:
                 )
 
     def __call__(self, tensors: Tensors, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
-        """Return the results of the function as a part of PyTorch's graph, for checked tensors and
-        the `sizes` of the symbols.
-        """
+        """Return the results as a part of PyTorch's graph, for checked tensors and `sizes`."""
         return _apply(_Node, self, sizes, *tensors)
 
     def run_forward(

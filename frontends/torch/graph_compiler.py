@@ -81,9 +81,7 @@ calls instead, as a share of storing the scores: 2.0 - 0.75 of the time without 
 
 
 class LeftToInductor(Exception):
-    """Raised to leave a whole graph to Inductor: because it is faster there, or because this
-    compiler cannot derive the gradients.
-    """
+    """Raised to leave a graph to Inductor: it is faster, or the gradients cannot be derived."""
 
     def __init__(self, reason: str, *, is_refused: bool = False):
         super().__init__(reason)
@@ -141,9 +139,7 @@ class GraphCompiler:
     def _guarded(
         self, compiled: Runner, eager: Runner, graph: GraphModule, *, changes_inputs: bool = False
     ) -> Runner:
-        """Return `compiled`, replaced by `eager` for inputs that may have tangents, and once a call
-        failed by a defect of this compiler.
-        """
+        """Return `compiled`, replaced by `eager` for tangents, and after a defect in a call."""
 
         def run(inputs: list[Any]) -> Sequence[Any]:
             return eager(inputs) if may_have_tangents() else compiled(inputs)
@@ -267,9 +263,7 @@ class GraphCompiler:
     def _accept(
         self, graph: GraphModule, device: torch.device, *, is_trained: bool
     ) -> Accept | None:
-        """Return a check that raises LeftToInductor if Inductor is estimated to run the whole graph
-        faster; None if the two are not compared.
-        """
+        """Return a check that raises LeftToInductor if Inductor seems faster; None without one."""
         options = self.options
         is_compared = options.compare and options.runs_through_inductor(device)
         if self._is_part or options.has_wishes or not is_compared:
@@ -448,9 +442,7 @@ def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]
 
 
 def _tensors_with_data() -> AbstractContextManager[None]:
-    """Within the context, leave AOTAutograd's tracing mode, whose tensors have no data to measure
-    on or to pass in a call.
-    """
+    """Within the context, leave AOTAutograd's tracing mode, whose tensors have no data."""
     # PyTorch documents no other way. Without it the graph runs through the fallback.
     fake_tensor = import_module("torch._subclasses.fake_tensor")
     return getattr(fake_tensor, "unset_fake_temporarily", nullcontext)()

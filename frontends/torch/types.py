@@ -105,9 +105,7 @@ def _proved(extent: object) -> Dim:
 
 
 def _without_extrema(extent: object) -> Any:
-    """Simplify an extent: decide maxima and minima by the ranges of the symbols, such as max(0, 64
-    - s0) if s0 is at most 64.
-    """
+    """Decide maxima and minima in an extent, as max(0, 64 - s0), by the symbols' ranges."""
     expression, node = expression_of(extent), getattr(extent, "node")  # noqa: B009
 
     def decided(extremum: Any) -> Any:
