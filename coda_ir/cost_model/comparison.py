@@ -6,7 +6,7 @@ Attention without a mask is the same in both.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -18,26 +18,33 @@ from coda_ir.cost_model.copies import (
     is_copied,
     is_copied_by_others,
     is_read_in_place,
+    turned_parts,
 )
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY
-from coda_ir.cost_model.operator_times import (
-    GRADIENT_PRODUCTS,
+from coda_ir.cost_model.operator_kinds import (
     LIBRARY,
-    SCORE_BYTES,
-    OperatorTimes,
     before_kernel,
     is_attention,
     is_left,
     is_product,
     is_waited_for,
+)
+from coda_ir.cost_model.operator_times import (
+    GRADIENT_PRODUCTS,
+    KERNEL_US,
+    SCORE_BYTES,
+    OperatorTimes,
     moving_us,
 )
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.storage import is_trained
 from coda_ir.traffic import is_executed
+
+STORED_BYTES = 2 * 4
+"""Bytes that are moved for each score in 16 bits, with a softmax between two products."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,8 @@ class _Cost:
                 self.gpu += times.library_us(op, is_convolution=is_convolution, is_compiled=True)
             elif is_attention(op):
                 self.host += self.costs.attention
-                self.gpu += times.attention_us(op)
+                stored = _stored_us(op, times) if programs is None else inf
+                self.gpu += min(times.attention_us(op), stored)
                 if programs is None and coda.WIDE_SCORES in op.attributes:
                     self.gpu += _wide_scores_us(op, times)
                 else:
@@ -218,6 +226,8 @@ class _Cost:
                 self.gpu += times.call_us(op) + times.table_us(op)
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
+                for part in turned_parts(op, times.shapes, times.sizes):
+                    self.gpu += copy_us(times.bytes([part]), self.device.memory_gb_per_s)
             elif isinstance(op, coda.TransposeOp) and (
                 is_copied(op, times.shapes, times.sizes)
                 or copies_rows(op, times.shapes, times.sizes)
@@ -267,6 +277,18 @@ def spelled_attention_us(
     """Return the microseconds of attention that stores its scores, with products in float32."""
     computing = 2 * products * scores * head_dim / (1e6 * VECTOR_EFFICIENCY * device.vector_tflops)
     return computing + moving_us(SCORE_BYTES * scores, device)
+
+
+def _stored_us(op: Operation, times: OperatorTimes) -> float:
+    """Return the microseconds of attention without a mask, in 16 bits, that a compiler runs as two
+    products and a softmax, or of its gradients; infinity for other operators.
+    """
+    if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp) or op.mask is not None:
+        return inf
+    if element_bytes(op.q.type) != 2:
+        return inf
+    us = 3 * KERNEL_US + moving_us(STORED_BYTES * times.scores(op), times.device)
+    return GRADIENT_PRODUCTS * us if isinstance(op, coda.AttentionGradOp) else us
 
 
 def _wide_scores_us(op: Operation, times: OperatorTimes) -> float:

@@ -4,12 +4,14 @@ which are not adjacent in memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 
 from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.cost_model.operator_times import KERNEL_US, LIBRARY, Sizes, is_left, is_product
+from coda_ir.cost_model.operator_kinds import LIBRARY, is_left, is_product
+from coda_ir.cost_model.operator_times import KERNEL_US, Sizes
 from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.storage import is_turned
@@ -51,15 +53,45 @@ def is_copied(
 def copies_rows(
     op: coda.TransposeOp, shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
 ) -> bool:
-    """Return whether PyTorch copies rows of a transposition, to merge dimensions."""
+    """Return whether rows of a transposition are copied because a reshape merges dimensions, or a
+    product of PyTorch those of its batch.
+    """
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     order = _order(op, shapes, known)
-    if is_turned(op.result) or order[-1:] != sorted(order)[-1:]:
+    if is_turned(op.result):
         return False
-    reshapes = [
-        use.operation for use in op.result.uses if isinstance(use.operation, coda.ReshapeOp)
+    has_rows = order[-1:] == sorted(order)[-1:]
+    return any(
+        has_rows and _merges_apart(reader, order, shapes, known)
+        if isinstance(reader, coda.ReshapeOp)
+        else is_product(reader) and not _are_beside(order[:-2], order)
+        for reader in _matrix_readers(op.result)
+    )
+
+
+def turned_parts(op: Operation, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> list[SSAValue]:
+    """Return the parts of a concatenation that PyTorch reads in another order than they have."""
+    parts = [(part, part.owner) for part in op.parts] if isinstance(op, coda.ConcatOp) else []
+    return [
+        part
+        for part, owner in parts
+        if isinstance(owner, coda.TransposeOp)
+        and (order := _order(owner, shapes, sizes)) != sorted(order)
     ]
-    return any(_merges_apart(reshape, order, shapes, known) for reshape in reshapes)
+
+
+def _matrix_readers(value: SSAValue) -> Iterator[Operation]:
+    """Yield the operators that read a value, or its transposed matrices."""
+    for use in value.uses:
+        yield use.operation
+        if _turns_matrices(use.operation):
+            yield from _matrix_readers(use.operation.results[0])
+
+
+def _are_beside(axes: Sequence[int], order: Sequence[int]) -> bool:
+    """Return whether axes are one after the other in memory."""
+    places = [sorted(order).index(axis) for axis in axes]
+    return all(after == before + 1 for before, after in pairwise(places))
 
 
 def is_copied_by_others(op: coda.TransposeOp, shapes: SymbolicShapes) -> bool:
@@ -117,7 +149,7 @@ def is_read_in_place(op: Operation) -> bool:
 
 def _is_compiled(op: Operation) -> bool:
     """Return whether a compiler runs an operator as a separate kernel."""
-    return is_left(op) and not isinstance(op, coda.ConvolutionOp)
+    return is_left(op) and not (isinstance(op, coda.ConvolutionOp) or is_product(op))
 
 
 def _merges(op: coda.ReshapeOp, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> bool:

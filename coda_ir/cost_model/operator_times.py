@@ -1,11 +1,11 @@
 """The time of an operator as a separate kernel, and its roofline: that of bytes and products."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.cost_model.devices import Device
@@ -16,6 +16,12 @@ from coda_ir.cost_model.library_gemm import (
     VECTOR_EFFICIENCY,
     LibraryGemm,
 )
+from coda_ir.cost_model.operator_kinds import (
+    LIBRARY,
+    before_kernel,
+    is_attention,
+    is_product,
+)
 from coda_ir.cost_model.ranking import described
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects import coda, gemm, torch
@@ -23,7 +29,7 @@ from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
-from coda_ir.storage import is_placed, is_shifted_where_read, is_stored_by_kernel
+from coda_ir.storage import is_shifted_where_read
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
 
@@ -111,20 +117,25 @@ ms for 4.2 million, and mT5's 1.7 and 1.1 ms for 1.6 million."""
 ORDERED_US = 2e-3
 """Microseconds for each index of such a table in a program: 0.54 ms for 262144 of either."""
 
+TABLE_US = 40.0
+"""Microseconds of the gradient of a table in a program beyond those of its bytes: indices are
+sorted, and their runs are found. On an H200, those of 4096 rows of 768 columns took 56, and in a
+compiler's kernels 14."""
+
+ATTENTION_TILE = 128
+"""Queries and keys of a tile of attention: fewer take as long. On an H200, 25,088 heads with 16
+queries and keys took 458 us, and products that store their scores 140."""
+
+TRUTH_PASSES, COMPILED_TRUTH_PASSES = 11, 3
+"""Times that the bytes of a mask of truth values are moved because PyTorch's attention reads
+numbers, beside kernels of PyTorch and of a compiler. On an H200, one of 16.8 MB took 67 and 11 us.
+"""
+
 STATE_BYTES = 4 * 2
 """Bytes that a compiler moves for each state of a selective scan: in float32, stored and loaded."""
 
 SSD_CHUNK = 256
 """Positions of a chunk of a state space model of heads in transformers."""
-
-VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
-ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
-LIBRARY = (
-    *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
-    *(coda.ScaledLinearOp, coda.QuantizedLinearOp, coda.LowBitLinearOp),
-    coda.GroupedWeightGradientOp,
-    gemm.LibraryOp,
-)
 
 
 class Sizes(dict[str, int]):
@@ -266,7 +277,7 @@ class OperatorTimes:
         if not isinstance(op, (*forward, coda.AttentionGradOp, gemm.AttentionDkvOp)):
             return 0.0
         columns = op.head_dim.value.data + op.value_columns
-        products = 2 * self.scores(op) * columns / (2 if op.causal.value.data else 1)
+        products = 2 * self._scores_of_tiles(op) * columns / (2 if op.causal.value.data else 1)
         return (1.0 if isinstance(op, forward) else GRADIENT_PRODUCTS) * products
 
     def scores(self, op: AttentionLike) -> int:
@@ -275,6 +286,11 @@ class OperatorTimes:
         batch = q[:1] if len(q) == 3 else ()
         heads = EXTENT if op.heads == DYNAMIC_INDEX else op.heads
         return self._product((*batch, heads, q[-2], k[-2]))
+
+    def _scores_of_tiles(self, op: AttentionLike) -> float:
+        """Return the number of scores, at least those of one tile for each head."""
+        extents = (self.extents_of(x)[-2] for x in (op.q, op.k))
+        return self.scores(op) * prod(max(1.0, ATTENTION_TILE / extent) for extent in extents)
 
     def masked_us(self, op: Operation, *, is_compiled: bool = False) -> float:
         """Return what PyTorch's attention takes longer because of a mask, or stores and loads of
@@ -293,10 +309,18 @@ class OperatorTimes:
         is_narrow = element_bytes(op.q.type) == 2
         if not isinstance(op, coda.AttentionGradOp):
             is_fast = op.lse is None or is_narrow
-            return (PYTORCH_MASK - 1) * self.attention_us(op) if is_fast else us
+            us = (PYTORCH_MASK - 1) * self.attention_us(op) if is_fast else us
+            return us + self._truth_us(op.mask, is_compiled=is_compiled)
         if is_compiled and is_narrow and op.d_mask is None:
             return (PYTORCH_MASK_GRADIENT - 1) * self.attention_us(op)
         return GRADIENT_PRODUCTS * us
+
+    def _truth_us(self, mask: SSAValue, *, is_compiled: bool) -> float:
+        """Return the time of making numbers of a mask of truth values."""
+        if element_type_of(mask) != IntegerType(1):
+            return 0.0
+        passes = COMPILED_TRUTH_PASSES if is_compiled else TRUTH_PASSES
+        return self.moving_us(passes * self.bytes([mask]))
 
     def call_us(self, op: Operation) -> float:
         """Return the time of an operator that is no GEMM, as a kernel or a call of PyTorch."""
@@ -340,7 +364,8 @@ class OperatorTimes:
         if not isinstance(op, coda.EmbeddingGradOp):
             return 0.0
         is_rounded = is_compiled and element_bytes(op.results[0].type) == 2
-        us = self.moving_us(4 * self.bytes([op.results[0]])) if is_rounded else 0.0
+        us = 0.0 if is_compiled else TABLE_US
+        us += self.moving_us(4 * self.bytes([op.results[0]])) if is_rounded else 0.0
         if self._columns(op.dy) >= WARP:
             return us
         elements = prod(self.extents_of(op.dy))
@@ -427,40 +452,6 @@ def _loaded(value: SSAValue) -> SSAValue:
     """Return the tensor that a kernel loads to read `value`, which may be shifted rows of it."""
     op = value.owner
     return op.x if isinstance(op, coda.ShiftOp) and is_shifted_where_read(op) else value
-
-
-def is_attention(op: Operation) -> bool:
-    """Return whether an operator is attention or a part of its gradient."""
-    if isinstance(op, torch.CallOp):
-        return "attention" in op.callee.data
-    return isinstance(op, ATTENTION)
-
-
-def before_kernel(op: Operation) -> Sequence[SSAValue]:
-    """Return the values that PyTorch moves in a kernel before that of `op`: a norm of groups reads
-    its operand for the statistics, and a derivative computes the operator again.
-    """
-    if isinstance(op, coda.GroupNormOp):
-        return [op.x]
-    return op.operands if isinstance(op, torch.VjpOp) else ()
-
-
-def is_left(op: Operation) -> bool:
-    """Return whether an operator is neither a GEMM nor attention, and moves something."""
-    is_stored = isinstance(op, coda.ConcatOp) and all(map(is_placed, op.parts))
-    is_stored = is_stored or is_stored_by_kernel(op)
-    return not (isinstance(op, VIEWS) or is_waited_for(op) or is_stored)
-
-
-def is_waited_for(op: Operation) -> bool:
-    """Return whether operators wait for this one: a GEMM, a call, or attention."""
-    is_call = isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) and not is_stored_by_kernel(op)
-    return is_call or is_attention(op)
-
-
-def is_product(op: Operation) -> bool:
-    """Return whether PyTorch multiplies two batches of matrices in its library."""
-    return isinstance(op, torch.CallOp) and op.callee.data in torch.PRODUCTS
 
 
 def _unaligned(bytes: int) -> float:

@@ -21,6 +21,7 @@ from coda_ir.cost_model.operator_times import (
     KERNEL_US,
     ORDERED_US,
     SORTED_US,
+    TABLE_US,
     WARP,
     OperatorTimes,
     kernel_us,
@@ -359,7 +360,7 @@ def test_a_compiler_stores_scores_that_were_spelled_in_float32():
 def test_attention_takes_about_what_it_took(sizes: str, options: str, measured_us: float):
     """cuDNN on one H100, in blocks of 16 heads."""
     module = coda_ir.parse(f"""
-fn f(x: bf16[{sizes}], m: bool[2048, 2048]) -> bf16[{sizes}] {{
+fn f(x: bf16[{sizes}], m: bf16[2048, 2048]) -> bf16[{sizes}] {{
     return attention(x, x, x, {options})
 }}
 """)
@@ -367,6 +368,37 @@ fn f(x: bf16[{sizes}], m: bool[2048, 2048]) -> bf16[{sizes}] {{
     (op,) = (op for op in func.body.block.ops if isinstance(op, coda.AttentionOp))
     times = OperatorTimes.of(func, SM_90)
     assert times.attention_us(op) + times.masked_us(op) == pytest.approx(measured_us, rel=0.12)
+
+
+FEW_TOKENS = """
+fn f(x: bf16[4096, {rows}, 256], weight w: bf16[256, 256]) {{
+    y = linear(x, w)
+    return attention(y, y, y, head_dim=64)
+}}
+"""
+
+
+def test_attention_of_few_tokens_takes_a_tile_for_each_head():
+    """A compiler stores the scores of two products instead, where a model spells them."""
+    few, many = (comparison_of(FEW_TOKENS.format(rows=rows)) for rows in (16, 128))
+    tiles_us = 4 * 4096 * 4 * 128 * 128 * 64 / (1e6 * SM_90.matrix_tflops)
+    assert few.fused_gpu > tiles_us > few.apart_gpu
+    assert many.apart_gpu > tiles_us
+
+
+@pytest.mark.parametrize(("type", "passes"), [("bool", (11, 3)), ("bf16", (0, 0))])
+def test_attention_makes_numbers_of_truth_values(type: str, passes: tuple[int, int]):
+    text = f"""
+fn f(x: bf16[2, 1024, 1024], m: {type}[2, 8, 1024, 1024]) -> bf16[2, 1024, 1024] {{
+    return attention(x, x, x, head_dim=128, mask=m)
+}}
+"""
+    (func,) = functions_of(coda_ir.parse(text)).values()
+    (op,) = (op for op in func.body.block.ops if isinstance(op, coda.AttentionOp))
+    times = OperatorTimes.of(func, SM_90)
+    for is_compiled, count in zip((False, True), passes, strict=True):
+        us = times.masked_us(op, is_compiled=is_compiled) - times.attention_us(op)
+        assert us == pytest.approx(moving_us(count * 2 * 8 * 1024**2, SM_90))
 
 
 SUMMED = """
@@ -483,7 +515,8 @@ def test_a_compiler_adds_up_tables_in_float32():
     (op,) = (op for op in func.body.block.ops if isinstance(op, coda.EmbeddingGradOp))
     times = OperatorTimes.of(func, SM_90)
     zeros_and_sums_us = moving_us(2 * 4 * 32 * 256, SM_90)
-    assert (times.table_us(op), times.table_us(op, is_compiled=True)) == (0, zeros_and_sums_us)
+    found = (times.table_us(op), times.table_us(op, is_compiled=True))
+    assert found == (TABLE_US, zeros_and_sums_us)
 
 
 def test_symbols_have_one_size_in_all_estimates():
@@ -532,23 +565,47 @@ def test_a_kernel_waits_for_the_copy_of_what_it_reads_turned():
 
 SPLIT_HEADS = """
 const D = 512
-fn f(x: bf16[16, 512, D], weight w: bf16[D, D]) -> bf16[128, 512, 512] {{
+fn f(x: bf16[16, 512, D], weight w: bf16[D, D], k: bf16[{shape}]) {{
     y = linear(x, w)
-    q = reshape({y}, [128, 512, 64])
-    return q @ transpose(q)
+    q = {q}
+    return q @ transpose(k)
 }}
 """
+HEADS = "transpose(reshape(y, [16, 512, 8, 64]), [0, 2, 1, 3])"
 
 
-def test_rows_of_heads_are_copied_where_they_become_a_batch():
-    """Kernels move them."""
+@pytest.mark.parametrize(
+    ("shape", "q"), [("128, 512, 64", f"reshape({HEADS}, [{{}}])"), ("16, 8, 512, 64", HEADS)]
+)
+def test_rows_of_heads_are_copied_where_they_become_a_batch(shape: str, q: str):
+    """A product merges the dimensions of its batch. Kernels move them."""
     found, plain = (
-        comparison_of(SPLIT_HEADS.format(y=y))
-        for y in ("transpose(reshape(y, [16, 512, 8, 64]), [0, 2, 1, 3])", "y")
+        comparison_of(SPLIT_HEADS.format(q=q.format(shape), shape=shape))
+        for q in (q, "reshape(y, [{}])")
     )
     copy_us = kernel_us(2 * 2 * 16 * 512 * 512, SM_90)
     assert found.fused_gpu - plain.fused_gpu == pytest.approx(copy_us)
     assert found.apart_gpu - plain.apart_gpu == pytest.approx(copy_us)
+
+
+def test_pytorch_copies_rows_of_heads_that_it_concatenates():
+    """A compiler's kernel reads them in place."""
+    text = """
+fn f(x: bf16[16, 512, 512], weight w: bf16[512, 512], y: bf16[16, 8, 8, 64]) {{
+    q = reshape(linear(x, w), [{shape}])
+    return concat(y, {q}, dim=2)
+}}
+"""
+    found, plain = (
+        comparison_of(text.format(q=q, shape=shape))
+        for q, shape in (
+            ("transpose(q, [0, 2, 1, 3])", "16, 512, 8, 64"),
+            ("q", "16, 8, 512, 64"),
+        )
+    )
+    moved_us = 2 * 2 * 16 * 512 * 512 / (1e3 * COPY_EFFICIENCY * SM_90.memory_gb_per_s)
+    assert found.fused_gpu - plain.fused_gpu == pytest.approx(KERNEL_US + moved_us)
+    assert found.apart_gpu == pytest.approx(plain.apart_gpu)
 
 
 def test_products_of_turned_rows_need_a_copy_everywhere():
