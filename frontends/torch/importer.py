@@ -99,8 +99,13 @@ Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 CONTROL_FLOW = ("cond", "while_loop")
 """Operators that choose among graphs by the values of tensors."""
 
-CALLED_AS = {"aten.view.default": "aten.reshape.default"}
-"""Replacements of operators that need strides which a value of the program may not have."""
+CALLED_AS = {
+    "aten.view.default": "aten.reshape.default",
+    "aten._embedding_bag_forward_only.default": "aten._embedding_bag.default",
+}
+"""Replacements of operators that need strides which a value of the program may not have, and of one
+without a derivative, which PyTorch calls where a graph is traced without gradients.
+"""
 
 
 @dataclass(frozen=True)

@@ -369,6 +369,16 @@ def test_what_is_left_to_autograd(
     assert reason in caplog.text
 
 
+@pytest.mark.parametrize("mode", ["sum", "max"])
+def test_bags_of_computed_rows(mode: str, derived: list[TrainableFunction]):
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(torch.tensor([[0, 2], [1, 0]]), linear(x), mode=mode)
+
+    linear, x = nn.Linear(16, 16), torch.randn(3, 16)
+    torch.testing.assert_close(gradients(compiled(run), linear, x), gradients(run, linear, x))
+    assert len(derived) == 1
+
+
 @pytest.mark.parametrize("name", ["gumbel_softmax", "gaussian_nll_loss"])
 def test_functions_of_pytorch_that_stop_gradients(name: str):
     """TorchDynamo's graph has one call of the whole function."""
