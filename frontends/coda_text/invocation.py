@@ -64,6 +64,18 @@ _REMEDIES = {
 """Remedies for values that a verifier refuses."""
 
 
+def _rank_remedy(name: str, dims: Dims, rank: int | None) -> str | None:
+    """The reshape of an argument with the extents `dims` to `rank` dimensions."""
+    if name == "x" and rank == 2 and len(dims) > 2:
+        return f"rows flatten: reshape($x, [-1, {dims[-1]}])"
+    if rank == 3 and len(dims) == 4:
+        flat = (*dims[:2], dims[2] * dims[3])
+        return f"columns of heads are side by side: reshape(${name}, {format_dims(flat)})"
+    if rank == 3 and len(dims) == 2:
+        return f"the first dimension is missing: reshape(${name}, {format_dims((1, *dims))})"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """The arguments by parameter name. The accessors raise `Mistake` for a wrong kind."""
@@ -248,9 +260,7 @@ class Invocation:
             expected = f"{rank}" if rank is not None else f"at least {least_rank}"
             raise Mistake(
                 f"{self.name}: {name} is {value.type} of rank {actual}, expected rank {expected}",
-                f"rows flatten: reshape($x, [-1, {value.dims[-1]}])"
-                if name == "x" and rank == 2 and actual > 2
-                else None,
+                _rank_remedy(name, value.dims, rank),
                 argument=name,
                 code="E0507",
             )
@@ -371,7 +381,14 @@ class Invocation:
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
-                choice_remedy(name, value, choices, self.name, self.value("x")),
+                choice_remedy(
+                    name,
+                    value,
+                    choices,
+                    self.name,
+                    self.value("x"),
+                    adjacent=self.value("adjacent") is True,
+                ),
                 "E0403",
                 argument=name,
             )

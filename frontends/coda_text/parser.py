@@ -81,6 +81,8 @@ MISSING = {
 """Remedies by the terminals that are expected where there is only one place for them."""
 
 KEYWORD_ARGUMENT = "keyword arguments have '=': rms_norm(x, w, eps=1e-6)"
+SIZES = "a size is a number, a const, or a name for any number: bf16[M, 512]"
+CONST = "a const gives a number a name: const D = 512 before the function, then bf16[M, D]"
 NO_TYPE = "types of names follow from their values: y = silu(x)"
 
 
@@ -233,6 +235,8 @@ class _Recovery:
         foreign = foreign_remedy(line, token.column or 1)
         if foreign is not None and token.type != END:
             return foreign
+        if bracket == "[" and token.type != "COMMA" and not self._inside_body():
+            return CONST if token.type == "EQUAL" else SIZES
         if token.type == "COLON":
             return KEYWORD_ARGUMENT if bracket is not None else NO_TYPE
         if bracket is None and previous.type in CONTINUES and starts_line:

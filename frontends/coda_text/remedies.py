@@ -22,6 +22,7 @@ from coda_ir.frontends.coda_text.counterparts import (
 )
 from coda_ir.frontends.coda_text.values import (
     Dims,
+    Poison,
     TensorType,
     TensorValue,
     Value,
@@ -53,6 +54,9 @@ PLACEHOLDERS = {
     "product": "M, 64",
 }
 """The fields where the arguments are not known: x is f32[M, 64]."""
+
+HIDDEN = {**dict.fromkeys(PLACEHOLDERS.keys() - set("xyzXYZ"), "..."), "lead": "..., "}
+"""The fields that describe results, where an argument has an error."""
 
 UNKNOWN: Dims = (SymbolicSize.of("M"), 64)
 
@@ -88,11 +92,16 @@ def fields_of(given: Sequence[Given]) -> dict[str, str]:
     tensors = [each.value for each in given if isinstance(each.value, TensorValue)]
     fields: dict[str, str] = {}
     element = "f32"
-    fields |= _sizes_of(given, [tensor.dims for tensor in tensors] or [UNKNOWN])
+    if any(isinstance(each.value, Poison) for each in given):
+        fields |= HIDDEN
+    else:
+        fields |= _sizes_of(given, [tensor.dims for tensor in tensors] or [UNKNOWN])
     if tensors:
         floats = [tensor for tensor in tensors if tensor.type.is_float]
         element = (floats or tensors)[0].type.element
-        fields |= {"dtype": element, "all": ", ".join(_texts_of_tensors(given))}
+        fields["dtype"] = element
+    if texts := _texts_of_tensors(given):
+        fields["all"] = ", ".join(texts)
     for name, each in zip("xyz", given, strict=False):
         fields[name] = each.text if len(each.text) <= LONGEST_ARGUMENT else name
         number = each.value is not None and is_number(each.value)
@@ -113,7 +122,7 @@ def _rest(texts: Sequence[str]) -> str:
 
 
 def _texts_of_tensors(given: Sequence[Given]) -> list[str]:
-    return [each.text for each in given if isinstance(each.value, TensorValue)]
+    return [each.text for each in given if isinstance(each.value, TensorValue | Poison)]
 
 
 def _sizes_of(given: Sequence[Given], dims: Sequence[Dims]) -> dict[str, str]:
@@ -210,10 +219,16 @@ def function_remedy(
 
 
 def choice_remedy(
-    parameter: str, value: str, choices: Sequence[str], operator: str, operand: Value | None
+    parameter: str,
+    value: str,
+    choices: Sequence[str],
+    operator: str,
+    operand: Value | None,
+    *,
+    adjacent: bool = False,
 ) -> str:
     """The remedy for a string that is not one of the choices of a parameter; `operand` is the x of
-    the call of `operator`.
+    the call of `operator`, which pairs `adjacent` columns or halves.
     """
     synonym = CHOICES.get(parameter, {}).get(value.lower())
     if synonym in choices:
@@ -227,12 +242,12 @@ def choice_remedy(
     own = f"{value}($x)" if value in _FUNCTIONS_OF_ONE else None
     text = FUNCTIONS.get(_PLAIN_FUNCTIONS.get(_plain(value), ""), own)
     if parameter == "activation" and text is not None:
-        return _activation_remedy(text, operator, operand)
+        return _activation_remedy(text, operator, operand, adjacent)
     return "write one of these"
 
 
-def _activation_remedy(text: str, operator: str, operand: Value | None) -> str:
-    """The remedy for an activation that `text` writes, of x or of the first half of its columns."""
+def _activation_remedy(text: str, operator: str, operand: Value | None, adjacent: bool) -> str:
+    """The remedy for an activation that `text` writes, of x or of one half of its columns."""
     if operator == "activate":
         return f"write {fill(text, fields_of([Given('$x', operand)]))}"
     half = operand
@@ -240,7 +255,8 @@ def _activation_remedy(text: str, operator: str, operand: Value | None) -> str:
         dims = (*operand.dims[:-1], divided(operand.dims[-1], 2) or 1)
         half = replace(operand, type=TensorType(operand.type.element, dims))
     gate = fill(text, fields_of([Given("a", half)]))
-    return f"write a, b = chunk($x, 2), then {gate} * b"
+    halves = "$x[..., ::2], $x[..., 1::2]" if adjacent else "chunk($x, 2)"
+    return f"write a, b = {halves}, then {gate} * b"
 
 
 def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: str) -> str:
