@@ -13,6 +13,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.cost_model.copies import (
+    ROW_COPY_EFFICIENCY,
     copies_rows,
     copy_us,
     is_copied,
@@ -228,12 +229,14 @@ class _Cost:
                     self.gpu += times.kernel_us(times.bytes(before))
                 for part in turned_parts(op, times.shapes, times.sizes):
                     self.gpu += copy_us(times.bytes([part]), self.device.memory_gb_per_s)
-            elif isinstance(op, coda.TransposeOp) and (
-                is_copied(op, times.shapes, times.sizes)
-                or copies_rows(op, times.shapes, times.sizes)
-            ):
-                self.gpu += times.kernel_us(2 * times.bytes([op.result]))
-                self.host += self.costs.kernel
+            elif isinstance(op, coda.TransposeOp):
+                bytes = times.bytes([op.result])
+                if is_copied(op, times.shapes, times.sizes):
+                    self.gpu += times.kernel_us(2 * bytes)
+                    self.host += self.costs.kernel
+                if copies_rows(op, times.shapes, times.sizes):
+                    self.gpu += copy_us(bytes, self.device.memory_gb_per_s, ROW_COPY_EFFICIENCY)
+                    self.host += self.costs.kernel
             self.host += _launching(op, self.costs)
 
     def _add_fixed_order(self, func: FuncOp) -> None:
