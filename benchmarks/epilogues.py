@@ -105,6 +105,18 @@ def _cross_entropy(t: Tensors) -> torch.Tensor:
     return F.cross_entropy(logits if logits.dtype == torch.float64 else logits.float(), t["target"])
 
 
+def _liger_swiglu(liger: Any, t: Tensors) -> torch.Tensor:
+    return liger.liger_swiglu(F.linear(t["x"], t["w"]), F.linear(t["x"], t["v"]))
+
+
+def _liger_norm(liger: Any, t: Tensors) -> torch.Tensor:
+    return F.linear(liger.liger_rms_norm(t["x"], t["g"], EPS), t["packed"])
+
+
+def _liger_cross_entropy(liger: Any, t: Tensors) -> torch.Tensor:
+    return liger.liger_fused_linear_cross_entropy(t["x"], t["packed"], t["target"])
+
+
 def _text(arguments: str, body: str, *, heads: bool = False) -> str:
     head = "const HEAD = 128\n" if heads else ""
     return (
@@ -129,13 +141,13 @@ CASES = (
         _text("weight v: bf16[N, K]", "silu(linear(x, w)) * linear(x, v)"),
         _swiglu,
         weights=2,
-        liger=lambda of, t: of.liger_swiglu(F.linear(t["x"], t["w"]), F.linear(t["x"], t["v"])),
+        liger=_liger_swiglu,
     ),
     Case(
         "RMSNorm",
         _text("weight g: bf16[K]", f"linear(rms_norm(x, g, eps={EPS}), w)"),
         lambda t: F.linear(F.rms_norm(t["x"], t["g"].shape, t["g"], EPS), t["packed"]),
-        liger=lambda of, t: F.linear(of.liger_rms_norm(t["x"], t["g"], EPS), t["packed"]),
+        liger=_liger_norm,
     ),
     Case(
         "rotary",
@@ -150,7 +162,7 @@ CASES = (
         "cross entropy",
         _text("target: i64[M]", 'cross_entropy(linear(x, w), target, reduction="mean")'),
         _cross_entropy,
-        liger=lambda of, t: of.liger_fused_linear_cross_entropy(t["x"], t["packed"], t["target"]),
+        liger=_liger_cross_entropy,
     ),
 )
 

@@ -149,7 +149,7 @@ def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def trained_layer(*, is_all: bool) -> Layer:
-    """Return the trainable layer on packed weights, by `torch._scaled_mm`, compiled."""
+    """Return the trainable layer on packed weights, compiled, with `torch._scaled_mm` products."""
     function: Any = _Trained  # has no complete types
 
     def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

@@ -135,7 +135,7 @@ def timed(call: Callable[[], ResultT]) -> tuple[ResultT, float]:
 
 
 def peak_memory(candidate: Candidate) -> float | None:
-    """Return the GiB that a call needs beyond those in use; None without a GPU."""
+    """Return the GiB that a call needs at its peak beyond those before; None without a GPU."""
     if not torch.cuda.is_available():
         return None
     torch.cuda.synchronize()
@@ -176,7 +176,7 @@ def release_memory() -> None:
 
 @dataclass
 class Budget:
-    """The seconds of a command: a part begins only if the longest one so far still fits."""
+    """A command's time budget in seconds: a part begins only if the longest so far still fits."""
 
     seconds: float
     _start: float = field(default_factory=lambda: time.monotonic())

@@ -51,10 +51,12 @@ def record_on_gpu(call: Call) -> list[Recorded]:
         torch.cuda.synchronize()
     # PyTorch has no types for its events.
     every: list[Any] = list(profiled.events() or ())
-    on_gpu = (event for event in every if event.device_type.name == "CUDA")
-    events = (event for event in on_gpu if not event.name.startswith(("Memcpy", "Memset")))
-    events = sorted(events, key=lambda event: event.time_range.start)
+    events = sorted(filter(_is_kernel, every), key=lambda event: event.time_range.start)
     return [Recorded(e.name, e.time_range.start, e.device_time) for e in events]
+
+
+def _is_kernel(event: Any) -> bool:
+    return event.device_type.name == "CUDA" and not event.name.startswith(("Memcpy", "Memset"))
 
 
 class _Watched:
@@ -119,7 +121,9 @@ def sequence_us(
 
 
 def queued_us(call: Call, device: torch.device) -> float:
-    """Return the microseconds between queued calls: kernels and the gaps between them."""
+    """Return the microseconds between queued calls, with the host ahead of the device: kernels and
+    the gaps between them.
+    """
     call()
     if device.type != "cuda":
         return 1e6 * timed(call)[1]
@@ -165,7 +169,9 @@ class Program:
         return self._generated.run(*self.operands)
 
     def kernel_times(self, count: int = 10) -> list[float]:
-        """Return the microseconds of each launch: medians, without other kernels."""
+        """Return the microseconds of each launch: medians over `count` calls; other kernels, such
+        as PyTorch's, are excluded.
+        """
         self.run()
         if self.function.device.type == "cuda":
             recorded = record_on_gpu(lambda: [self.run() for _ in range(count)])
@@ -182,7 +188,7 @@ class Program:
         ]
 
     def bytes_of(self, op: Operation) -> int:
-        """Return the bytes that an operator moves at least, with known numbers of partials."""
+        """Return the minimum of bytes that an operator moves, with partial sums of known number."""
         func = op.parent_op()
         assert isinstance(func, FuncOp), "operators stand in the function"
         traffic = SymbolicShapes(func).traffic(op)
@@ -191,7 +197,9 @@ class Program:
 
 
 def label(op: Operation) -> str:
-    """Return the weights of a GEMM, or those whose gradients it computes; else the name of `op`."""
+    """Return a label: for a GEMM its weights, or the weights whose gradients it computes; for other
+    operators their name.
+    """
     if not isinstance(op, FusedOp):
         return op.name
     if op.is_transposed:

@@ -69,7 +69,7 @@ class Variant:
         return [x.clone() for x in upstream] if self.overwrites else upstream
 
     def backward(self, upstream: Sequence[torch.Tensor]) -> Candidate | None:
-        """Return a function that repeats the backward of one forward; None if it cannot."""
+        """Return a function that repeats the backward of a forward; None if that is impossible."""
         layer = self.layer
         if layer is None:
             return None
@@ -162,7 +162,7 @@ def _makers(
             for name, recipe in FLOAT8_TRAINED.items()
         },
         **{
-            name: lambda is_all=is_all: autograd_variant(trained_layer(is_all=is_all), pack(inputs))
+            name: partial(_trained_variant, inputs, is_all=is_all)
             for name, is_all in COMPILED_TRAINED.items()
         },
     }
@@ -192,6 +192,10 @@ def coda_variant(
     )
     variant = autograd_variant(lambda t: trained(**t), inputs, lambda t: inference(**t))
     return replace(variant, compile_s=seconds)
+
+
+def _trained_variant(inputs: Tensors, *, is_all: bool) -> Variant:
+    return autograd_variant(trained_layer(is_all=is_all), pack(inputs))
 
 
 def _inference(shape: LayerShape, inputs: Tensors, **options: Any) -> Variant:

@@ -33,7 +33,7 @@ class LayerShape:
 
     @property
     def f(self) -> int:
-        """The width of Llama's MLP: 8/3 of the hidden size, up to a multiple of 256."""
+        """The width of Llama's MLP: 8/3 of the hidden size, rounded up to a multiple of 256."""
         return -(-int(self.d * 8 / 3) // 256) * 256
 
     @property
@@ -198,7 +198,9 @@ def exact_gradients(inputs: Tensors, upstream: Sequence[torch.Tensor]) -> Tensor
 
 
 def gradient_errors(gradients: Tensors, exact: Tensors) -> dict[str, float]:
-    """Return the errors of packed tensors by name, on the last tokens where each has a row."""
+    """Return the errors of the packed tensors by name, on the last tokens for tensors with one row
+    per token.
+    """
     expected = pack_weights(exact) | {name: exact[name] for name in ("y", "x0")}
     if "wq" in gradients:
         gradients = pack_weights(gradients) | {name: gradients[name] for name in ("y", "x0")}

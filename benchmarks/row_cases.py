@@ -156,7 +156,7 @@ class KeysAndValues(Part):
 
 
 def bytes_read(model: Any) -> int:
-    """Return the bytes of weights that a token reads: an embedding only as output layer."""
+    """Return the bytes of weights per token: the embedding only if it is also the output layer."""
     table = model.get_input_embeddings().weight
     unread = () if table is model.get_output_embeddings().weight else (table,)
     return sum(p.nbytes for p in model.parameters() if all(p is not each for each in unread))

@@ -254,7 +254,7 @@ def print_kernels(title: str, step: Step, count: int) -> None:
 
 
 def whole_work(case: Case, record: Record) -> float:
-    """Return the work of the whole model over that of the measured layers, by parameters."""
+    """Return the work of the whole model over that of the measured layers, by parameter counts."""
     sizes = {name: p.numel() for name, p in case.model.named_parameters()}
     repeated = sum(n for name, n in sizes.items() if any(map(str.isdigit, name.split("."))))
     output = getattr(case.model, "lm_head", None)

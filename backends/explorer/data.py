@@ -126,7 +126,7 @@ class _Description:
         return [member for member in applied if member not in own]
 
     def _traffic(self, op: Operation, values: Values) -> Data:
-        """Return the tensors that an operator moves through memory, and the time of its kernel."""
+        """Return the tensors that an operator moves through memory, and its time as one kernel."""
         is_free = isinstance(op, (*VIEWS, *PREPARED)) or (
             isinstance(op, FusedOp) and op.schedule is None
         )
@@ -161,7 +161,7 @@ class _Description:
         return self._numbers[base]
 
     def _owner_name(self, value: SSAValue) -> str:
-        """Return the operator that computes a value; for a kernel, the last one in it."""
+        """Return the name of a value's operator; for a kernel, the name of its last operator."""
         if not isinstance(value, OpResult):
             return ""
         number = self._kernel_numbers.get(value.op)
@@ -184,7 +184,7 @@ class _Description:
 
 
 def _measured(op: Operation) -> Data | None:
-    """Return the time that tuning measured for a kernel, or the group that it begins, if any."""
+    """Return the time that tuning measured for a kernel or the group that it begins; else None."""
     found = op.attributes.get(TUNED_ATTRIBUTE)
     if not isinstance(found, TunedAttr):
         return None

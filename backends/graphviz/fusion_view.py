@@ -32,7 +32,7 @@ def draw_fusion(box: Box, module: ModuleOp, func: FuncOp) -> None:
 
 
 class FusionDrawing:
-    """One function: a box for each kernel, and in it a node for each operator that it computes."""
+    """One function: a box per kernel, with a node per operator that it computes, even in part."""
 
     def __init__(self, box: Box, fusion: Fusion):
         self.box = box
@@ -117,7 +117,7 @@ class FusionDrawing:
         return readers or kernels[:1] or (None,)
 
     def _connect_operators(self, source: int, target: int) -> None:
-        """Connect two operators in a kernel that computes parts of both, or along the data flow."""
+        """Connect operators in a kernel that computes parts of both, or else between kernels."""
         sources = self.fusion.kernels_of[source]
         targets = self.fusion.kernels_of[target]
         same = [kernel for kernel in sources if kernel in targets]

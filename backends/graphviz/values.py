@@ -48,7 +48,7 @@ class Values:
         return times(str(self.shapes.rows(value)))
 
     def gemm_size(self, op: FusedOp) -> str:
-        """The extents M, N and K, such as `B·T × 4096 × 11008`; in brackets if products add up."""
+        """M, N and K, such as `B·T × 4096 × 11008`; in brackets if several products are added."""
         columns = sum(segment.columns for segment in op.segments())
         depths = [str(self.shapes.dims(x)[-1]) for x in op.inputs]
         rows = self.rows(op.x)

@@ -110,7 +110,7 @@ def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Heads:
-    """Attention of q, k and v: each B x heads x rows x columns. Heads of q may share k and v."""
+    """Attention of q, k, v: each B x heads x rows x columns. Heads of q may share one of k, v."""
 
     q: torch.Tensor
     k: torch.Tensor
@@ -186,7 +186,7 @@ class Heads:
 
 @dataclass(frozen=True)
 class ScoreGradients:
-    """The weights, and the gradients of the scores and of Q·Kᵀ: B x heads x queries x keys."""
+    """Softmax weights, and gradients of scores and of Q·Kᵀ: each B x heads x queries x keys."""
 
     heads: Heads
     d_y: torch.Tensor

@@ -45,7 +45,7 @@ class Cut(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """The tiles over which partials are formed: rows of a tile, and cuts of the columns (pairs)."""
+    """Tiles over which partials are formed: rows per tile, and cuts of the columns (or pairs)."""
 
     rows: int
     columns: Sequence[Cut]
@@ -152,7 +152,7 @@ def fused(op: gemm.FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def _elements(
     op: gemm.FusedOp, port: gemm.Port, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> torch.Tensor:
-    """Return the tensor of a port; of other rows than the accumulator's, those that match."""
+    """Return the tensor of a port, with the rows that match those of the accumulator."""
     ids = op.rows_of_port(port.kind)
     value = value_of[port.value]
     return value if ids is None else value[value_of[ids].long()]
@@ -228,7 +228,9 @@ def _map_shape(op: gemm.MapOp, segment: gemm.Segment, operands: Tensors) -> tupl
 
 
 def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """Return `shape` with the row extents of a table, except 1, and its columns if open."""
+    """Return `shape` with the row extents of a table, except where the table has 1, and with its
+    columns if both extents are open.
+    """
     *stated, columns = shape_of(table)
     pairs = zip(stated, known[:-1], strict=True)
     rows = [DYNAMIC_INDEX if extent == 1 else told for extent, told in pairs]
@@ -393,7 +395,7 @@ def finalize(op: gemm.FinalizeOp, operands: Tensors, numerics: Numerics) -> Tens
 def _combine_tiles(
     combiner: gemm.Combiner, partial: torch.Tensor, order: gemm.OrderAttr | None
 ) -> torch.Tensor:
-    """Combine the partials (..., T) of each row; in a stated order, one tree after another."""
+    """Combine the partials (..., T) of each row: tree after tree if an order is stated."""
     by_row = partial.reshape(-1, partial.shape[-1])
     if order is None:
         return reduce_last(combiner, by_row)

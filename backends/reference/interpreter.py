@@ -69,7 +69,7 @@ def run_function(
 def run_boxed(
     func_op: FuncOp, args: list[torch.Tensor], precision: Precision = "float64"
 ) -> tuple[torch.Tensor, ...]:
-    """Like `run_function`, but empty the list of arguments, so that tensors are freed early."""
+    """Like `run_function`, but empty the list of arguments: each is freed after its last use."""
     run = _Run(func_op, precision)
     run.bind(args)
     args.clear()
@@ -182,7 +182,7 @@ class _Run:
         device: torch.device | None = None,
         programs: Programs | None = None,
     ):
-        """Set up a run. With `keeps_values`, values outlive their use; see `call_on_device`."""
+        """Set up a run; see `call_on_device`. `keeps_values` keeps values after their last use."""
         self.func_op = func_op
         self.device, self.programs = device, programs or {}
         self.precision: Precision = precision

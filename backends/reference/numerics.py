@@ -72,7 +72,9 @@ class Numerics:
         return value.to(torch.float64 if self.exact and dtype.is_floating_point else dtype)
 
     def step(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
-        """Return an inner value of a split operator: rounded to `type` if eager-exact."""
+        """Return an intermediate value of an operator that PyTorch splits into several: rounded to
+        `type` in the mode eager-exact.
+        """
         if self.exact or self.mode != NumericsMode.EAGER_EXACT:
             return value
         return value.to(stated_dtype(type)).to(self.compute)
@@ -178,7 +180,9 @@ def unpacked(words: torch.Tensor, order: Sequence[int], axis: int) -> torch.Tens
 
 
 def rounded_to_float8(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """Round x (M x N) to e4m3 and back, with one scale for each block of `rows` x `columns`."""
+    """Round x (M x N) to e4m3 and back, with one scale (by the largest magnitude) for each block of
+    `rows` x `columns`.
+    """
     m, n = x.shape
     padded = F.pad(x, (0, -n % columns, 0, -m % rows))
     blocks = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
@@ -213,7 +217,7 @@ def place(op: Operation) -> str:
 def check_index(
     op: Operation, value: SSAValue, index: torch.Tensor, extent: int, ignored: int | None = None
 ) -> None:
-    """Raise unless each element of `index`, `value` of `op`, is below `extent` or `ignored`."""
+    """Raise unless all of `index`, the tensor of `value`, is in [0, extent) or `ignored`."""
     wrong = (index < 0) | (index >= extent)
     if ignored is not None:
         wrong &= index != ignored

@@ -19,7 +19,7 @@ def product(
     order: OrderAttr | None,
     numerics: Numerics,
 ) -> torch.Tensor:
-    """Return the accumulator of a segment, M x N; those of summed groups one below the other."""
+    """Return the M x N accumulator of a segment; those of summed groups lie below one another."""
     if isinstance(op, FusedOp) and op.is_numbered:
         return _numbered_product(op, segment, value_of)
     terms = _terms(op, segment, value_of)
@@ -35,7 +35,9 @@ def product(
 def _numbered_product(
     op: FusedOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> torch.Tensor:
-    """Return the products of rows with the weights they name, added up for rows side by side."""
+    """Return the products of rows with the weights of the groups that they name, added up for the
+    rows that lie side by side.
+    """
     assert op.groups is not None
     weights = _joined(segment.weights, segment, value_of, is_grouped=True)
     summed, x = op.summed_rows, value_of[op.x]

@@ -166,7 +166,7 @@ _IMPLEMENTED: Mapping[str, Callable[..., torch.Tensor | Sequence[torch.Tensor]]]
     "aten.histc.default": _histogram,
     "aten.topk.default": first_topk,
 }
-"""Operators that PyTorch leaves to devices other than those with kernels, or partly undefined."""
+"""Operators that PyTorch runs on some devices only, or leaves partly undefined."""
 
 
 def overload(op: CallOp | LibraryCallOp | VjpOp) -> Any:

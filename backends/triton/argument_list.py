@@ -36,7 +36,7 @@ class Layout(NamedTuple):
 
 
 class RowRuns(NamedTuple):
-    """The starts of the rows of a permuted tensor, some elements apart along each dimension."""
+    """The starts of the rows of a permuted tensor, as a stride along each row dimension."""
 
     extents: tuple[int, ...]
     """Extents of the row dimensions, from the last to the second. The number of rows determines
@@ -50,7 +50,9 @@ Pitch: TypeAlias = int | RowRuns
 
 
 def row_start(row: str, pitch: Pitch | str) -> str:
-    """Return where row number `row` starts. Numbers of rows fit in 32 bits, which divide faster."""
+    """Return where row number `row` starts. Numbers of rows fit in 32 bits, in which divisions take
+    a fraction of the time.
+    """
     if not isinstance(pitch, RowRuns):
         return f"{row} * {pitch}"
     terms, number = list[str](), f"{row}.to(tl.int32)"
@@ -79,7 +81,9 @@ class Moved(NamedTuple):
 
 
 def ids_of(moved: Mapping[SSAValue, Moved]) -> list[SSAValue]:
-    """Return the ids by which rows are looked up, passed after the operands; not positions."""
+    """Return the tensors of ids by which rows are looked up, which a kernel gets after its
+    operands. Positions are computed, not passed.
+    """
     found = (place.ids for place in moved.values() if place.ids is not None)
     return list(dict.fromkeys(ids for ids in found if positions_in(ids) is None))
 
@@ -165,7 +169,9 @@ class ArgumentList:
         return self.add(hint, "i32", replace(self.place(value), tensor=None))
 
     def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
-        """Return the host's number of rows of a table: its `leading` dimensions, unless 1."""
+        """Return the host's number of rows of a table whose `leading` dimensions, unless 1, are
+        those of the domain.
+        """
         assert self.domain is not None
         first, place = len(shape_of(self.domain)) - 1 - len(leading), self._rows_of(self.domain)
         return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])

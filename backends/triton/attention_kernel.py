@@ -301,7 +301,7 @@ class _Kernel:
         return self.pitches.get(value, shape_of(value)[-1])
 
     def _mask(self) -> str:
-        """Return the parameters of the mask, if any: its pointer, and the elements of a row."""
+        """Return the parameters of the mask, if any: its pointer, and the length of a row."""
         mask = self.op.mask
         if mask is None:
             return "None"

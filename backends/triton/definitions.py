@@ -53,7 +53,7 @@ def read_definitions(*files: str) -> dict[str, Definition]:
 
 
 def _standard_modules(tree: ast.Module) -> frozenset[str]:
-    """Return the imports of a file but PyTorch and Triton, which every emitted module has."""
+    """Return the imports of a file, except PyTorch and Triton, which every module imports."""
     imports = [node for node in tree.body if isinstance(node, ast.Import)]
     names = {alias.name for node in imports for alias in node.names if alias.asname is None}
     return frozenset(names - {"torch", "triton"})

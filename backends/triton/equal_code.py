@@ -109,7 +109,7 @@ def key_of(op: Operation) -> Hashable:
 
 
 def _origin(operand: SSAValue) -> Hashable:
-    """Return what a kernel's code has of an operand: its value, or its number of partials."""
+    """Return the facts about an operand in a kernel's code: its value, or number of partials."""
     if isinstance(operand.owner, ConstantOp) or positions_in(operand) is not None:
         return operand
     if extent_in(operand) is not None:

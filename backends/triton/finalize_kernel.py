@@ -113,7 +113,9 @@ class _FinalizeEmitter:
 
     @property
     def most_elements(self) -> int:
-        """The elements of a program, at most: few of few columns, so that many programs read."""
+        """The largest number of elements of a program: small if there are few columns, so that many
+        programs read them.
+        """
         most = MAX_ELEMENTS[self.op.axis.data]
         if self.elements is None:
             return most
@@ -135,7 +137,7 @@ class _FinalizeEmitter:
         return "_".join(["finalize", *axis, *dict.fromkeys([*kinds, *math])])
 
     def _tile_block(self, tiles: int | None) -> int:
-        """Return the partials of an element that are read at a time: more for few elements."""
+        """Return how many partials of an element are read at a time: more if elements are few."""
         if self.op.order is not None:
             return self.op.order["partials"]
         axis = self.op.axis.data
@@ -177,7 +179,7 @@ class _FinalizeEmitter:
         return [total, rest]
 
     def _combine_lse(self, sweep: _Sweep, base: str, total: str) -> None:
-        """Combine a logsumexp; no maximum of -inf is subtracted: -inf alone gives -inf."""
+        """Combine a logsumexp without subtracting a maximum of -inf: -inf alone gives -inf."""
         largest = self.names.fresh(f"{base}_max")
         shift = self.names.fresh(f"{base}_shift")
         sweep.reduce(largest, "max", base, IDENTITY[Combiner.LSE])

@@ -74,7 +74,7 @@ def range_comment(segment: Segment, columns: ColumnRange, start: int, tiles: int
 
 
 def tile_condition(start: int, end: int, tiles: int) -> str:
-    """Return the condition that `tile_n`, below `tiles`, is from `start` to `end`."""
+    """Return the condition `start <= tile_n < end`, given that `tile_n` is below `tiles`."""
     if start == 0:
         return f"tile_n < {end}"
     if end == tiles:

@@ -130,7 +130,7 @@ def reduction(
     is_column: bool = True,
     is_ordered: bool = False,
 ) -> Reduction:
-    """Return the sum or maximum of `element` as `name`, a column or a vector; NaN wins."""
+    """Return the sum or maximum of `element` in variable `name`, a column or vector; NaN wins."""
     if kind == "max":
         combined = f"reduce_max({element}, 1)"
         if is_column:

@@ -259,7 +259,9 @@ class PointerMainLoop(MainLoop):
         return lines
 
     def emit(self, tile: ColumnTile) -> list[str]:
-        """Load pairs of columns together: 4 bytes at least, which the loop copies ahead."""
+        """Load pairs of adjacent columns together if they are side by side: 4 bytes at least, which
+        the loop copies ahead, and not 2.
+        """
         op = self.op
         is_plain = op.order is None and op.blocks is None and not op.is_transposed
         if not is_plain or not JoinedPairs.fits(tile):
@@ -289,14 +291,14 @@ class PointerMainLoop(MainLoop):
         return [self.rows[term], tuple_text(places)]
 
     def _weight(self, weight: SSAValue) -> str:
-        """Return where a weight begins: for grouped rows that of the weight of their group."""
+        """Return where a weight begins: for grouped rows, the weight of their group."""
         pointer = self.arguments.operand(weight, "w")
         if self.groups is None or self.op.summed_rows > 1:
             return pointer
         return f"{pointer} + row_group.to(tl.int64) * {prod(shape_of(weight)[1:])}"
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
-        """Return K, and the distances of elements in a row of x and in a weight's column."""
+        """Return K, and the distances of neighbours in a row of x and in a weight's column."""
         segment, is_transposed = tile.segment, self.op.is_transposed
         of_x = str(shape_of(self.op.x)[-1]) if is_transposed else "1"
         of_weight = "1"
@@ -337,7 +339,9 @@ class TmaMainLoop(MainLoop):
     IMPORTS = TENSOR_DESCRIPTOR
 
     def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
-        """Return the bounds of a loop of whole steps, the last with rows of the next group."""
+        """Return the bounds of the loop. It has whole steps: the box of the last one also contains
+        rows of the next group.
+        """
         whole = "whole = first_row + (end_row - first_row) // BLOCK_K * BLOCK_K"
         return [whole], ("bound(first_row)", "bound(whole)")
 

@@ -84,7 +84,7 @@ _ELEMENTS = (PortKind.TILE, PortKind.SCALAR)
 
 @dataclass(frozen=True)
 class MapTiling:
-    """The tiles of a map: `block_m` rows by the lanes of `columns`, `steps` for each program."""
+    """Tiles of a map: `block_m` rows by the lanes of `columns`, and `steps` tiles per program."""
 
     block_m: int
     columns: ColumnRange

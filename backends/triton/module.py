@@ -32,7 +32,9 @@ from coda_ir.symbolic_shapes import Dims, declared_dims
 
 @dataclass(frozen=True)
 class EmittedProgram:
-    """The source of a module, its kernels in the order of launches, and each operator's kernel."""
+    """The source of an emitted module, its kernels in the order of their first launch, and the
+    kernel of each operator.
+    """
 
     source: str
     kernels: tuple[EmittedKernel, ...]
@@ -203,7 +205,9 @@ def _device_guard(parameters: Sequence[str]) -> list[str]:
 
 
 def _boxed_head(parameters: Sequence[str]) -> list[str]:
-    """Return statements that read the device before names alone hold the tensors."""
+    """Return statements that read the device while the list holds the first tensor; afterwards only
+    names hold tensors.
+    """
     return [
         "device = arguments[0].device",
         'if device.type == "cuda" and device.index != torch.cuda.current_device():',

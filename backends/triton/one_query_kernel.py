@@ -284,7 +284,7 @@ def _result(type: Attribute, columns: _Columns) -> list[str]:
 
 
 def _shared(tiling: _Tiling, result: list[str]) -> list[str]:
-    """Return how the last program of a head combines the shares of all, and stores the result."""
+    """Return the code of a head's last program, which combines all shares and stores the result."""
     if tiling.splits == 1:
         return result
     width = tiling.of_values.width

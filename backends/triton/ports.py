@@ -51,7 +51,7 @@ class ColumnIndex:
         return self.stored or self.name
 
     def pitch(self, width: int) -> int | str:
-        """Return the elements from one row of a tensor with `width` columns to the next."""
+        """Return the number of elements between starts of rows of a tensor with `width` columns."""
         return self.count if width == DYNAMIC_INDEX and self.count else width
 
 
@@ -274,11 +274,12 @@ def _table_column(port: Port, columns: ColumnIndex) -> tuple[str, str]:
 
 
 def _is_one_group(port: Port, columns: ColumnIndex) -> bool:
-    """Return whether a row of a tile takes one element of a port: its columns are in one group."""
+    """Return whether each row of a tile takes one element: all its columns are in one group."""
     shape = shape_of(port.value)
-    is_by_row = port.kind.is_group and not has_one_row(shape)
-    group = columns.extent // shape[-1] if is_by_row else 1
-    return is_by_row and bool(columns.first) and group % columns.width == 0
+    if not port.kind.is_group or has_one_row(shape):
+        return False
+    group = columns.extent // shape[-1]
+    return bool(columns.first) and group % columns.width == 0
 
 
 _FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(
@@ -323,7 +324,7 @@ Extent = tuple[bool, bool]
 
 
 def port_extent(port: Port, columns: ColumnIndex) -> Extent:
-    """Return the extent of a port's elements, loaded for `columns` if the port has any."""
+    """Return the extent of a port's elements; a port with columns is loaded for `columns`."""
     match port.kind:
         case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return False, True

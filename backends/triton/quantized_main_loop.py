@@ -51,7 +51,9 @@ class QuantizedMainLoop(PointerMainLoop):
 
     @property
     def waits(self) -> bool:
-        """True if only the loop reads memory before sums are shared, and weights begin it."""
+        """True if the loop is all that reads memory before programs share their sums, and begins
+        with weights that may be read ahead.
+        """
         is_first = self.schedule.split_k.data > 1 and len(self.op.inputs) == 1
         return self._has_words and is_first and Launch.of(self.op).reads_ahead
 
@@ -129,7 +131,7 @@ class QuantizedMainLoop(PointerMainLoop):
 
 
 def _has_fours(tile: ColumnTile) -> bool:
-    """Return whether every four columns of a tile, from a multiple of four on, are neighbours."""
+    """Return whether every 4 columns of a tile are 4 aligned, adjacent columns of the weight."""
     segment, columns = tile.segment, tile.columns
     if columns.is_padded or (segment.pairing is not None and segment.pairing.is_adjacent):
         return False

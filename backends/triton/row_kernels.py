@@ -69,7 +69,7 @@ def _parameters(
 
 
 def rms_norm_kernel(op: RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit x · rstd (⊙ weight) for M rows; with `group`, of so many columns each."""
+    """Emit x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of that width."""
     columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
     text, x = _start(name, op.x, columns, pitches)
     weights = _parameters(text, [op.weight] if op.weight else [], ["weight"], pitches)
@@ -165,7 +165,9 @@ def reduce_kernel(op: ReduceOp, name: str, pitches: Pitches) -> EmittedKernel:
 
 
 def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
-    """Emit a logsumexp without subtracting an infinite maximum: inf gives inf, and -inf -inf."""
+    """Emit a logsumexp; an infinite maximum is not subtracted: inf gives inf and a row of -inf
+    gives -inf.
+    """
     text.reduce("largest", "max", [x], "x")
     text.lines.append('shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)')
     text.reduce("total", "sum", [x], "tl.exp(x - shift)")

@@ -140,7 +140,7 @@ class ScanText(StateSpaceText[ScanLike]):
         return numbers + ([KernelArgument("D", "i32", x.shape(2))] if self.extent == "D" else [])
 
     def place(self, row: str) -> list[str]:
-        """Return the statements for the channels of a program, and its `row` of the launch."""
+        """Return the statements for a program's channels, and for `row`, its row of the launch."""
         return [
             f"{row} = (tl.program_id(0) // {self.blocks}).to(tl.int64)",
             f"channel = tl.program_id(0) % {self.blocks} * {self.channels}"
@@ -151,7 +151,9 @@ class ScanText(StateSpaceText[ScanLike]):
         ]
 
     def chunk(self, chunks: str, first: int = 0) -> list[str]:
-        """Return the statements that find the chunk of a program, from `first` on, and its rows."""
+        """Return the statements that find the chunk of a program among this many from `first` on,
+        its sample, and its rows.
+        """
         number = f"place % {chunks}"
         return [
             *self.place("place"),
@@ -169,7 +171,7 @@ class ScanText(StateSpaceText[ScanLike]):
         loop: Sequence[str],
         summary: str,
     ) -> EmittedKernel:
-        """Return a kernel whose `loop` leaves states `h` and a sum `time` for a chunk."""
+        """Return a kernel whose `loop` leaves states `h` and sum `time` of the chunk of `begin`."""
         lines = [
             *begin,
             self.a(),

@@ -75,7 +75,9 @@ class SegmentColumns:
         return f"tl.arange(0, {lanes})"
 
     def _emit_padded_columns(self, hint: str, lanes: int) -> ColumnIndex:
-        """Emit columns of padded groups, each of which takes the first lanes of a power of two."""
+        """Emit columns of padded groups: a group takes the first lanes of a power of two of them,
+        so that it can be reduced.
+        """
         columns = self.columns
         padded, group = columns.padded_group, columns.group
         lane = self._let("lane", self._lane_numbers(lanes))

@@ -307,7 +307,7 @@ class SegmentResults(SegmentColumns):
         return f"tl.reshape({column}, (BLOCK_M,))"
 
     def _store_select(self, index: int, pointer: str, value: str) -> None:
-        """Store a selected column by the tile that owns it; tile 0 stores 0 for rows without."""
+        """Store a selected column by its tile; tile 0 stores 0 for rows without a column."""
         port_index = self.segment.results[index].port.index
         assert isinstance(port_index, IntAttr)
         index_port = self.port_values[self.segment.port_args(port_index.data)[0]]

@@ -98,7 +98,9 @@ def _own_names(statement: ast.stmt) -> frozenset[str | None]:
 
 @lru_cache(maxsize=1024)
 def _parsed(source: str) -> _Function | ast.Module:
-    """Return a definition as a function, or as code that stays: classes, variables, *arguments."""
+    """Return a definition as a function, or as code that stays: classes, variables, and functions
+    of any number of arguments.
+    """
     module = ast.parse(source)
     node = module.body[-1]
     if not isinstance(node, ast.FunctionDef):
@@ -194,7 +196,7 @@ class _Program:
                         pass
 
     def _live_global_code(self, name: str) -> Iterator[ast.AST]:
-        """Yield the nodes of a definition that are left, but its own names and their calls."""
+        """Yield the nodes of a definition that are left, without its own names and their calls."""
         for statement, own in self._code[name]:
             for node in live(statement, self._constants.get(name, {})):
                 function = node.func if isinstance(node, ast.Call) else node

@@ -53,7 +53,7 @@ class SplitK:
         return SharedTiles(tiles, self.programs, self.elements)
 
     def prologue(self) -> list[str]:
-        """Return the statements that find a program's tile and part of K: neighbours share one."""
+        """Return statements that find a program's tile and part of K; neighbours share a tile."""
         partials = self.parameters[0].name
         return [
             f"SPLIT_K: tl.constexpr = {self.programs}",
@@ -63,7 +63,7 @@ class SplitK:
         ]
 
     def publish(self, accumulators: Sequence[str]) -> list[str]:
-        """Return the statements that store a program's sums, and the condition of the rest."""
+        """Return the statements that store a program's sums, and the condition of what follows."""
         stores = [
             f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
             for place, name in zip(self._places(len(accumulators)), accumulators, strict=True)
@@ -71,7 +71,7 @@ class SplitK:
         return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
 
     def sums(self, accumulators: int, columns: int) -> list[str]:
-        """Return the expressions of the sums over all K, for accumulators of these columns."""
+        """Return expressions of the sums over all of K, for accumulators of this many columns."""
         return [
             f"sum_of_partials({place}, row_mask, {columns}, {self.elements}, SPLIT_K)"
             for place in self._places(accumulators)

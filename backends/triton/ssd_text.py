@@ -134,7 +134,7 @@ class SSDText(StateSpaceText[SSDLike]):
         ]
 
     def before_block(self) -> str:
-        """Return the sum of dt · a over the blocks of the chunk before `block`."""
+        """Return the expression of the sum of dt · a over the chunk's blocks before `block`."""
         return self._over_blocks("<")
 
     def behind_block(self) -> str:

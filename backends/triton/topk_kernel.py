@@ -31,7 +31,7 @@ MAX_COUNTED = 128
 than 8 maxima take. Of 256, that took 37 us more, and for 8 rows of 32, instead of 2 maxima, 1.5."""
 
 
-def topk_kernel(op: TopkOp, name: str, _: object) -> EmittedKernel:
+def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
     """The k largest elements of each row in descending order, and their columns; NaN is largest."""
     type, columns, k = element_type_of(op.x), shape_of(op.x)[-1], op.given["k"]
     block = next_power_of_2(columns)

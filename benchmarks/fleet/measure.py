@@ -236,7 +236,9 @@ def _first(output: Any) -> torch.Tensor:
 def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
-    """Return the results of an eager copy in float64, or in float32 without memory or operators."""
+    """Return the results of an eager copy of the model in float64, or in float32 if an operator
+    lacks float64, or the GPU the memory.
+    """
     with suppress(RuntimeError):  # what it holds is free before another copy is made
         return _in_type(model, step, inputs, torch.float64)
     harness.release_memory()

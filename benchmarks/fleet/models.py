@@ -121,7 +121,7 @@ def normal(*shape: int) -> Tensor:
 def filled(
     number: float, *shape: int, count: int | None = None, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return a number for all elements, by default of its own type, and as many samples."""
+    """Return `number` in all elements, by default of its own type, for `count` or all samples."""
     own = {"bool": torch.bool, "int": torch.long}.get(type(number).__name__)
 
     def make(setting: Setting, samples: int) -> torch.Tensor:

@@ -250,7 +250,7 @@ class _Cost:
 
 
 def _launching(op: Operation, costs: HostCosts) -> float:
-    """Return the host's microseconds for an operator of a program, but the library's GEMMs."""
+    """Return the host's microseconds for an operator of a program, without the library's GEMMs."""
     if isinstance(op, ReturnOp):
         return costs.result * len(op.operands)
     if isinstance(op, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp | gemm.AttentionSumOp):
@@ -277,7 +277,7 @@ def _launching(op: Operation, costs: HostCosts) -> float:
 def spelled_attention_us(
     scores: int, head_dim: int, device: Device = DEVICES["sm_90"], *, products: int = 2
 ) -> float:
-    """Return the microseconds of attention that stores its scores, with products in float32."""
+    """Return the microseconds of attention that stores scores, with one product or both in f32."""
     computing = 2 * products * scores * head_dim / (1e6 * VECTOR_EFFICIENCY * device.vector_tflops)
     return computing + moving_us(SCORE_BYTES * scores, device)
 
@@ -305,7 +305,7 @@ def _wide_scores_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _masked_us(op: Operation, times: OperatorTimes) -> float:
-    """Return the time of attention with a mask for which PyTorch stores the scores; else 0."""
+    """Return the microseconds of masked attention for which PyTorch stores the scores; else 0."""
     if isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
         is_gradient = isinstance(op, coda.AttentionGradOp)
         scores = 0 if op.mask is None else times.scores(op)
@@ -321,7 +321,9 @@ def _masked_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _read_us(op: Operation, times: OperatorTimes) -> float:
-    """Return the same for an own kernel that reads a mask; of gradients, one for both kernels."""
+    """Return the same for an own kernel that reads a mask; one of two kernels of the gradients
+    counts for both.
+    """
     forward, backward = gemm.FusedAttentionOp, gemm.AttentionDkvOp
     if not isinstance(op, (forward, backward)) or op.mask is None:
         return 0.0
@@ -330,7 +332,7 @@ def _read_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _levels(block: Block) -> dict[Operation, int]:
-    """Return the longest chain of GEMMs, calls and attentions that each operator waits for."""
+    """Return the length of the longest chain of GEMMs, calls, attentions before each operator."""
     levels: dict[Operation, int] = {}
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
@@ -371,7 +373,9 @@ def connected(
     joins: Callable[[Operation, Operation], bool],
     beside: Iterable[tuple[Operation, Operation]] = (),
 ) -> list[list[Operation]]:
-    """Return the groups of operators connected by values that `joins` allows, or `beside`."""
+    """Return the groups of operators that are connected by values, where `joins` allows it, or are
+    `beside` each other.
+    """
     leader: dict[Operation, Operation] = {}
 
     def find(op: Operation) -> Operation:

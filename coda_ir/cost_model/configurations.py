@@ -135,7 +135,7 @@ class Configuration:
 
     def fits(self, cuts: ColumnCuts, device: Device) -> bool:
         bm, bn, _ = self.schedule.tile
-        # The accumulators that the epilogue works on at a time.
+        # The accumulators of a thread that the epilogue works on at a time.
         elements = self.accumulators // min(columns.subtiles for columns in self.ranges)
         return (
             bm * bn <= device.largest_tile
@@ -336,7 +336,9 @@ def total_depth(op: FusedOp) -> int:
 
 
 def _warps(bm: int, bn: int, cuts: ColumnCuts) -> int:
-    """Return the number of warps: tensor cores have 64 to 128 accumulators per thread."""
+    """Return the number of warps: tensor cores work on 64 to 128 accumulators per thread; float32
+    is computed without them.
+    """
     quantized = cuts.op.quantized
     if bm == 1 and quantized is not None and quantized.has_words_along_k:
         return 1

@@ -1,4 +1,4 @@
-"""The time of an operator as a separate kernel, and its roofline: that of bytes and products."""
+"""The time of an operator as a kernel, and its roofline: the least for its bytes and products."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -237,7 +237,7 @@ class OperatorTimes:
     def library_us(
         self, op: Operation, *, is_convolution: bool = False, is_compiled: bool = False
     ) -> float:
-        """Return the time of the library's product. A compiler may pad operands first."""
+        """Return the time of the library's product. Compilers pad operands if that is faster."""
         m, n, k = self.extents(op)
         if is_convolution:
             return 2 * m * n * k / (1e6 * CONVOLUTION_EFFICIENCY * self.device.matrix_tflops)

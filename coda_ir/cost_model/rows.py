@@ -47,7 +47,7 @@ class RowCounts:
         return SymbolicSize.product(shapes.dims(of)[:-1])
 
     def of(self, op: FusedOp | MapOp) -> int | None:
-        """Return M of `op`, or K if x is transposed; None without symbols that have sizes."""
+        """Return M of `op`, or K if x is transposed; None if a size is unknown or none is given."""
         return self.exact(op) if self.sizes else None
 
     def nominal(self, op: FusedOp) -> int:

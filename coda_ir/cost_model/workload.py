@@ -177,7 +177,7 @@ def _known(shape: tuple[int, ...], nominal: int) -> int:
 
 
 def _bytes(segment: Segment) -> float:
-    """Return the bytes of tiles for each accumulator, without vectors of rows and columns."""
+    """Return the bytes of tiles per accumulator, not those of vectors of rows, columns, samples."""
     total = 0.0
     for kind, value in segment.ports:
         if kind.is_table and serves_samples(shape_of(value)):
@@ -190,7 +190,7 @@ def _bytes(segment: Segment) -> float:
 
 
 def _unaligned(segment: Segment, alignment: int) -> float:
-    """Return the elements for each accumulator in rows of no multiple of so many bytes."""
+    """Return the elements per accumulator in rows whose bytes are no multiple of this number."""
     return sum(
         _share(port)
         for port, type in segment.results
@@ -221,7 +221,9 @@ def _instructions(segment: Segment) -> float:
 
 
 def _repeated(segment: Segment) -> list[Operation]:
-    """Return the constants, and the operations for each accumulator, not for each row."""
+    """Return the constants, and the operations that run for each accumulator: those on rows and
+    scalars alone run once for a row.
+    """
     indices = [index for index, (kind, _) in enumerate(segment.ports) if kind.has_columns]
     by_column: set[SSAValue] = {*segment.accumulators}
     by_column.update(value for index in indices for value in segment.port_args(index))

@@ -332,7 +332,7 @@ class AttentionGradOp(AttentionLike):
         has_sinks: bool = False,
         has_mask: bool = False,
     ):
-        """Build the gradient of `op`, which has an lse; `sinks` and `mask` are types, if wanted."""
+        """Build the gradient of `op`, which has an lse: also of its sinks and mask if requested."""
         assert op.lse is not None, "the derivative needs the logsumexp of the scores"
         sinks, mask = optional_operand(op.sinks), optional_operand(op.mask)
         super().__init__(

@@ -33,7 +33,7 @@ class CodaOp(IRDLOperation, ABC):
 
     @property
     def looked_up(self) -> SSAValue | None:
-        """The operand from which each element of the result is one, chosen by number."""
+        """The operand from which each element of the result is looked up by number."""
         return None
 
     @classmethod

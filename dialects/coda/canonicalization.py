@@ -235,7 +235,7 @@ def _moved(view: ReshapeOp, x: SSAValue | Operation) -> ReshapeOp:
 
 
 def _reshape_positions(op: ReshapeOp) -> Operation | None:
-    """reshape(f(x)) -> f(reshape(x)) where x is made of positions, which have any shape."""
+    """reshape(f(x)) -> f(reshape(x)) where x is made of positions, computed under any shape."""
     inner = op.x.owner
     if isinstance(inner, ReshapeOp) or not _is_of_positions(op.x):
         return None
@@ -321,7 +321,7 @@ def _sum_to_row(op: SumToOp) -> Operation | None:
 
 
 def _sum_before_transpose(op: ReduceOp) -> Operation | None:
-    """reduce(transpose(x)) {kind = "sum"} of the last two dimensions -> sum_to(x), reshaped."""
+    """reduce(transpose(x)) {kind = "sum"}, last two dimensions -> reshape(sum_to(x)): no copy."""
     turned, shape = op.x.owner, shape_of(op.result)
     rank = len(shape)
     if op.kind.data != "sum" or not isinstance(turned, TransposeOp):
@@ -368,7 +368,9 @@ class Fold(RewritePattern):
 
 
 def _of_its_type(op: Operation, new: SSAValue | Operation | None) -> SSAValue | Operation | None:
-    """Return `new`, but None if its type is not that of `op`, which may state more extents."""
+    """Return `new`, but None if its type is not that of `op`, which may state extents that no rule
+    finds.
+    """
     if new is None or SSAValue.get(new).type == op.results[0].type:
         return new
     if isinstance(new, Operation):

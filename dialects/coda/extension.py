@@ -142,7 +142,7 @@ class PadOp(CodaOp):
 
     @property
     def added(self) -> tuple[int, int] | None:
-        """The numbers of elements before and after x; None if another operand has the extent."""
+        """The numbers of elements before and after x; None if another operand sets the extent."""
         dim, start, stop = self.range
         if self.after is not None:
             return start, self.after.value.data
@@ -195,7 +195,7 @@ class PadOp(CodaOp):
 
 
 def verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int]) -> None:
-    """Check the operand that lends its shape, if only it knows dimensions (`unknown`)."""
+    """Check the operand that lends its shape, for the `unknown` dimensions of `result`."""
     if like is not None:
         expect_shape("operand like", like, shape_of(result))
     elif unknown:

@@ -60,7 +60,9 @@ class InferTypeOp(CodaOp, ABC):
     infer = cast(Rule, like_first)
     """The extents of the results from those of the operands, and from the properties by name."""
     RESULT_ELEMENTS: ClassVar[Sequence[Attribute | int | None]] = (0,)
-    """Each result's element type, or the number of the operand that has it; None: it is stated."""
+    """The element type of each result, or the number of the operand that has the same; None where
+    the constructor states it.
+    """
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ def rows_by_rows(x: Extents, weight: Extents, *_: Extents, **__: object) -> list
 
 
 class Product(InferTypeOp, ABC):
-    """An operator with the element type of a product of two operands, unless it states another."""
+    """An operator with the element type of a product of its first two operands, or a stated one."""
 
     RESULT_ELEMENTS: ClassVar = (None,)
 

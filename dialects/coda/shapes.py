@@ -131,7 +131,7 @@ def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def ceiling(extent: int, divisor: int) -> int:
-    """Return the blocks of `divisor` elements that cover an extent, which may be dynamic."""
+    """Return the number of blocks of `divisor` elements that cover an extent, perhaps dynamic."""
     return extent if extent == DYNAMIC_INDEX else -(-extent // divisor)
 
 
@@ -238,7 +238,7 @@ def expect_wide_element_type(what: str, value: SSAValue, x: SSAValue) -> None:
 
 
 def expect_row_parameter(what: str, value: SSAValue, x: SSAValue, extent: int) -> None:
-    """Raise unless `value` is a vector of `extent` elements of x's type, or of f32 if wider."""
+    """Raise unless `value` is a vector of `extent` elements, of x's element type or a wider f32."""
     expect_shape(what, value, (extent,))
     expect_wide_element_type(what, value, x)
 

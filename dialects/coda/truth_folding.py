@@ -58,7 +58,7 @@ def _rounded(number: Number, type: Attribute) -> Number | None:
 
 
 class Logical(NamedTuple):
-    """A logical operator, its identity, and the value that absorbs the other operand."""
+    """A logical operator, its identity, and the value that absorbs the other operand, if any."""
 
     compute: Callable[..., bool]
     neutral: bool | None = None

@@ -71,7 +71,9 @@ HIDING = ("sinks", "mask")
 
 
 def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
-    """The type that `gemm.attention_dq` stores: B x heads x T, two numbers for added masks."""
+    """The type of what `gemm.attention_dq` stores for each row and head: B x heads x T, with two
+    numbers each where the mask is added.
+    """
     return TensorType(f32, (*shape_of(lse), *((2,) if _is_added(mask) else ())))
 
 
@@ -151,7 +153,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     @property
     def mask_dims(self) -> tuple[int, int, int, int]:
-        """For batches, heads, queries, keys: 1 if the mask has the dimension, else 0."""
+        """Flags of batches, heads, queries, keys: 1 if the mask has the dimension, else 0."""
         shape = () if self.mask is None else shape_of(self.mask)
         batch, heads, queries, keys = (int(n != 1) for n in (*(1,) * (4 - len(shape)), *shape))
         return batch, heads, queries, keys

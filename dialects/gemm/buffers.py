@@ -195,7 +195,7 @@ def stored_buffer(
 
 
 def aligned_bytes(element: Attribute, columns: int) -> int:
-    """Return the power of two, at most 16, that divides the byte offsets of a tensor's rows."""
+    """Return the largest power of two, up to 16, that divides every row's byte offset."""
     return gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
 
 
@@ -219,7 +219,7 @@ def stage_bytes(schedule: ScheduleAttr) -> int:
 
 
 def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
-    """Return the boxes that a group of warps with `rows` rows moves for subtiles of a range."""
+    """Return the boxes that a group of warps with `rows` rows moves for each subtile of a range."""
     loads = [
         buffer_of(
             columns, rows, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T
@@ -315,7 +315,7 @@ def _with_more_buffers(found: Staging, moves: Sequence[Moves], room: int) -> Sta
 
 
 def _store_buffers(staged: Staging, moves: Sequence[Moves], most: int) -> dict[BufferShape, int]:
-    """Return at most `most` buffers of each shape, but one for each result of a subtile."""
+    """Return up to `most` buffers of each shape, but no fewer than a subtile has results of it."""
     results, stored = _most_of_a_subtile(staged, moves), dict[BufferShape, int]()
     for each in moves:
         boxes = dict[BufferShape, int]()
@@ -327,7 +327,9 @@ def _store_buffers(staged: Staging, moves: Sequence[Moves], most: int) -> dict[B
 
 
 def _most_of_a_subtile(staged: Staging, moves: Sequence[Moves]) -> dict[BufferShape, int]:
-    """Return the number of results of a subtile that share the buffers of each shape, in order."""
+    """Return the number of results of a subtile that share the buffers of each shape, in the order
+    by which kernels name them.
+    """
     found: dict[BufferShape, int] = {}
     for each in moves:
         shapes = staged.shapes_by_turns(each)

@@ -67,7 +67,7 @@ class RowsOfFused(GemmInputs, HasSegments, ABC):
 
     @property
     def summed_rows(self) -> int:
-        """The rows side by side in a row of x, whose products are added; at least 1."""
+        """The number of rows side by side in a row of x, whose products are added; at least 1."""
         is_kn = self.segment_attrs.data[0].layout.data == Layout.KN
         own = shape_of(self.weights[0])[-2 if is_kn else -1]
         is_summed = self.is_numbered and own != shape_of(self.inputs[0])[-1]

@@ -25,7 +25,7 @@ class HeadParts(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if a single part without padding holds the head, for an epilogue of all of it."""
+        """True if one part without padding holds the head, so that an epilogue sees all of it."""
         return self.first == self.columns
 
     @property

@@ -12,5 +12,5 @@ def pairing_of(op: RopeOp) -> PairingAttr:
 
 
 def table_kind(op: RopeOp) -> PortKind:
-    """Return the port of cos and sin: an element for each column of a pair, or one for both."""
+    """Return the port kind of cos and sin: an element for each column of a pair, or for both."""
     return PortKind.TABLE if op.is_per_column else PortKind.HALF_TABLE

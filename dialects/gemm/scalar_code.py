@@ -201,7 +201,7 @@ def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue])
 
 
 def is_widening_cast(op: Operation) -> bool:
-    """Return whether `op` only widens its operand to another float type, as loads do."""
+    """Return whether `op` only widens its operand to another float: loads do that for free."""
     return (
         isinstance(op, coda.CastOp)
         and is_pointwise(op)

@@ -261,7 +261,7 @@ class ScalarBuilder:
         return self.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(a, type))
 
     def wrapped(self, a: SSAValue, element: Attribute) -> SSAValue:
-        """Truncate `a` to the bits that a narrow integer type `element` keeps; others stay."""
+        """Truncate `a` to the bits of `element` if that is a narrow integer; else return `a`."""
         if not is_narrow_integer(element):
             return a
         assert isinstance(element, IntegerType)

@@ -141,12 +141,12 @@ class Segment:
 
     @property
     def has_neighbours(self) -> bool:
-        """True if the columns of a pair are adjacent: no box holds every other column of K x N."""
+        """True if a pair's columns are adjacent: no TMA box holds every other column of K x N."""
         is_adjacent = self.pairing is not None and self.pairing.is_adjacent
         return is_adjacent and self.layout == Layout.KN
 
     def port_arity(self, kind: PortKind) -> int:
-        """Return the region arguments of a port: two if each column of a pair has its own."""
+        """Return the number of a port's region arguments: two if each column of a pair has one."""
         return 2 if self.pairing and kind.has_columns and not kind.is_half else 1
 
     def port_args(self, index: int) -> Sequence[BlockArgument]:
@@ -334,5 +334,7 @@ def is_wide_partial(partial: SSAValue) -> bool:
 
 
 def kept_dims(partial: Sequence[DimT], axis: str) -> tuple[DimT, ...]:
-    """Return the dimensions of partials without that of tiles: the last or the one before."""
+    """Return the dimensions of partials without that of the tiles: the last one by row, the one
+    before the columns by column.
+    """
     return (*partial[:-1],) if axis == "row" else (*partial[:-2], *partial[-1:])

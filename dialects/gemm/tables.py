@@ -16,7 +16,7 @@ def repeated_dims(table: Sequence[int]) -> int:
 
 
 def has_no_gap(rows: Sequence[object], domain: Sequence[object]) -> bool:
-    """Return whether the row extents of a table are contiguous dimensions of a domain's."""
+    """Return whether a table's rows, broadcast to a domain's, are contiguous dimensions of it."""
     kept = [axis for axis, extent in enumerate(rows) if extent != 1]
     between = range(kept[0], kept[-1]) if kept else ()
     return all(rows[axis] != 1 or domain[axis] == 1 for axis in between)

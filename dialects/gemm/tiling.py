@@ -265,7 +265,9 @@ def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
 
 
 def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
-    """Raise ValueError if programs share a varying K, or a step has several scale blocks."""
+    """Raise ValueError if programs share a K that differs between tiles, or if a step contains
+    several scale blocks of K.
+    """
     if op.has_ragged_depth and schedule.split_k.data > 1:
         raise ValueError(
             f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
@@ -359,7 +361,9 @@ def tiles_moved(segment: Segment) -> int:
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:
-    """Return the distinct group sizes, in columns, that the region reduces or stores, ascending."""
+    """Return the distinct group sizes, in columns, over which the region reduces or for which it
+    stores an element, ascending.
+    """
     sizes = {op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
     for index, (port, _) in enumerate(segment.results):
         if port.kind.data == ResultKind.GROUP and not stores_rows(segment, index):

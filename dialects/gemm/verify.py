@@ -185,7 +185,7 @@ def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
 def _verify_weights(
     op: FusedOp | LibraryOp, number: int, weights: Sequence[SSAValue], segment: Segment
 ) -> None:
-    """Check that the weights of input `number` fit it, with the columns of the first one's."""
+    """Check that the weights of input `number` fit it, and have the columns of the first's."""
     x, is_kn = op.inputs[number], segment.layout == Layout.KN
     depth = rows_of_input(op, x) if op.is_transposed else shape_of(x)[-1:]
     if op.is_transposed and not is_kn:
@@ -308,7 +308,7 @@ def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns:
 
 
 def _are_rows_of_table(shape: Sequence[int], rows: Sequence[int]) -> bool:
-    """Return whether a table's extents, except those of 1, are consecutive ones of `rows`."""
+    """Return whether a table's extents, except 1s, are consecutive extents of `rows`."""
     behind = repeated_dims(shape)
     kept = tuple(shape[: len(shape) - 1 - behind])
     while kept and kept[0] == 1:

@@ -29,7 +29,7 @@ class PortsAreTheOnlyWayIn(IsolatedFromAbove):
 def verify_region(
     body: Region, arguments: Sequence[Attribute], yields: Sequence[Attribute]
 ) -> None:
-    """Check that a region has `arguments`, arithmetic on them, and yields of these types."""
+    """Check that a region takes `arguments`, has arithmetic on them, and yields types `yields`."""
     if len(body.blocks) != 1:
         raise VerifyException(f"region has {len(body.blocks)} blocks, expected 1")
     block = body.block
@@ -73,7 +73,7 @@ _PURE = ("arith.extsi",)
 
 
 def verify_columns(segment: Segment, n: int) -> None:
-    """Check the use of a column number: by a region of single columns, of a known number."""
+    """Check the use of a column number: a region must see single columns of a known number."""
     if all(op.name != "gemm.column" for op in segment.block.ops):
         return
     if segment.pairing is not None:

@@ -76,7 +76,7 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
 
 
 def _partial_col_shape(shape: Sequence[int], rows: Sequence[int], n: int) -> tuple[int, ...]:
-    """Return the shape of partials over all rows, or over those of each leading sample."""
+    """Return the shape of partials over all rows, or over each sample's, whose dimensions lead."""
     samples = max(0, min(len(shape) - 2, len(rows) - 1))
     return (*rows[:samples], DYNAMIC_INDEX, n)
 

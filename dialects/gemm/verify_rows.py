@@ -44,7 +44,7 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
 
 
 def verify_numbers(op: FusedOp) -> None:
-    """Check that all rows of x have as many numbers of groups, which nothing else states."""
+    """Check numbered groups: equally many for each row of x, and no other lookup of rows."""
     assert op.groups is not None
     _expect_ids("operand numbered", op.groups)
     others = (op.transposed, op.gather, op.gather_weights, op.scatter, op.blocks, op.order)

@@ -70,7 +70,7 @@ class StoredRow(NamedTuple):
 
 
 class CallEffect(MemoryEffect):
-    """Calls that draw random numbers write the generator's state, in-place ones their operand."""
+    """Random calls write the generator's state, calls in place their operand, others nothing."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
@@ -205,7 +205,9 @@ class CallOp(IRDLOperation):
 
     @property
     def stored_row(self) -> StoredRow | None:
-        """The row that a call in place stores in its first operand, if it stores one whole row."""
+        """The row that a call in place stores in its first operand, if it stores one whole row of a
+        dimension, wherever the index is.
+        """
         if self.in_place is None or self.template.symbols:
             return None
         arguments, named = self.template.evaluate(self.inputs, {}, {})

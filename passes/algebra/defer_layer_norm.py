@@ -158,7 +158,7 @@ def _corrected(
 
 
 def _port_of_vectors(segment: Segment, vectors: Sequence[SSAValue]) -> Sequence[SSAValue]:
-    """Return one element for each accumulator, from a vector of all columns or of halves."""
+    """Return one element per accumulator, from a vector of all columns or one for each half."""
     kind = PortKind.ROW if len(shape_of(vectors[0])) == 1 else PortKind.TABLE
     if len(vectors) == 1:
         return segment.add_port(kind, vectors[0])

@@ -85,18 +85,23 @@ def _find(op: Operation) -> _Scaled | None:
         return None
     is_column = port_kind(shape_of(pair[1]), domain) == PortKind.COL
     found = _Scaled(op, unwidened(pair[0]), pair[1], is_column, uses)
-    # Else its producer scales it.
-    is_stored = not is_tilewise(found.x) or found.x.has_more_than_one_use()
-    return found if found.gemms and is_stored else None
+    return found if found.gemms and _is_stored(found.x) else None
 
 
 def _uses_behind_casts(value: SSAValue) -> list[Use]:
-    """Return the uses of `value` and of its conversions, except to 8 bits, which have scales."""
+    """Return the uses of `value` and of its conversions, except to 8 bits, for which a scale is
+    meant.
+    """
 
     def is_cast(op: Operation) -> bool:
         return isinstance(op, coda.CastOp) and is_float(element_type_of(op.result))
 
     return list(uses_behind(value, is_cast))
+
+
+def _is_stored(x: SSAValue) -> bool:
+    """Return whether `x` is in memory without the readers of x·s; else its producer scales it."""
+    return not is_tilewise(x) or x.has_more_than_one_use()
 
 
 def _check(found: _Scaled) -> Refusal | None:

@@ -183,7 +183,7 @@ def _rewrite(op: LinearMap, found: _Narrow, rewriter: FunctionRewriter) -> None:
 
 
 def _part_of(insert: OpInserter, value: SSAValue, part: coda.SliceOp | None) -> SSAValue:
-    """Return the rows of `value` that `part` selects from another tensor, if given; or all."""
+    """Return the rows of `value` that `part` selects from another tensor; all without `part`."""
     if part is None:
         return value
     return insert.insert(coda.SliceOp(value, *part.range), value.name_hint)

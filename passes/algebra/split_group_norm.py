@@ -205,7 +205,7 @@ class _Algebra:
         return shape_of(self.rows)[-1] // self._groups
 
     def _in_groups(self, value: SSAValue) -> SSAValue:
-        """Reshape (... x C) to (... x groups x C / groups), unless that is the same."""
+        """Reshape (... x C) to (... x groups x C / groups), if both extents are above 1."""
         if 1 in (self._groups, self._group):
             return value
         shape = (*shape_of(value)[:-1], self._groups, self._group)

@@ -73,7 +73,7 @@ def _why_not(op: LinearMap) -> Refusal | None:
 
 
 def _rows_of_x(op: Gradient) -> list[SSAValue]:
-    """Return the columns of a weight gradient: those of each part of a concatenation."""
+    """Return the operands for columns of a weight gradient: the parts of a concatenation, or x."""
     joined = op.x.owner
     if isinstance(joined, coda.ConcatOp) and reads_parts(joined):
         return list(joined.parts)

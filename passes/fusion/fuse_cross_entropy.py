@@ -89,7 +89,7 @@ def _place_gradient(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> 
 
 
 def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:
-    """Let `op` compute the sums for which reductions of logits ⊙ gradient would read both."""
+    """Let `op` compute the sums for which reductions of logits ⊙ gradient would read both again."""
     sums = [reduce for reduce in _sums_of(op.result) if _factors(reduce) == {op.logits, op.result}]
     if not sums or check_rounding_may_move(op, "the gradient of the logits is rounded"):
         return
@@ -120,8 +120,12 @@ def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
     for op in dict.fromkeys(use.operation for use in value.uses):
         if isinstance(op, coda.CastOp | coda.MulOp):
             yield from _sums_of(op.result)
-        elif isinstance(op, coda.ReduceOp) and op.kind.data == "sum":
-            yield from [op] if element_type_of(op.result) == f32 else []
+        elif isinstance(op, coda.ReduceOp) and _is_float32_sum(op):
+            yield op
+
+
+def _is_float32_sum(op: coda.ReduceOp) -> bool:
+    return op.kind.data == "sum" and element_type_of(op.result) == f32
 
 
 def _factors(reduce: coda.ReduceOp) -> set[SSAValue] | None:
@@ -199,7 +203,7 @@ def _per_row_loss(
 def _over_rows(
     op: coda.CrossEntropyOp, columns: Sequence[SSAValue], rewriter: FunctionRewriter
 ) -> SSAValue:
-    """Return the sum of the losses over all rows, divided by the rows that count for a mean."""
+    """Return the sum of the losses of all rows; for a mean, over the number of rows that count."""
     insert = rewriter.before(op)
     flat = [
         column

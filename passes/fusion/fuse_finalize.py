@@ -90,7 +90,7 @@ def _can_join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> bool:
 
 
 def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeOp:
-    """Replace two finalizes by one, at the place of the earlier one, with all they have."""
+    """Replace two finalizes by one, in the earlier one's place, with all partials and results."""
     first, second = sorted((first, second), key=order.position)
     order.hoist(second.operands, first)
     outputs = [*first.outputs, *second.outputs]
@@ -173,7 +173,7 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def _is_repeated(value: SSAValue) -> bool:
-    """Return whether a finalize computes one element from extents and constants, unstored."""
+    """Return whether a finalize makes one element, not stored, from extents and constants."""
     op = value.owner
     return (
         isinstance(op, Operation) and not shape_of(value) and is_pointwise(op) and is_of_numbers(op)

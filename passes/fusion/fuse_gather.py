@@ -35,7 +35,7 @@ class FuseGatherPass(FunctionPass):
 
 
 def _is_input(use: Use) -> bool:
-    """Return whether a GEMM reads rows here: of x, or of the factor of a transposed x."""
+    """Return whether a GEMM reads rows by this use: of x, or of the factor of a transposed x."""
     gemm = use.operation
     if not isinstance(gemm, FusedOp):
         return False

@@ -83,7 +83,7 @@ def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValu
 
 
 def _dloss(op: coda.CrossEntropyGradOp, insert: OpInserter) -> tuple[PortKind, SSAValue]:
-    """Return the gradient of a row's loss, divided by the rows that count for a mean."""
+    """Return the gradient of a row's loss; for a mean, over the number of rows that count."""
     if op.reduction.data != "mean":
         is_per_row = op.reduction.data == "none"
         return PortKind.COL if is_per_row else PortKind.SCALAR, op.dloss

@@ -132,7 +132,7 @@ _TRANSPOSED_PORTS: Mapping[PortKind, PortKind] = MappingProxyType(
 
 
 def transposed_inputs(op: FusedOp) -> list[SSAValue] | None:
-    """Return the weights of a product of transposed inputs, one each; None if there are more."""
+    """Return the weights of a product of transposed inputs, one per input; None if more."""
     segments = op.segments()
     is_plain = op.is_transposed and op.groups is None
     if not is_plain or len(segments) > 1 or segments[0].pairing is not None:

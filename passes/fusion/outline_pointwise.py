@@ -74,7 +74,7 @@ def _is_repeated_by_consumers(op: Operation) -> bool:
 
 
 def _comes_along(op: Operation) -> bool:
-    """Return whether all readers of `op` are pointwise and of its shape: it joins them."""
+    """Return whether all readers of `op` are pointwise and of its shape, so that it joins them."""
     users = [use.operation for use in op.results[0].uses]
     shape = shape_of(op.results[0])
     return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)

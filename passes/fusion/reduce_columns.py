@@ -48,7 +48,9 @@ class ReduceColumnsPass(FunctionPass):
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of `tensor` (... x N), and the functions applied before the reduction."""
+    """The columns of `tensor` (... x N), and the functions of one element that are applied before
+    the reduction, in order.
+    """
 
     tensor: SSAValue
     functions: Sequence[Operation]

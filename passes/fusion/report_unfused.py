@@ -143,7 +143,7 @@ class ReportUnfusedPass(FunctionPass):
 
 
 def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
-    """Return why `op` is a separate kernel or a call, unless another pass has given the reason."""
+    """Return why `op` is a separate kernel or call; None if neither, or another pass said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.TopkOp) and has_short_rows(op):
         return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows", op.REMEDY)
@@ -209,7 +209,7 @@ def _is_reported(
 
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
-    """Return the reductions over groups of columns, or rows, that `fuse-groups` refused."""
+    """Return reductions over groups of columns, or rows, that `fuse-groups` refused, and why."""
     found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
     refusals: dict[Operation, Refusal] = {}
     for code in found:
@@ -243,7 +243,7 @@ def _statistics(op: MapOp) -> list[SSAValue]:
 
 
 def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
-    """Return whether the kernel has a remark: as a scale, or for a norm's statistics."""
+    """Return whether the kernel is a scale, or applies statistics of a norm, with a remark."""
     norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
     makers = (value.owner for value in _statistics(op))
     return _is_reported(op.location, (coda.MulOp.name,), rewriter) or any(

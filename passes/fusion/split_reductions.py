@@ -47,7 +47,7 @@ Splittable: TypeAlias = coda.NormStatsOp | coda.ReduceOp | coda.SumToOp
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction as the contribution of each element, and a final operation of each row."""
+    """A reduction: the contribution of each element, and a final operation per row or column."""
 
     contributions: Contributions
     close: Closing
@@ -108,7 +108,9 @@ class SplitReductionsPass(FunctionPass):
 
 
 def _in_any_order(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.SumToOp:
-    """Let a sum over all rows read the tensor whose rows its operand has in another order."""
+    """Let a sum over all rows read the tensor of which its operand has the rows in another order,
+    which a kernel may have on chip.
+    """
     x = op.x
     while isinstance(view := x.owner, coda.TransposeOp) and view.keeps_columns:
         x = view.x
@@ -283,7 +285,7 @@ def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
 def add_partials(
     op: Operation, value: SSAValue, site: Site, reduction: Reduction, rewriter: FunctionRewriter
 ) -> list[tuple[Combiner, SSAValue]]:
-    """Make the epilogue at `site` yield contributions of `value` to `op`: the partials."""
+    """Make the epilogue at `site` yield contributions of `value` to `op`; return the partials."""
     contributions, shape = reduction.contributions, shape_of(value)
     editor = EpilogueEditor(site.op, rewriter.order)
     lanes = editor.lanes_of(value, site.segment, shape_of(value), half=site.is_half)

@@ -123,7 +123,7 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
-    """Return why a use of a result is no port of a kernel with the rows of the partials, if so."""
+    """Return why a use of a result is no port of a kernel with the partials' rows, or None."""
     user, value = use.operation, use.operation.operands[use.index]
     condition = (
         "every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of "
@@ -164,7 +164,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
 def _check_ports(
     segment: Segment, value: SSAValue, kinds: Collection[PortKind], condition: str
 ) -> Refusal | None:
-    """Return why a segment does not read a finalize's result by row, as one of `kinds`, if so."""
+    """Return why a segment does not read a finalize's result by row, as one of `kinds`, or None."""
     for index, port in enumerate(segment.ports):
         if port.value is not value:
             continue

@@ -73,7 +73,7 @@ def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
 
 
 def is_given_up(port: Port) -> bool:
-    """Return whether a port loads a tile, or a number, in whose memory a result may be."""
+    """Return whether a port loads a tile, or a number, in whose memory a result may be stored."""
     is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T) or not shape_of(port.value)
     return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
 
@@ -172,8 +172,8 @@ def _may_fit(segment: Segment, port: Port) -> bool:
 
 
 def _running_sum(op: FusedOp) -> int | None:
-    """Return the port that loads the running sum of products, and the result that adds that of
-    `op`; None if `op` computes anything else.
+    """Return the number of the port that loads a running sum of products, to which the only result
+    of `op` adds its product; None if `op` computes anything else.
     """
     segments = op.segments()
     if len(segments) > 1 or len(segments[0].results) > 1 or segments[0].pairing is not None:
@@ -214,9 +214,7 @@ def _result_in_place(
         )
     wanted = ResultKind.TILE_T if kind == PortKind.TILE_T else ResultKind.TILE
     for number, (port, type) in enumerate(segment.results):
-        if port.kind.data != wanted or type != value.type:
-            continue
-        if depend_on(segment.yielded(number), segment.port_args(index)):
+        if port.kind.data == wanted and type == value.type and _reads(segment, number, index):
             return number
     return Refusal(
         "a result is computed from the tensor that it overwrites, and has its type and layout",
@@ -233,3 +231,8 @@ def _is_used_elsewhere(op: FusedOp | MapOp, value: SSAValue, order: BlockOrder) 
         return value.has_more_than_one_use()
     users = [use.operation for each in _values_in(value) for use in each.uses]
     return _reader_after(op, value, order) is not None or users.count(op) > 1
+
+
+def _reads(segment: Segment, result: int, port: int) -> bool:
+    """Return whether a result is computed from the elements of a port."""
+    return depend_on(segment.yielded(result), segment.port_args(port))

@@ -69,7 +69,7 @@ def number_groups_of(gemms: Collection[FusedOp]) -> bool:
 
 
 def number_groups(rewriter: FunctionRewriter, gemms: Collection[FusedOp]) -> bool:
-    """Number the groups of those of these GEMMs for which it is legal; return if any were."""
+    """Number the groups of these GEMMs where that is legal; return whether any were numbered."""
     is_changed = False
     for op in rewriter.ops_of(FusedOp):
         if op in gemms and op.scatter is not None and op.groups is not None:
@@ -190,8 +190,7 @@ def _number(rows: _Rows, rewriter: FunctionRewriter) -> None:
     if total is None:
         parts = last.take_segments()
         for part in parts:
-            own = {PortKind.SCATTER_COL: PortKind.COL}
-            part.ports = [Port(own.get(kind, kind), value) for kind, value in part.ports]
+            part.ports = [Port(_with_own_rows(kind), value) for kind, value in part.ports]
         products = FusedOp(made.outputs[0], parts, groups=ids, numbered=True)
         products.location = last.location
         order.substitute(last, products)
@@ -201,6 +200,10 @@ def _number(rows: _Rows, rewriter: FunctionRewriter) -> None:
     for value in (gathered, rows.sort.order):
         if value is not None and not any(result.uses for result in value.owner.results):
             order.erase(value.owner)
+
+
+def _with_own_rows(kind: PortKind) -> PortKind:
+    return PortKind.COL if kind == PortKind.SCATTER_COL else kind
 
 
 def _scale(segment: Segment, factors: SSAValue) -> None:
@@ -276,7 +279,9 @@ class _Sum:
     def move_into(
         self, gemm: FusedOp, rows: SSAValue, ids: SSAValue, rewriter: FunctionRewriter
     ) -> None:
-        """Replace the kernel by a GEMM of `rows` side by side, and erase what computed the rows."""
+        """Replace the kernel by a GEMM of `rows` side by side, with its epilogue, and erase what
+        computed and read the rows.
+        """
         (own,), (segment,) = gemm.segments(), self.op.take_segments()
         added = self._added(segment)
         assert added is not None, "checked by is_movable"
@@ -314,7 +319,7 @@ def _is_product(gemm: FusedOp) -> bool:
 
 
 def _reader(value: SSAValue) -> tuple[MapOp, int] | None:
-    """Return the pointwise kernel that alone reads `value`, through views, and its port."""
+    """Return the pointwise kernel that alone reads `value`, through views, and its port number."""
     while value.has_one_use():
         use = next(iter(value.uses))
         if isinstance(use.operation, MapOp):

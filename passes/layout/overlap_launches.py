@@ -42,7 +42,7 @@ class OverlapLaunchesPass(FunctionPass):
             if is_attention or isinstance(op, FusedOp | MapOp | FinalizeOp):
                 op.attributes[DEPENDENT_ATTRIBUTE] = UnitAttr()
                 rewriter.passed(op, "its launch overlaps with the preceding kernel")
-            if isinstance(op, FusedOp) and (op.schedule is None or op.schedule.has_one_row):
+            if isinstance(op, FusedOp) and _has_row_tiles(op):
                 reason = ahead_obstacle(op)
                 refusal = None if reason is None else Refusal(_CONDITION, reason)
                 if rewriter.accepts(op, refusal, "the kernel loads weights before it waits"):
@@ -52,3 +52,8 @@ class OverlapLaunchesPass(FunctionPass):
 _CONDITION = (
     "everything that it reads before its wait was written before the preceding kernel started"
 )
+
+
+def _has_row_tiles(op: FusedOp) -> bool:
+    """Return whether a GEMM multiplies a row at a time, or has no schedule that decides it."""
+    return op.schedule is None or op.schedule.has_one_row

@@ -236,7 +236,7 @@ def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
 
 
 def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Make `coda.broadcast` of a call that repeats a head of columns for a concatenation."""
+    """Express a call that repeats a head of columns in a concatenation as `coda.broadcast`."""
     use = op.outputs[0].get_unique_use() if op.callee.data == EXPAND else None
     if use is None or not isinstance(use.operation, coda.ConcatOp):
         return

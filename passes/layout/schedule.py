@@ -187,7 +187,9 @@ class SchedulePass(NamedPass):
         return is_changed
 
     def _waits_for_launches(self, rows: Sequence[int | None]) -> bool:
-        """Return whether reading the weights of GEMMs takes about as long as launches."""
+        """Return whether GEMMs of this many rows read weights for about as long as launches take,
+        on a GPU whose launches overlap.
+        """
         few = [count is not None and count <= SMALL_ROWS for count in rows]
         return self.device.has_tma and bool(few) and all(few)
 

@@ -81,7 +81,7 @@ def insert_map(
     tiles: Sequence[SSAValue] = (),
     pairing: PairingAttr | None = None,
 ) -> Site:
-    """Insert a kernel that loads `tiles` and computes nothing yet; return where it will."""
+    """Insert a kernel that loads `tiles` and computes nothing yet; return its epilogue."""
     block = Block()
     block.add_op(YieldOp())
     segment = Segment([], [], [], Region(block), pairing=pairing)

@@ -95,7 +95,7 @@ def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None)
 
 
 def device_source(kernels: Sequence[EmittedKernel]) -> str:
-    """Return a module of the kernels and their helpers, without host program and torch."""
+    """Return a module of the kernels and their helpers, without the host program and `torch`."""
     header = MODULE_HEADER.replace("import torch\n", "")
     imports = "\n".join(
         import_lines([k if k.language == "gluon" else _without_host(k) for k in kernels])

@@ -40,7 +40,7 @@ class KernelResources:
 
     @property
     def programs(self) -> int:
-        """The programs that a multiprocessor runs at a time; 0 if the kernel does not fit."""
+        """Number of programs that a multiprocessor runs at a time; 0 if the kernel does not fit."""
         return min(self._programs_by_resource().values())
 
     @property
@@ -94,7 +94,7 @@ def check_fits(kernels: Sequence[KernelResources]) -> None:
 
 
 def resources_table(arch: Architecture, kernels: Sequence[KernelResources]) -> str:
-    """Return a table of the resources: a line for each kernel, below those of the GPU."""
+    """Return a table of the resources: a line per kernel, below the architecture's limits."""
     limit = arch.shared_memory // KIB
     title = (
         f"{arch.name} ({arch.products}): a program may have {limit} KiB of shared memory; a "

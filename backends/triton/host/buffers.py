@@ -111,7 +111,7 @@ class HostBuffers:
 
 
 def _check_changes(func: FuncOp) -> None:
-    """Raise CodaError for a call in place that changes what is read later, or the caller's."""
+    """Raise CodaError for a call that changes in place what is read later or the caller keeps."""
     remedy = "remove in_place: accumulate-in-place sets it where it may"
     for op, call in stale_reads(func.body.block.ops):
         reader = (

@@ -69,7 +69,7 @@ class Extents:
             self.bind(unknown[0], f"{self.size(source)} // {known}")
 
     def symbol(self, symbol: str, op: Operation) -> str:
-        """Return the variable of a symbol of `op`. Raises CodaError if nothing determines it."""
+        """Return the variable of a symbol that `op` needs, or raise CodaError if it is unknown."""
         if not self.is_bound(symbol):
             raise _unknown(op, f"the extent {symbol}")
         return self.of(symbol)

@@ -20,14 +20,14 @@ ENTRIES = ("KERNELS", "run", "run_boxed")
 
 @cache
 def module_names() -> frozenset[str]:
-    """Return the names that a module may use besides its kernels, which get none of them."""
+    """Return names that a module may define or use besides its kernels, which get none of them."""
     definitions = {**_FUNCTIONS, **device_definitions()}
     used = {name for definition in definitions.values() for name in definition.uses}
     return frozenset({*definitions, *used, *symbols_of(MODULE_HEADER), *ENTRIES, *dir(builtins)})
 
 
 def host_functions(text: str) -> list[Definition]:
-    """Return the host functions that a text calls, and their dependences, for these calls."""
+    """Return the host functions that a text calls, and their dependences, specialized for it."""
     return specialized(_FUNCTIONS, text)
 
 

@@ -62,7 +62,7 @@ class HostKernels:
         return kernel
 
     def use(self, kernel: EmittedKernel, op: Operation, key: Hashable = None) -> EmittedKernel:
-        """Use `kernel`, `known` by its key, under the name of an existing one with its code."""
+        """Use `kernel`, `known` by `key`, under the name of an existing one with the same code."""
         shared, used = self._shared(kernel)
         self._note(op, used)
         found = replace(shared, fp_fusion=self._fp_fusion)

@@ -61,7 +61,9 @@ class HostProgram:
         self._place: str | None = None
 
     def _hold_arguments(self) -> list[str]:
-        """Drop arguments after their last use, except weights; return those without a use."""
+        """Drop arguments after their last use, except weights, which others hold; return the
+        variables of arguments without a use.
+        """
         unused: list[str] = []
         for argument, name in self.arguments.variables.items():
             if is_weight(argument):
@@ -106,7 +108,7 @@ class HostProgram:
         return self._variables[value]
 
     def is_dense(self, value: SSAValue) -> bool:
-        """Return whether `variable(value)` is known to be contiguous, perhaps as a copy."""
+        """Return whether `variable(value)` is known to be contiguous; it may be a copy."""
         if value in self._pending:
             return self._views[value].has_stated_strides
         return value in self._dense and self._dense[value] == self._variables[value]
@@ -146,7 +148,7 @@ class HostProgram:
         return View(self.variable(base), (step,), dims, is_dense, argument)
 
     def kernel_operand(self, value: SSAValue, *, is_range: bool = False) -> str | View:
-        """Return the tensor that a kernel gets for a value: a contiguous or a strided one."""
+        """Return the tensor that a kernel gets for a value: contiguous, or with its strides."""
         if value in self._pending:
             view = self._views[value]
             if view.is_dense and view.argument is not None:
@@ -274,7 +276,7 @@ class HostProgram:
         self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
     def owned(self, value: SSAValue) -> str:
-        """Return the tensor of an operand to overwrite: a copy if the caller keeps it."""
+        """Return an operand's tensor for a kernel to overwrite: a copy if the caller keeps it."""
         name = self.operand(value)
         if may_be_overwritten(value):
             return name
@@ -402,7 +404,9 @@ class HostProgram:
     def check_index(
         self, index: SSAValue, extent: str | int, ignored: int | None, least: str | int = 0
     ) -> None:
-        """Emit a check on a CPU that indices are from `least` to `extent`, or ignored."""
+        """Emit a check of indices on a CPU: each must be from `least` to below `extent`, or
+        ignored; on GPUs kernels check.
+        """
         if not self.kernels.is_direct:
             name, last = self.variable(index), f", {least}" if least else ""
             self.flush()
@@ -453,7 +457,7 @@ class HostProgram:
         self._start = len(self.lines)
 
     def end_operator(self, op: Operation) -> None:
-        """Add a comment with the source of the statements; drop dead values, if more follows."""
+        """Add a comment with the statements' source; drop dead values, unless nothing follows."""
         place = location_comment(op.location)
         if place not in (None, self._place) and len(self.lines) > self._start:
             self.lines.insert(self._start, place)

@@ -14,7 +14,9 @@ from coda_ir.signatures import entry_name, entry_of
 
 
 def torch_type(type: Attribute) -> str:
-    """Return PyTorch's dtype, as `torch.bfloat16`. Raises ElementTypeError if PyTorch lacks it."""
+    """Return the text of PyTorch's dtype, such as `torch.bfloat16`. Raises ElementTypeError for a
+    type that PyTorch lacks.
+    """
     known = BY_ATTRIBUTE.get(type)
     if known is None:
         raise unsupported(type)
@@ -51,7 +53,9 @@ def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:
 
 
 def _last_call(line: str) -> list[int]:
-    """Return where the arguments of the call that ends a line begin and end, if any."""
+    """Return where the arguments of the call that ends a line begin, after each comma, and their
+    end; nothing without arguments.
+    """
     calls: list[list[int]] = []
     places: list[int] = []
     for token in generate_tokens(StringIO(line.lstrip()).readline):

@@ -121,8 +121,12 @@ def _group_order(host: HostProgram, op: coda.GroupOrderOp) -> None:
 
 
 def _topk(host: HostProgram, op: coda.TopkOp) -> None:
-    write = _row_kernel(topk_kernel, "topk") if has_short_rows(op) else call_library
+    write = _row_kernel(_topk_kernel, "topk") if has_short_rows(op) else call_library
     write(host, op)
+
+
+def _topk_kernel(op: coda.TopkOp, name: str, _: Pitches) -> EmittedKernel:
+    return topk_kernel(op, name)
 
 
 def _by_number(host: HostProgram, op: coda.GatherOp | coda.ScatterOp | coda.IndexOp) -> None:

@@ -44,7 +44,10 @@ def _attention_grad(host: HostProgram, op: coda.AttentionGradOp) -> None:
     host.assign_all(op.results, call, hint="gradient", is_dense=True)
 
 
-OF_HEADS = {FUSED_ATTENTION: "attention_of_heads", FUSED_ATTENTION_GRAD: "attention_of_heads_grad"}
+ATTENTION_OF_HEADS = {
+    FUSED_ATTENTION: "attention_of_heads",
+    FUSED_ATTENTION_GRAD: "attention_of_heads_grad",
+}
 """The host functions for calls of ATen's overrideable attention."""
 
 

@@ -45,12 +45,12 @@ def kernel_of(
 def kernel_named(
     host: HostProgram, op: Operation, name: str, emit: Callable[..., EmittedKernel], *given: object
 ) -> EmittedKernel:
-    """Return the kernel that `emit` makes of `op`, a name like `name`, and what is given."""
+    """Return the kernel that `emit` makes of `op`, an unused name like `name`, and `given`."""
     return kernel_of(host, op, lambda names: emit(op, names.fresh(name), *given))
 
 
 def by_operand(op: Operation, pitches: Mapping[SSAValue, Pitch]) -> tuple[Pitch | None, ...]:
-    """Return the elements between starts of rows of operands, some of which are ranges."""
+    """Return the layout of operands, some of them ranges: the elements between starts of rows."""
     return tuple(pitches.get(operand) for operand in op.operands)
 
 
@@ -78,7 +78,7 @@ def launch(
 def operands_of(
     host: HostProgram, op: Operation, ranges: Collection[SSAValue] = ()
 ) -> list[str | View]:
-    """Return the tensors of the operands of `op`: dense, but for strided `ranges`."""
+    """Return the tensors of `op`'s operands: dense, except `ranges`, which keep their strides."""
     in_place = [overwritten(result) for result in op.results]
     return [
         host.owned(operand)

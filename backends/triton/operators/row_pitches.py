@@ -196,7 +196,9 @@ def _are_aligned(pitch: Pitch, bytes: int) -> bool:
 def _ranges(
     segments: Sequence[gemm.Segment], tiles: Collection[SSAValue], dense: Collection[SSAValue]
 ) -> list[SSAValue]:
-    """Return the values in `tiles` and tables that are not in `dense`, and no results."""
+    """Return the values in `tiles` and tables that may be ranges: those that are not in `dense`,
+    not overwritten by a result, and not loaded by a port of another kind, too.
+    """
     ports = [port for segment in segments for port in segment.ports]
     not_ranges = {*dense, *(overwritten(out) for segment in segments for out in segment.outputs)}
     not_ranges |= {x for kind, x in ports if not kind.is_table and x not in tiles}

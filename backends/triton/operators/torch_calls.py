@@ -11,7 +11,11 @@ from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host.literals import literal
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
-from coda_ir.backends.triton.operators.gradients import OF_HEADS, attention_arguments, repeatable
+from coda_ir.backends.triton.operators.gradients import (
+    ATTENTION_OF_HEADS,
+    attention_arguments,
+    repeatable,
+)
 from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects import coda
@@ -69,7 +73,7 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
-    callee = OF_HEADS.get(op.callee.data) or f"torch.ops.{callee}"
+    callee = ATTENTION_OF_HEADS.get(op.callee.data) or f"torch.ops.{callee}"
     call = f"{callee}({template.render(operands, symbols)})"
     hint = op.callee.data.split(".")[1]
     with repeatable(host, op):

@@ -89,12 +89,12 @@ def joined_heads(x, like, dense=True):
 
 
 def dense_columns(x):
-    """Return x with contiguous elements of rows, as PyTorch's kernels require, or a copy."""
+    """Return x, or a copy: PyTorch's kernels require rows with contiguous elements."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def attention_mask(mask, queries, keys, causal, window, device):
-    """Return `mask` with the causal mask and the window; None if every query sees every key."""
+    """Return `mask` combined with causal mask and window; None if every query sees every key."""
     seen = seen_keys(queries, keys, causal, window, device)
     if mask is None:
         return seen
@@ -107,7 +107,7 @@ def attention_mask(mask, queries, keys, causal, window, device):
 
 
 def seen_keys(queries, keys, causal, window, device):
-    """Return the causal mask with the window, queries x keys; None if all keys are seen."""
+    """Return the bool mask (queries x keys) of causality and window; None if all keys are seen."""
     is_causal = causal and queries > 1
     has_window = window is not None and window < max(queries, keys)
     if not is_causal and not has_window:
@@ -121,7 +121,9 @@ def seen_keys(queries, keys, causal, window, device):
 
 
 def attention_with_sinks(q, k, v, mask, scale, sinks):
-    """Return PyTorch's attention with one more key of zeros, whose score is in the mask."""
+    """Return PyTorch's attention with one more key, whose key and value are zeros. Its score, the
+    sink, is in the mask.
+    """
     keys = k.shape[2]
     k, v = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
     if mask is None:

@@ -73,7 +73,7 @@ def attention_of_heads(
 
 
 def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=None):
-    """Return the gradients of `attention_of_heads` for q, k and v, and for a `wanted` mask."""
+    """Return gradients of `attention_of_heads` for q, k and v, and the mask if `wanted` has it."""
     wants_mask = mask is not None and wanted[3]
     heads = heads_of_aten(q, k, v, mask, rest[5], scale)
     *gradients, d_mask = heads.gradients(d_y.contiguous(), y, lse, wants_mask)
@@ -358,7 +358,7 @@ def layout(x):
 
 
 def once_for_layouts(choose):
-    """Cache the results of `choose` by the layouts of its arguments: asking PyTorch is slow."""
+    """Cache results of `choose` by argument layouts: asking PyTorch takes tens of microseconds."""
     choices = {}
 
     def choice(*arguments):

@@ -78,7 +78,7 @@ def clear_unseen(
     BOUND: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Store 0 and a logsumexp of inf for queries without a key: theirs is below BOUND."""
+    """Store 0 and a logsumexp of inf for queries that see no key: the logsumexp is below BOUND."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     is_unseen = tl.load(lse_ptr + row, row < ROWS, 0.0) < BOUND
     tl.store(lse_ptr + row, float("inf"), is_unseen)

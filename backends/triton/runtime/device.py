@@ -65,7 +65,7 @@ def as_float64(x):
 
 @triton.jit
 def bound(n):
-    """Return n as a loop bound: the interpreter has an array, which `range` does not accept."""
+    """Return n as a loop bound: the interpreter's n is an array, which `range` does not accept."""
     if INTERPRET:
         return n.handle.data.item()
     else:
@@ -136,7 +136,7 @@ def from_f8e5m2(x):
 
 @triton.jit
 def to_f8e5m2(x):
-    """Round x to float8_e5m2. The GPU's conversion saturates to 57344: infinity is stored apart."""
+    """Round x to the nearest float8_e5m2; infinity is separate: the GPU saturates to 57344."""
     if INTERPRET:
         return f8_bits(x, 2, 15, 0x7C).to(tl.float8e5, bitcast=True)
     else:
@@ -201,7 +201,7 @@ def remainder(a, b):
 
 @triton.jit
 def multiply_add(a, b, c):
-    """Return a * b + c, rounded once: the interpreter, which rounds twice, computes in float64."""
+    """Return a * b + c, rounded once: in float64 in the interpreter, which would round twice."""
     if INTERPRET:
         product = tl.cast(a, tl.float64) * tl.cast(b, tl.float64)
         return (product + tl.cast(c, tl.float64)).to(tl.float32)

@@ -270,7 +270,7 @@ class TensorMap:
         self.others = (extents, strides, box, steps, 0, layout["swizzle"], PROMOTION, fill)
 
     def encode(self, place, address):
-        """Write the tensor map for an address to memory at `place`; return the driver's error."""
+        """Write the tensor map for an address to `place`; return the driver's error or 0."""
         encode = cuda_driver().cuTensorMapEncodeTiled
         return encode(place, *self.first, address, *self.others)
 
@@ -290,7 +290,9 @@ class Template:
     """
 
     def __init__(self, layout, grid, arguments, origins):
-        """Initialize. `origins` has each tensor's position in the call, and the tensor."""
+        """Initialize. `origins` has for each tensor the position of its address in the call, and
+        the tensor there.
+        """
         metadata, block = layout.metadata, (32 * layout.metadata.num_warps, 1, 1)
         grid, overlaps = (*grid, 1, 1)[:3], int(metadata.launch_pdl)
         self.layout = layout
@@ -339,7 +341,7 @@ class PreparedLaunch:
     """A launch; its function `run` returns an error of the driver, or 0."""
 
     def __init__(self, compiled, config, memory, pointers):
-        """Initialize. `memory` holds the parameters, and at `pointers` the pointers to them."""
+        """Initialize. `memory` holds the parameters and, at address `pointers`, their addresses."""
         self.kept = (compiled, config, memory)
         launch, place = cuda_driver().cuLaunchKernelEx, ctypes.addressof(config)
         self.run = functools.partial(launch, place, compiled.function, pointers, None)

@@ -105,7 +105,7 @@ def sum_to(x, dims, shape, dtype):
 
 
 def pad(x, dim, start, extent):
-    """Return x, from `start` on, padded with zeros to `extent` elements in dimension `dim`."""
+    """Return x, which begins at index `start`, padded with zeros to `extent` in dimension `dim`."""
     result = x.new_empty(*x.shape[:dim], extent, *x.shape[dim + 1 :])
     end = start + x.shape[dim]
     for place, count in ((0, start), (end, extent - end)):

@@ -47,7 +47,7 @@ def tile_counters(tiles, device, known=None):
 
 
 def overlapping():
-    """Return the options for programmatic dependent launch, where Triton supports it."""
+    """Return the options of programmatic dependent launch; none if Triton does not support it."""
     if INTERPRET.value:
         return {}
     from triton.backends.nvidia.compiler import CUDAOptions

@@ -1,5 +1,5 @@
 # pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false
-"""Device functions for the main loops of GEMMs: loads by pointers or by TMA, one row, split K."""
+"""Device functions for main loops of GEMMs: loads by pointers or TMA, one row of a, and split K."""
 
 import triton
 import triton.language as tl
@@ -128,7 +128,7 @@ def add_row_products(totals, a_row, bs, k, K, A_STEP: tl.constexpr, BLOCK_K: tl.
 
 @triton.jit
 def load_columns(columns, place, k, K, STEP: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Load elements k to k + BLOCK_K of the columns that begin `place` elements after `columns`."""
+    """Load elements k to k + BLOCK_K of the columns `place` elements after each of `columns`."""
     found = ()
     for i in tl.static_range(len(columns)):
         found = found + (load_depth(columns[i] + place, k, K, STEP, BLOCK_K, 0),)
@@ -301,7 +301,7 @@ def tma_multiply_last(
 
 @triton.jit
 def wait_for_earlier_kernels():
-    """Wait until earlier kernels of the stream have stored their results (dependent launch)."""
+    """Wait for the end and the stores of earlier kernels (programmatic dependent launch)."""
     if not INTERPRET:
         gdc_wait()
 

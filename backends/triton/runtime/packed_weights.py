@@ -55,7 +55,7 @@ class PackedWeights:
         return packed
 
     def keep(self, place, packed, *tensors):
-        """Add the packed tensor number `place` of `run` for these weights, if possible."""
+        """Add packed tensor number `place` of `run` for these weights, if they can be cached."""
         state = self.state(tensors)
         if state is None:
             return

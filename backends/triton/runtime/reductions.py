@@ -11,7 +11,7 @@ from coda_ir.backends.triton.runtime.header import INTERPRET
 
 @triton.jit
 def sum_rows(x):
-    """Return the sum of each column; the interpreter, which adds row after row, in float64."""
+    """Return each column's sum; in float64 in the interpreter, which would sum row by row."""
     if INTERPRET:
         return tl.sum(x.to(tl.float64), 0).to(tl.float32)
     else:

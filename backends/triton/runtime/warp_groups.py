@@ -96,7 +96,7 @@ def group_partials(
 
 @gluon.jit
 def split_columns(x, PARTS: gl.constexpr):
-    """Return the columns of x as PARTS equal tiles. No elements move between threads."""
+    """Return the columns of x as a tuple of PARTS equal tiles; no elements move between threads."""
     if PARTS == 1:
         return (x,)
     else:
@@ -107,7 +107,7 @@ def split_columns(x, PARTS: gl.constexpr):
 
 @gluon.jit
 def split_neighbours(x):
-    """Return the even and the odd columns of x, of which a thread holds both in this layout."""
+    """Return the even and odd columns of x; no elements move between threads, which hold both."""
     return gl.split(gl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
 
 
@@ -201,7 +201,7 @@ def store_groups(
 def accumulators(
     WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, DEPTH: gl.constexpr = 16
 ):
-    """Return zeros in the layout of sums of WARPS warps by WGMMA; DEPTH is K of one instruction."""
+    """Return zeros laid out as accumulators of WARPS warps by WGMMA; DEPTH is K per instruction."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, DEPTH]
     )
@@ -226,7 +226,7 @@ def loaded_stage(full, step, IS_COPIED: gl.constexpr = False):
 
 @gluon.jit
 def free_stage_before(empty, step, pred):
-    """Release the stage of the step before `step`, if `pred`: arrive at its mbarrier in `empty`."""
+    """Release the stage of the step before `step`: arrive at its mbarrier in `empty` if `pred`."""
     STAGES: gl.constexpr = empty.shape[0]
     mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=pred)
 

@@ -345,7 +345,7 @@ class _Emitter(GemmEmitter):
         return "\n".join(["@triton.jit", *definition(name, parameters), *indented(body)])
 
     def _used(self, body: Sequence[str], arguments: Sequence[KernelArgument]) -> list[str]:
-        """Return the parameters of a function: shared memory, then those of the kernel."""
+        """Return a function's parameters: shared memory, then the kernel's that it names."""
         used = names_in(body)
         candidates = [*self.memory.names, *(argument.name for argument in arguments)]
         return [name for name in candidates if name in used]

@@ -89,7 +89,9 @@ def weight_rows(
 def scaled_columns(
     blocks: BlocksAttr, segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
 ) -> list[tuple[int, str]]:
-    """Return the weight and first column of each part of a tile's columns that has one scale."""
+    """Return the weight, and the first column in it, of each part of a tile's columns that has one
+    scale for each row.
+    """
     count = schedule.block_n.data
     found: list[tuple[int, str]] = []
     for place in range(0, count, columns_scaled_together(blocks, segment, columns, count)):
@@ -314,7 +316,9 @@ class LoadEmitter:
         return [*copy, _ARRIVE]
 
     def _emit_ragged(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
-        """Emit the loop over the rows of a group: boxes, except gathered rows and the last ones."""
+        """Emit the loop over the rows of a group: boxes, except for gathered rows and those of an
+        incomplete last step.
+        """
         (weights,), bk = segment.terms, self.schedule.block_k.data
         operands = [(self.op.x, "a_stages", "first_row", self.op.gather, self._load_input(0))]
         for rows in weight_rows(segment, columns, tile, self.schedule):

@@ -305,7 +305,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         return self._let(hint, f"{buffer}.load(LAYOUT){extended}")
 
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
-        """Load ports that vary by column ahead of their subtile; conversions would wait."""
+        """Load ports that vary by column ahead of subtiles, unconverted: conversions would wait."""
         if not port.kind.has_columns or not self.has_room_ahead:
             return super()._load_port(hint, port, columns)
         before, self.lines = self.lines, []

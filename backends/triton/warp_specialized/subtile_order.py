@@ -113,7 +113,7 @@ def subtile_order(segment: Segment, columns: ColumnRange, moves: Moves) -> Subti
 
 
 def _period(segment: Segment, port: Port) -> int | None:
-    """Return after how many columns (pairs) the elements of a port repeat, if they do."""
+    """Return after how many columns (in pair mode, pairs) a port's elements repeat, if they do."""
     if not port.kind.is_table or port.kind.is_group:
         return None
     width = shape_of(port.value)[-1]

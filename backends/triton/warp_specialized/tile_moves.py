@@ -85,7 +85,7 @@ class Protocol:
     """The variables of the warps that compute."""
 
     def of_group(self, count: int, number: str = "") -> str:
-        """Return a number among `count` of the group (none for 0) as one among all groups."""
+        """Return a number among `count` of the group (0 if empty) as one among all groups."""
         if self.groups == 1:
             return number or "0"
         first = "GROUP" if count == 1 else f"{count} * GROUP"
@@ -187,7 +187,7 @@ class TileMoves:
         return _in_blocks([(self._turns, self._wait_for_buffers())]) if self._asks_early else []
 
     def write(self, box: BoxMove, value: str) -> list[str]:
-        """Return the write of a result of subtiles to the buffer that it is stored from."""
+        """Return the write of a result of one or more subtiles to the buffer it is stored from."""
         is_first = [len(self.stores)] == self.staging.turns(self.moves)[:1]
         self.stores.append(box)
         waits = is_first and not self._asks_early

@@ -72,5 +72,5 @@ func.func @f(%x: tensor<?x128xf32>) -> (tensor<?x8xf32>, tensor<?x8xi64>) {{
 }}
 """)
     (op,) = [op for op in module.walk() if isinstance(op, TopkOp)]
-    (kernel,) = compile_kernels([topk_kernel(op, "topk", {})], architecture)
+    (kernel,) = compile_kernels([topk_kernel(op, "topk")], architecture)
     assert kernel.resources.fits and not kernel.resources.spills
