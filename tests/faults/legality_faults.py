@@ -107,7 +107,7 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "scatter: a column in another order is loaded by the numbers of the rows",
-        "coda_ir.passes.support.ports:_names_rows",
+        "coda_ir.passes.support.ports:_moved",
         Text("index.ids is ids and ", ""),
     ),
 )

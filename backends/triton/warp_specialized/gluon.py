@@ -44,6 +44,8 @@ PREFIX = "gluon_"
 """The prefix of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the
 other's."""
 
+_HELPERS = read_definitions("warp_groups")
+
 
 def translated(source: str) -> str:
     """Translate functions in `tl` to Gluon, calling the helpers in Gluon."""
@@ -81,19 +83,18 @@ _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 def render_gluon_prelude(kernels: str) -> str:
     """Return the source of the device functions that kernels in Gluon call."""
-    return render(specialized(_definitions(), kernels))
+    return render(specialized({**_translated_helpers(), **_HELPERS}, kernels))
 
 
 @cache
-def _definitions() -> Mapping[str, Definition]:
-    """Return the helpers that Gluon kernels may call, by their names in Gluon."""
-    shared = {
+def _translated_helpers() -> Mapping[str, Definition]:
+    """Return the helpers of `prelude.py` in Gluon, by their names there."""
+    return {
         _in_gluon(name): Definition(
             translated(each.source), frozenset(map(_in_gluon, each.uses)), each.modules
         )
         for name, each in device_definitions().items()
     }
-    return {**shared, **read_definitions("warp_groups")}
 
 
 def _in_gluon(name: str) -> str:
