@@ -84,7 +84,7 @@ def require_triton_for(device: torch.device) -> None:
 
 
 def _silence_interpreter() -> None:
-    """Silence NumPy's warnings about infinities that kernels handle, as of an empty sum."""
+    """Silence NumPy's warnings about infinities that kernels handle, as in log of an empty sum."""
     module = r"triton\.runtime\.interpreter"
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=module)
 

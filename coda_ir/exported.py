@@ -152,7 +152,9 @@ class CompiledModel:
         tree: CallTree,
         plain: Callable[[], CompiledFunction] | None = None,
     ):
-        """Set up the model; `plain` makes the function that replaces one with a defect."""
+        """Set up the model; `plain` makes the function that replaces one that failed because of
+        a defect of this package.
+        """
         self.function = function
         self.weights = weights
         self._tree = tree

@@ -25,7 +25,7 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
 
 
 def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """Return the function named `entry`, or the only public one. Raises CodaError for none."""
+    """Return the function named `entry`, or the only public one, or raise CodaError."""
     from xdsl.dialects.func import FuncOp
 
     functions = {

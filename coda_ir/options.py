@@ -102,7 +102,9 @@ class CompileOptions:
     jobs: int | None = None
     """The number of kernels that are compiled at a time; see `compile_jobs`."""
     is_for_gpu: bool = False
-    """True if the kernels will run on this machine's GPU: lowering starts their compiler."""
+    """True if the kernels will run on a GPU of this machine: a process that compiles them starts
+    when a program is lowered.
+    """
 
     def __post_init__(self) -> None:
         """Raise CodaError for options that contradict each other."""

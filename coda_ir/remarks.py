@@ -144,7 +144,7 @@ def enclosing_function(op: Operation) -> str | None:
 
 
 def source_position(location: Attribute) -> tuple[str, int, int] | None:
-    """Return file, line and column: the innermost if nested, the first known one if fused."""
+    """Return a location's file, line, column: the innermost if nested, the first known if fused."""
     match location:
         case FileLineColLoc():
             return location.filename.data, location.line.data, location.column.data

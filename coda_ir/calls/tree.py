@@ -17,7 +17,9 @@ from coda_ir.pytree import pytree
 
 
 def laid_out(tensor: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
-    """Return `tensor`, copied if its dimensions in memory, outermost first, are not in `order`."""
+    """Return `tensor` with its dimensions in memory in `order`, outermost first, copied if
+    necessary; unchanged if `order` is None.
+    """
     if order is None:
         return tensor
     moved = tensor.permute(tuple(order))

@@ -58,7 +58,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class _WatchedKernel:
-    """Replaces a kernel in an emitted module, or a function that launches it; reports launches."""
+    """Replacement of a kernel, or of a function that launches it, that reports its launches."""
 
     name: str
     kernel: Any

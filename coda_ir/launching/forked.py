@@ -225,7 +225,9 @@ class KernelCompiler:
         self._is_open = True
 
     def submit(self, source: str, name: str, groups: Sequence[Sequence[str]]) -> None:
-        """Start compiling kernels by their launches, unless they were submitted before."""
+        """Start compiling kernels of an emitted module, each by its launches, unless they were
+        submitted before or the process has ended.
+        """
         with self._lock:
             if source in self._submitted or not self._is_open:
                 return

@@ -12,7 +12,7 @@ MISSING = 'coda-lsp: error: the language server needs pygls\n  help: pip install
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Serve until the editor leaves; the code is 2 without pygls, 1 if the port is in use."""
+    """Serve until the editor leaves; exit codes: 2 without pygls, 1 if the port cannot be used."""
     options = _parser().parse_args(args)
     if find_spec("pygls") is None:
         print(MISSING, file=sys.stderr)

@@ -127,7 +127,9 @@ class Gemm:
 
     @property
     def paired(self) -> int:
-        """The width of the runs that pairs do not leave; 2 where a group has consecutive pairs."""
+        """The width of the runs that pairs do not leave; 2 where the run is all columns, of which a
+        group has consecutive pairs.
+        """
         if self.pairing is None:
             return 1
         return self.pairing.group_size or 2

@@ -244,7 +244,9 @@ def _integer_reduction(kind: str, call: Invocation, x: TensorValue) -> TensorVal
 
 
 def _along_rows(call: Invocation, rule: Callable[[TensorValue], TensorValue]) -> TensorValue:
-    """Apply `rule`, which is for the last dimension, to `dim` of x: both are exchanged."""
+    """Apply `rule`, which is for the last dimension of a tensor, to the dimension `dim` of x: the
+    two are exchanged before and after.
+    """
     x = call.float_tensor("x", least_rank=1)
     last = len(x.dims) - 1
     dim = call.axis("dim", len(x.dims), -1)

@@ -1,4 +1,6 @@
-"""Linear layers of FP8, GPTQ and AWQ checkpoints, whose kernels do not appear in graphs."""
+"""Linear layers of FP8 (`weight_scale_inv`), GPTQ and AWQ checkpoints of transformers, whose
+kernels do not appear in graphs.
+"""
 
 import sys
 import warnings

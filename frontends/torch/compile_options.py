@@ -90,7 +90,9 @@ class Options:
     explore: str | None = None
     """A folder for a page about each graph (`explore_module`); by default $CODA_EXPLORE."""
     explore_arch: str | None = None
-    """The GPU that pages are for, such as `sm_90`, with machine code; by default the graph's."""
+    """The GPU that pages are for, such as `sm_90`, with machine code; by default the GPU of the
+    graph, without machine code.
+    """
     errors: Errors = "fallback"
     """The response to an error inside of the compiler; `raise` is for tests."""
 

@@ -139,7 +139,9 @@ class GraphCompiler:
     def _guarded(
         self, compiled: Runner, eager: Runner, graph: GraphModule, *, changes_inputs: bool = False
     ) -> Runner:
-        """Return `compiled`, replaced by `eager` for tangents, and after a defect in a call."""
+        """Return `compiled`, replaced by `eager` for inputs that may have tangents, and once a call
+        failed by a defect of this compiler.
+        """
 
         def run(inputs: list[Any]) -> Sequence[Any]:
             return eager(inputs) if may_have_tangents() else compiled(inputs)
@@ -263,7 +265,9 @@ class GraphCompiler:
     def _accept(
         self, graph: GraphModule, device: torch.device, *, is_trained: bool
     ) -> Accept | None:
-        """Return a check that raises LeftToInductor if Inductor seems faster; None without one."""
+        """Return a check that raises LeftToInductor if Inductor is estimated to run the whole graph
+        faster; None if the two are not compared.
+        """
         options = self.options
         is_compared = options.compare and options.runs_through_inductor(device)
         if self._is_part or options.has_wishes or not is_compared:

@@ -172,7 +172,9 @@ def rms_norm(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _type_of_default_eps(dtype: torch.dtype) -> torch.dtype:
-    """Return the type whose eps is the default: at least float32, since PyTorch 2.7."""
+    """Return the type whose eps is the default: PyTorch computes in at least float32, and uses the
+    eps of that type since 2.7.
+    """
     major, minor = map(int, torch.__version__.split(".")[:2])
     return torch.promote_types(dtype, torch.float32) if (major, minor) >= (2, 7) else dtype
 

@@ -98,7 +98,9 @@ def _check_node(node: Node) -> None:
 
 
 def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> None:
-    """Raise NotDerivedError if a tensor and its detached view are results or change in place."""
+    """Raise NotDerivedError if a tensor and its detached view, which share memory, are both results
+    or are changed in place.
+    """
     sources = [source for node, read in stops.items() for source in read or [node]]
     detached = {shared_memory(x) for source in sources for x in _values(source)}
     for source in sources:
@@ -211,7 +213,9 @@ def _leaves(graph: GraphModule) -> Sequence[object]:
 
 
 def _check_views(graph: GraphModule) -> None:
-    """Raise NotDerivedError for an output that shares memory with a differentiated input."""
+    """Raise NotDerivedError for an output that shares memory with an input that has a gradient: its
+    place in PyTorch's graph would be lost.
+    """
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     given = {shared_memory(x) for node in inputs for x in _values(node) if x.requires_grad}
     outputs = [leaf for leaf in _leaves(graph) if isinstance(leaf, Node)]
