@@ -108,14 +108,16 @@ USUAL_TILE = 128
 class SymbolicShapes:
     """The symbolic dimensions of every tensor value of a function.
 
-    An extent that no rule names gets a fresh symbol `d0`, `d1`, ...; two values have the same
-    symbol only where their extents are equal. Construction is linear in the number of operators.
-    Values made after construction are added when they are asked for.
+    An extent that no rule names gets a fresh symbol `d0`, `d1`, ..., and so does a sum, which
+    `bytes` and `written` write out; two values have the same symbol only where their extents are
+    equal. Construction is linear in the number of operators. Values made after construction are
+    added when they are asked for.
     """
 
     def __init__(self, func: FuncOp):
         self._dims: dict[SSAValue, Dims] = {}
         self._fresh = Counter[str]()
+        self._sums = dict[str, SymbolicSize]()
         self._taken = declared_symbols([*(func.arg_attrs or ()), *(func.res_attrs or ())])
         self.usual_tiles = dict[str, int]()
         """The numbers of tiles of the usual size, by symbols that no schedule states."""
@@ -137,6 +139,13 @@ class SymbolicShapes:
             else:
                 self._record(value, None)
         return self._dims[value]
+
+    def written(self, value: SSAValue) -> Dims:
+        """Return the extents of a tensor value for people, in which sums are written out."""
+        return tuple(
+            dim if isinstance(dim, int) else str(SymbolicSize.of(dim).bind(self._sums))
+            for dim in self.dims(value)
+        )
 
     def holder(self, value: SSAValue, axis: int) -> tuple[SSAValue, int]:
         """Return an argument and a dimension of it whose extent is that of dimension `axis` of
@@ -168,7 +177,11 @@ class SymbolicShapes:
         """Return the size in memory; 0 for a value that is not a tensor."""
         if not isinstance(value.type, TensorType):
             return SymbolicSize()
-        return self.numel(value) * element_bytes(element_type_of(value))
+        return self._elements(value) * element_bytes(element_type_of(value))
+
+    def _elements(self, value: SSAValue) -> SymbolicSize:
+        """Return the number of elements, with sums in place of the symbols for them."""
+        return self.numel(value).bind(self._sums)
 
     def rows(self, value: SSAValue) -> SymbolicSize:
         """Return the product of all dimensions but the last: the M of a GEMM."""
@@ -196,7 +209,7 @@ class SymbolicShapes:
         table = op.looked_up if isinstance(op, CodaOp) else None
         if table is None:
             return SymbolicSize()
-        return self.numel(op.results[0]) * element_bytes(element_type_of(table))
+        return self._elements(op.results[0]) * element_bytes(element_type_of(table))
 
     def _visit(self, op: Operation) -> None:
         if all(map(_is_static, op.results)):
@@ -260,6 +273,10 @@ class SymbolicShapes:
             return dim
         if dim == UNKNOWN:
             return self._fresh_symbol("d")
+        if " " in dim:
+            symbol = self._fresh_symbol("d")
+            self._sums[symbol] = SymbolicSize.of(dim.removeprefix(UNKNOWN)).bind(self._sums)
+            return symbol
         if dim not in named:
             named[dim] = self._fresh_symbol(dim.strip("?0123456789"))
         return named[dim]

@@ -76,15 +76,21 @@ class SymbolicSize:
 
     __rmul__ = __mul__
 
-    def bind(self, values: Mapping[str, int]) -> SymbolicSize:
-        """Return the size with numbers in place of some symbols."""
-        return _from_terms(
-            (
-                tuple(symbol for symbol in monomial if symbol not in values),
-                coefficient * prod(values.get(symbol, 1) for symbol in monomial),
+    def bind(self, values: Mapping[str, int | SymbolicSize]) -> SymbolicSize:
+        """Return the size with numbers or other sizes in place of some symbols."""
+        if values.keys().isdisjoint(self.symbols):
+            return self
+        terms = (
+            prod(
+                (
+                    as_size(values.get(symbol, SymbolicSize((((symbol,), 1),))))
+                    for symbol in monomial
+                ),
+                start=SymbolicSize.constant(coefficient),
             )
             for monomial, coefficient in self.terms
         )
+        return sum(terms, SymbolicSize())
 
     def evaluate(self, bindings: Mapping[str, int] | None = None) -> int:
         """Return the value under `bindings`. Raises KeyError with the name of an unbound symbol."""

@@ -40,7 +40,7 @@ class Values:
 
     def type(self, value: SSAValue) -> str:
         """The type of a value, such as `bf16[B, T, 4096]`."""
-        dims = ", ".join(map(str, self.shapes.dims(value)))
+        dims = ", ".join(map(str, self.shapes.written(value)))
         return times(f"{element_type_of(value)}[{dims}]")
 
     def rows(self, value: SSAValue) -> str:

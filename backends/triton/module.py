@@ -98,7 +98,7 @@ class _Signature:
         results: list[str] = []
         for index, value in enumerate(returned_values(func)):
             dims = declared[index] if index < len(declared) else None
-            results.append(_describe(value, dims or host.dims(value)))
+            results.append(_describe(value, dims or host.extents.shapes.written(value)))
         return _Signature(parameters, results)
 
     def lines(self) -> list[str]:

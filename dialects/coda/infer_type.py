@@ -162,11 +162,14 @@ def replaced(x: Extents, dim: int, *extents: Any) -> Extents:
 
 
 def total(extents: Sequence[Any]) -> Any:
-    """Return the sum of extents, dynamic if one of them is."""
+    """Return the sum of extents, dynamic if one of them is; `?N + 4` for symbols."""
     if len(extents) == 1:
         return extents[0]
-    is_known = all(isinstance(extent, int) for extent in extents) and DYNAMIC_INDEX not in extents
-    return sum(extents) if is_known else OPEN
+    if DYNAMIC_INDEX in extents:
+        return OPEN
+    if all(isinstance(extent, int) for extent in extents):
+        return sum(extents)
+    return OPEN + " + ".join(map(str, extents))
 
 
 # Operands and properties as they are given.

@@ -179,7 +179,7 @@ def _why_no_row(
         return Refusal(
             "the row has the extents of the tensor, static ones after its dimension, and consists "
             "of whole rows of the tile, or of a part of one",
-            f"{name_of(value)} is copied: {_extents(rewriter.shapes.dims(value))} elements are "
+            f"{name_of(value)} is copied: {_extents(rewriter.shapes.written(value))} elements are "
             f"stored in rows of {_extents(whole)}",
         )
     runs = PlaceAttr.of(0, part.place.width.data, part.place.width.data)

@@ -238,6 +238,19 @@ def test_sizes_of_a_value_and_of_an_operator():
     assert str(shapes.traffic(square)) == "32*B*T", "x is read once"
 
 
+def test_sums_are_written_out_in_sizes():
+    func, (x, y) = arguments(("B", "N", 8), ("B", "T", 8))
+    both = coda.ConcatOp([x, y], 1)
+    more = coda.ConcatOp([both, y], 1)
+    rows = coda.ReshapeOp(more, (D, 8))
+    func.body.block.add_ops([both, more, rows])
+    shapes = SymbolicShapes(func)
+    assert shapes.dims(more.result) == ("B", "d1", 8)
+    assert shapes.written(more.result) == ("B", "N + 2*T", 8)
+    assert shapes.written(rows.result) == ("B*N + 2*B*T", 8)
+    assert str(shapes.traffic(both)) == "32*B*N + 32*B*T"
+
+
 def test_operators_made_later_are_added_on_demand():
     func, (x, w) = arguments(("M", 8), (16, 8))
     shapes = SymbolicShapes(func)
