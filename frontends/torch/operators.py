@@ -86,9 +86,22 @@ def linear(graph: GraphImporter, node: Node) -> Value | None:
 
 def matmul(graph: GraphImporter, node: Node) -> Value | None:
     x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
-    if not _is_linear_map(x, weight) or not _same_float([x, weight]):
+    if not _same_float([x, weight]):
         return None
-    return graph.insert(coda.MatmulOp(x, weight)).result
+    if _is_linear_map(x, weight):
+        return graph.insert(coda.MatmulOp(x, weight)).result
+    return _of_vector(graph, x, weight, node)
+
+
+def _of_vector(graph: GraphImporter, x: SSAValue, vector: SSAValue, node: Node) -> Value | None:
+    """Import the product of rows and a vector as a linear layer of one column."""
+    columns = shape_of(vector)
+    if len(columns) != 1 or len(shape_of(x)) < 2:
+        return None
+    weight = graph.insert(coda.ReshapeOp(vector, (1, *columns))).result
+    if not _is_linear_map(x, weight):
+        return None
+    return _reshaped(graph, graph.insert(coda.LinearOp(x, weight)).result, node)
 
 
 def addmm(graph: GraphImporter, node: Node) -> Value | None:

@@ -131,6 +131,15 @@ def excited(m: Part, y: Tensor) -> Tensor:
     return y * torch.sigmoid(m.last(y.mean((0, 1), keepdim=True)))
 
 
+def by_vector(m: Part, y: Tensor) -> Tensor:
+    return m.last(y) * torch.tanh(y @ m.row).unsqueeze(-1)
+
+
+def pooled(m: Part, y: Tensor) -> Tensor:
+    """Positions, by a softmax over them."""
+    return (torch.tanh(m.last(y)).softmax(1) * y).sum(1)
+
+
 def batch_norm(m: Part, y: Tensor) -> Tensor:
     return m.channels(m.last(y).mT).mT
 
@@ -152,7 +161,8 @@ CASES: dict[str, tuple[Callable[[Part, Tensor], Tensor], set[str]]] = {
     **{f.__name__: (f, {"aten.amax.default"}) for f in (chunked, multiplied_and_added, factored)},
     **{f.__name__: (f, set[str]()) for f in (neighbours, clamped, alibi, window, routed)},
     **{f.__name__: (f, set[str]()) for f in (convolved, shifted, taps, zeros_before)},
-    **{f.__name__: (f, set[str]()) for f in (normalized, averaged)},
+    **{f.__name__: (f, set[str]()) for f in (normalized, averaged, by_vector)},
+    "pooled": (pooled, {"aten.softmax.int"}),
     "excited": (excited, {"aten.mean.dim"}),
     "batch_norm": (batch_norm, set()),
     "hidden_columns": (lambda m, y: F.pad(m.last(y), (0, 8), value=-1e4).softmax(-1), set()),
@@ -202,7 +212,7 @@ def test_as_exact_as_eager(half: int, dtype: torch.dtype) -> None:
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     "functions",
-    [(replaced,), (shifted, convolved, normalized, averaged, batch_norm)],
+    [(replaced,), (shifted, convolved, normalized, averaged, by_vector, pooled, batch_norm)],
     ids=["replaced", "others"],
 )
 def test_gradients(
