@@ -51,6 +51,12 @@ LARGE_ACCUMULATORS = 128
 REGISTERS, OTHER_REGISTERS = 65536, 64
 """32-bit registers of a processor, and those of a thread beside its accumulators."""
 
+NARROW_FLOAT32, HIGH_FLOAT32 = 0.35, 0.6
+"""Exponents by which products of float32 take longer in tiles of at least `SMALL_ROWS` rows that
+are narrower than 256, and narrower than they are high. Chosen so that 204800 x 80 x 256 take 1436
+us in tiles of 128 x 32, 204800 x 40 x 80 take 208 in tiles of 128 x 64, and 204800 x 256 x 80 take
+276 in tiles of 32 x 256, as they did on an H200 with a sigmoid, and its gradient."""
+
 ROW_OPERATIONS, WORD_OPERATIONS = 4.0, 2.0
 """Instructions of a thread for each element of a weight of a row that no tensor core multiplies,
 and of one in words along K, which tensor cores multiply."""
@@ -137,6 +143,8 @@ class Estimate:
         efficiency = self.main_loop.efficiency
         if device.has_tma and not is_f32 and bm < WARPGROUP_ROWS:
             efficiency *= SMALL_TILE_EFFICIENCY
+        if is_f32 and bm >= SMALL_ROWS:
+            efficiency /= (256 / bn) ** NARROW_FLOAT32 * max(1.0, bm / bn) ** HIGH_FLOAT32
         per_ns = 1000 * tflops / device.processors * efficiency
         return 2 * bm * bn * bk * self.steps / per_ns
 

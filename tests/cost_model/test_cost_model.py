@@ -93,6 +93,18 @@ def test_rows_that_are_not_aligned_take_about_what_they_took(
     assert found.us / 1000 == pytest.approx(measured_ms, rel=0.12)
 
 
+@pytest.mark.parametrize(
+    ("columns", "depth", "tile", "measured_us"),
+    [(80, 256, (128, 32, 32), 1436), (40, 80, (128, 64, 32), 208), (256, 80, (32, 256, 32), 276)],
+)
+def test_high_tiles_of_float32_are_slow(
+    columns: int, depth: int, tile: tuple[int, int, int], measured_us: float
+):
+    """On one H200, with a sigmoid in the epilogue of the high ones."""
+    op = gemm("204800", columns, depth, element="f32")
+    assert best(op, Space(("pointer",), tile=tile)).us == pytest.approx(measured_us, rel=0.3)
+
+
 @pytest.mark.parametrize(("depth", "measured_us"), [(479, 271), (1024, 54)])
 def test_rows_of_half_words_are_loaded_by_elements(depth: int, measured_us: float):
     """On one H100; 4 bytes are the fewest that load without waiting."""
