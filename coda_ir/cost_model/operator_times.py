@@ -87,6 +87,11 @@ EFFICIENT_BYTES = 8
 """Bytes for each score by which PyTorch's attention is slower if it has a mask and also returns the
 logsumexp. There, it took 546 us, and 1145 for the gradients of a mask of 32 heads of 64."""
 
+UNALIGNED_BYTES = 36
+"""Bytes for each score that PyTorch's operators move for attention with a mask whose heads have no
+multiple of 8 columns, for which it has no kernel. On an H200, 64 heads with 300 x 300 scores took
+150 us."""
+
 GRADIENT_PRODUCTS = 2.5
 """Products of the gradients of attention, for each of attention: five for two."""
 
@@ -310,6 +315,8 @@ class OperatorTimes:
         if not isinstance(op, coda.AttentionGradOp):
             is_fast = op.lse is None or is_narrow
             us = (PYTORCH_MASK - 1) * self.attention_us(op) if is_fast else us
+            if not is_compiled and (op.head_dim.value.data % 8 or op.value_columns % 8):
+                us = self.moving_us(UNALIGNED_BYTES * self.scores(op))
             return us + self._truth_us(op.mask, is_compiled=is_compiled)
         if is_compiled and is_narrow and op.d_mask is None:
             return (PYTORCH_MASK_GRADIENT - 1) * self.attention_us(op)

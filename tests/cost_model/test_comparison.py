@@ -22,6 +22,7 @@ from coda_ir.cost_model.operator_times import (
     ORDERED_US,
     SORTED_US,
     TABLE_US,
+    UNALIGNED_BYTES,
     WARP,
     OperatorTimes,
     kernel_us,
@@ -399,6 +400,20 @@ fn f(x: bf16[2, 1024, 1024], m: {type}[2, 8, 1024, 1024]) -> bf16[2, 1024, 1024]
     for is_compiled, count in zip((False, True), passes, strict=True):
         us = times.masked_us(op, is_compiled=is_compiled) - times.attention_us(op)
         assert us == pytest.approx(moving_us(count * 2 * 8 * 1024**2, SM_90))
+
+
+def test_pytorch_has_no_kernel_for_masked_heads_of_odd_widths():
+    found, narrow = (
+        comparison_of(f"""
+fn f(x: bf16[8, 256, {16 * width}], m: bf16[256, 256], h: bf16[8, 64], weight w: bf16[64, 64]) {{
+    return linear(h, w), attention(x, x, x, head_dim={width}, mask=m)
+}}
+""")
+        for width in (12, 8)
+    )
+    scores_us = moving_us(UNALIGNED_BYTES * 8 * 16 * 256 * 256, SM_90)
+    assert found.fused_gpu - narrow.fused_gpu > 0.9 * scores_us
+    assert found.apart_gpu - narrow.apart_gpu < 0.1 * scores_us
 
 
 SUMMED = """
