@@ -256,7 +256,7 @@ def compile(
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
-    """Return how to tune, or None. Raises CodaError for a target that cannot be tuned for."""
+    """Return how to tune, or None. Raises CodaError for a target that is unknown or not tunable."""
     if target not in get_args(Target):
         raise OptionError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
     tuning = TuningOptions.of(tune)

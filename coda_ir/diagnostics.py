@@ -124,7 +124,7 @@ class InvalidProgramError(CodaError):
 
 
 class OptionError(CodaError):
-    """An argument, an option of a pass or an environment variable that has an invalid value."""
+    """An invalid value of a function's argument, a pass's option or an environment variable."""
 
     code = "E0703"
 

@@ -204,7 +204,7 @@ def _check_names(options: Mapping[str, object]) -> None:
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
-    """Return a callable on tensors, which checks that the model accepts their sizes."""
+    """Return a callable on a function's tensors, checking that the model accepts their sizes."""
 
     def call(*tensors: torch.Tensor) -> Any:
         if tree.ranges:

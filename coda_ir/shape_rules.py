@@ -270,7 +270,9 @@ def _column_tiles(segment: gemm.Segment, op: gemm.FusedOp, index: int) -> Dim:
 
 def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
     """Return the number of tiles that cover `extent`, if extent and schedule are known."""
-    return placeholder if tile is None or isinstance(extent, str) else -(-extent // tile)
+    if tile is None or isinstance(extent, str):
+        return placeholder
+    return -(-extent // tile)
 
 
 def _finalize(op: gemm.FinalizeOp, operands: list[Dims]) -> Sequence[Dims]:

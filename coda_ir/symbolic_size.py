@@ -29,7 +29,9 @@ class SymbolicSize:
 
     @staticmethod
     def product(dims: Iterable[int | str]) -> SymbolicSize:
-        """Return the product of extents: numbers, symbols, their products, or sums as `L - 2`."""
+        """Return the product of extents: numbers, symbols, products such as `32*B*T`, or sums such
+        as `L - 2`.
+        """
         coefficient, symbols, sums = 1, list[str](), list[SymbolicSize]()
         for dim in map(str, dims):
             if " " in dim:

@@ -66,7 +66,9 @@ class Artifact:
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Artifact:
-        """Read what `to_data` returns. Raises errors of lookup, type and value for other data."""
+        """Read what `to_data` returns. Raises KeyError, TypeError, ValueError or AttributeError for
+        anything else.
+        """
         from coda_ir.calls.arguments import Signature
 
         name, arguments, results = data["signature"]

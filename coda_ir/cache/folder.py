@@ -61,7 +61,7 @@ def size_limit() -> int:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size such as `500MB` or `1.5GiB`. Raises ValueError for other texts."""
+    """Return the bytes of a size: `2000`, `500MB`, `1.5GiB`. Raises ValueError for other texts."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(text)

@@ -55,7 +55,7 @@ class _Loader(SourceFileLoader):
         return self._data if path == self.path else super().get_data(os.fsdecode(path))
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
-        """Return what Python compares with its bytecode; the file's time says when it was used."""
+        """Return what Python compares with bytecode; the file's time says when it was last used."""
         if path != self.path:
             return super().path_stats(path)
         return {"mtime": 0, "size": len(self._data)}

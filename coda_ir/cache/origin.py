@@ -33,7 +33,7 @@ class Origin:
         return self.make(self)
 
     def read(self, path: str) -> str:
-        """Return the text of an imported file, the same each time. Raises CodaError."""
+        """Return an imported file's text, always the same. Raises CodaError like `read_source`."""
         if path not in self.files:
             self.files[path] = read_source(path)
         return self.files[path]

@@ -33,7 +33,7 @@ def encode_remark(remark: Remark) -> Plain:
 
 
 def decode_remark(fields: Plain) -> Remark:
-    """Read what `encode_remark` returns. Raises KeyError, TypeError or ValueError for others."""
+    """Read what `encode_remark` returns. Raises KeyError, TypeError or ValueError otherwise."""
     if fields["kind"] not in REMARK_KINDS:
         raise ValueError(f"unknown kind of remark '{fields['kind']}'")
     texts = {name: fields[name] for name in _TEXTS if name in fields}

@@ -47,7 +47,7 @@ def package_version(package: str) -> str:
 
 
 def _source_files(root: Path) -> Iterator[Path]:
-    """Yield the files that determine emitted code; folders of a checkout are links."""
+    """Yield the files that determine the emitted code. A checkout's package folders are links."""
     for folder, folders, names in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):

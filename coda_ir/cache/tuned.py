@@ -87,7 +87,7 @@ def load(key: str) -> TunedEntry | None:
 
 
 def read(path: Path) -> TunedEntry:
-    """Read an entry. Raises DamagedEntryError, or OSError if it cannot be read."""
+    """Read an entry. Raises DamagedEntryError for a damaged file, OSError for an unreadable one."""
     return TunedEntry.from_bytes(path.read_bytes())
 
 

@@ -274,7 +274,9 @@ def _check_derived(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, i
 def _check_shape(
     spec: TensorSpec, tensor: torch.Tensor, bindings: dict[str, tuple[int, str]]
 ) -> None:
-    """Check the extents of `tensor`; `bindings` has the size of each symbol, and its tensor."""
+    """Check the extents of `tensor`; `bindings` maps a symbol to its size and to the tensor that
+    bound it.
+    """
     shape = tensor.shape
     if len(shape) != len(spec.dims):
         raise ArgumentError(

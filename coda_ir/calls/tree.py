@@ -65,7 +65,9 @@ def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:
 
 
 def first_difference(given: Any, expected: Any, parameters: Sequence[str]) -> str:
-    """Return the first place where two calls `(args, kwargs)` with the same names differ."""
+    """Return the first place where the structures of two calls `(args, kwargs)` with equally many
+    arguments of equal names differ.
+    """
     for ours, theirs in zip(given.children(), expected.children(), strict=True):
         paths = [path[0] for path in _children_paths(theirs)]
         for key, child, wanted in zip(paths, ours.children(), theirs.children(), strict=True):
@@ -279,7 +281,7 @@ class CallTree:
         }
 
     def _shape_of_call(self) -> tuple[int, list[str]]:
-        """Return the number of positional arguments of the exported call, and the other names."""
+        """Return the number of positional arguments of the call, and the names of the others."""
         args, kwargs = pytree.tree_unflatten(list(range(len(self.inputs))), self.in_spec)
         return len(args), list(kwargs)
 
@@ -291,7 +293,7 @@ class CallTree:
     # As text
 
     def dumps(self) -> str:
-        """Return the tree as JSON. Raises CodaError for containers that PyTorch cannot write."""
+        """Return the tree as JSON. Raises CodaError if PyTorch cannot serialize a container."""
         try:
             specs = [json.loads(pytree.treespec_dumps(s)) for s in (self.in_spec, self.out_spec)]
         except (NotImplementedError, TypeError) as error:

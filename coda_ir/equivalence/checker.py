@@ -1,4 +1,4 @@
-"""The check that two modules compute the same results, by function and after every pass."""
+"""The check that two modules compute the same results, function by function, after every pass."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -189,7 +189,9 @@ class EquivalenceCheck(PassInstrumentation):
         draws: Sequence[Draw] = DRAWS,
         counterexample: str | None = None,
     ):
-        """Set up the check; `counterexample` is the `.safetensors` file for differing inputs."""
+        """Set up the check; `counterexample` is the path of a `.safetensors` file for inputs that
+        show a difference.
+        """
         self.sizes = sizes or {}
         self.draws = draws
         self.path = counterexample

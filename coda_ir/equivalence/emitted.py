@@ -195,7 +195,7 @@ def _schedule(module: ModuleOp) -> None:
 def _reference(
     func: FuncOp, draw: Draw, given: Mapping[str, int]
 ) -> tuple[Mapping[str, int], Rounding] | None:
-    """Return sizes and the results at these sizes; None if none that were tried fit."""
+    """Return sizes and the results at these; None if no sizes that were tried are accepted."""
     for attempt in range(ATTEMPTS):
         sizes = choose_sizes(func, draw, given, attempt)
         try:
@@ -220,7 +220,7 @@ def _problem(rounding: Rounding, index: int, got: torch.Tensor) -> str | None:
 
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of equal elements in another order in memory, or a vector with gaps."""
+    """Return a tensor's elements in another order in memory, or with gaps if it is a vector."""
     if tensor.dim() < 1:
         return tensor
     if tensor.dim() == 1:

@@ -214,7 +214,7 @@ def _rounded(
 def perturbed(
     tensor: torch.Tensor, random: torch.Generator, amount: float | None = None
 ) -> torch.Tensor:
-    """Return `tensor`, each element changed by up to `amount`, by default by two roundings."""
+    """Return `tensor`, each element changed by up to `amount` relative to it (default: eps)."""
     if not tensor.is_floating_point():
         return tensor
     amount = torch.finfo(tensor.dtype).eps if amount is None else amount

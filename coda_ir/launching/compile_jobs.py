@@ -41,7 +41,9 @@ def use_jobs(jobs: int | None) -> Generator[None]:
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _checked(jobs: object, name: str, written: str) -> int:

@@ -61,7 +61,9 @@ def load_shared(request: Request) -> None:
 
 @cache
 def _launcher() -> Any:
-    """Return Triton's class of launchers, which are compiled in C; None without a driver."""
+    """Return Triton's class of launchers, which are compiled in C; None where Triton has no driver
+    of the GPU.
+    """
     backends: Any = importlib.import_module("triton.backends").backends
     target = importlib.import_module("triton.runtime").driver.active.get_current_target()
     with suppress(Exception):

@@ -100,7 +100,7 @@ class CudaRecorder:
     """Captures CUDA graphs."""
 
     def __init__(self, device: torch.device, *, shares_memory: bool = True):
-        """Set up the graphs; those of a stream that `shares_memory` have one pool of results."""
+        """Set up the graphs; with `shares_memory`, those of a stream store results in one pool."""
         self._device, self._shares_memory = device, shares_memory
         self._graphs = defaultdict[int, WeakSet[Any]](WeakSet)
         """Those that there are, by stream. A pool ends with the last of its graphs."""

@@ -71,7 +71,9 @@ class Compilation:
     views: frozenset[Place]
 
     def kernels_at(self, place: Place) -> list[Kernel]:
-        """Return the kernels that compute an operator of the source, of all calls of a function."""
+        """Return the kernels in which an operator of the source ends up; one per call of its
+        function.
+        """
         kernels = (kernel for function in self.functions.values() for kernel in function.kernels)
         return list(dict.fromkeys(kernel for kernel in kernels if place in kernel.places))
 

@@ -31,13 +31,17 @@ def definition(check: Check, line: int, column: int) -> Location | None:
         path = import_path(check.path, str(node.path.value))
         return Location(path, Span(1, 1, 1, 1)) if os.path.isfile(path) else None
     occurrence = check.symbols.occurrence_at(line, column)
-    return None if occurrence is None else Location(occurrence.symbol.file, occurrence.symbol.span)
+    if occurrence is None:
+        return None
+    return Location(occurrence.symbol.file, occurrence.symbol.span)
 
 
 def references(
     check: Check, symbol: Symbol, files: Iterable[str], check_of: Callable[[str], Check | None]
 ) -> Iterator[Location]:
-    """Yield every place of `symbol` in the file of `check`, and in `files` if they can see it."""
+    """Yield every place where `symbol` occurs: in the file of `check`, and in `files` if other
+    files can see it.
+    """
     yield from (Location(check.path, span) for span in check.symbols.spans_of(symbol))
     if symbol.kind in _LOCAL:
         return

@@ -57,7 +57,7 @@ See docs/pytorch.md."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the tool; return the exit code. With --debug, errors are raised."""
+    """Run the tool; return the exit code. With --debug, errors are raised instead of printed."""
     arguments = sys.argv[1:] if args is None else list(args)
 
     def run() -> None:

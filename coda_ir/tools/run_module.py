@@ -118,7 +118,7 @@ def compare_results(
 
 
 def lost_elements(result: torch.Tensor, exact: torch.Tensor) -> str | None:
-    """Return the first element that is no number, where float64 has one in the type's range."""
+    """Describe the first element that is NaN or infinite where `exact` is in the type's range."""
     if not result.is_floating_point():
         return None
     in_range = exact.abs() <= torch.finfo(result.dtype).max

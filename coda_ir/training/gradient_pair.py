@@ -80,7 +80,9 @@ class _Backward:
     def run(
         self, arguments: list[torch.Tensor], sizes: Mapping[str, int]
     ) -> list[torch.Tensor | None]:
-        """Return the gradients of the forward's arguments, or None; empties `arguments`."""
+        """Return the gradients of the forward program's arguments, None for one without a gradient;
+        empties `arguments`.
+        """
         results = self.function.run_boxed(arguments, sizes)
         return [None if place is None else results[place] for place in self.places]
 
@@ -156,7 +158,9 @@ class GradientPair:
                 )
 
     def __call__(self, tensors: Tensors, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
-        """Return the results as a part of PyTorch's graph, for checked tensors and `sizes`."""
+        """Return the results of the function as a part of PyTorch's graph, for checked tensors and
+        the `sizes` of the symbols.
+        """
         return _apply(_Node, self, sizes, *tensors)
 
     def run_forward(

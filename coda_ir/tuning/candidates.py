@@ -68,7 +68,7 @@ def candidates_of(request: Request) -> list[Candidate]:
 
 
 def _shapes(ranking: list[Ranked]) -> list[Ranked]:
-    """Return the best configuration for each main loop, tile and number of warps, in order."""
+    """Return the best of the ranking for each main loop, tile and number of warps, in its order."""
     shapes: dict[tuple[object, ...], Ranked] = {}
     for ranked in ranking:
         schedule = ranked.schedule
@@ -94,7 +94,7 @@ def _fused(problem: Problem, found: list[Ranked]) -> list[Candidate]:
 
 
 def _other_forms(request: Request, fused_us: float) -> list[Candidate]:
-    """Return the other forms: products by the library, and by the best bare kernel."""
+    """Return the other forms: products by the library, and by the best kernel without epilogue."""
     problem = request.problem
     products = _products(request)
     if products is None:
@@ -131,7 +131,7 @@ def _may_round(problem: Problem) -> bool:
 
 
 def _maps_us(problem: Problem, form: Form, device: Device) -> float:
-    """Return the microseconds of the pointwise kernels of a form, by bytes and launches."""
+    """Return the microseconds of a form's pointwise kernels: those of their bytes and launches."""
     func = find_entry(problem.in_form(form), ENTRY)
     shapes, total = SymbolicShapes(func), 0.0
     for op in func.body.block.ops:

@@ -35,7 +35,8 @@ class Choice:
         """Return the decision; None where nothing can be measured in time.
 
         The first candidate is the model's choice, which is kept unless another is faster by more
-        than `NOISE`; one of another form has to be faster by that than the best of its form.
+        than `NOISE`; one of another form has to be faster by that than the best of the first's
+        form.
         """
         incumbent = self._first_that_runs()
         if incumbent is None:

@@ -29,7 +29,9 @@ def use_measurer(measurer: Measurer) -> Generator[None]:
 
 
 def current_measurer() -> Measurer:
-    """Return the measurer of `use_measurer`, or of the current GPU. Raises CodaError for none."""
+    """Return the measurer of `use_measurer`, else one for the current GPU. Raises CodaError if
+    there is none.
+    """
     found = _measurer.get()
     if found is not None:
         return found

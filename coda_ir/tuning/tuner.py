@@ -57,7 +57,7 @@ class Answer:
         return [head, *others, *skipped, *self.notes]
 
     def attribute(self, kernels: int = 1) -> TunedAttr:
-        """Return the attribute that records a decision about a GEMM of this many kernels."""
+        """Return the attribute of a GEMM that became `kernels` kernels, with the decision."""
         assert self.decision is not None, "there is a decision"
         found = self.decision
         predicted, measured, model = (
@@ -139,6 +139,8 @@ def _answer(key: str, request: Request, device: str, decision: Decision | None) 
 
 
 def _in_turn(candidates: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Return the first candidate of each GEMM, then the second, for short budgets."""
+    """Return the first candidate of each GEMM, then the second of each, so that a short budget
+    serves all.
+    """
     longest = max(map(len, candidates), default=0)
     return [each[i] for i in range(longest) for each in candidates if i < len(each)]

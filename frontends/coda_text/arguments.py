@@ -33,7 +33,10 @@ class Mistake(Exception):
         *,
         argument: str | None = None,
     ):
-        self.message, self.remedy, self.code, self.argument = message, remedy, code, argument
+        self.message = message
+        self.remedy = remedy
+        self.code = code
+        self.argument = argument
         super().__init__(message)
 
 
@@ -41,7 +44,10 @@ class ArgumentMistake(Exception):
     """A mistake at a place, such as an argument of a call that does not match the signature."""
 
     def __init__(self, message: str, remedy: str, span: Span, code: str):
-        self.message, self.remedy, self.span, self.code = message, remedy, span, code
+        self.message = message
+        self.remedy = remedy
+        self.span = span
+        self.code = code
         super().__init__(message)
 
 

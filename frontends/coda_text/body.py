@@ -31,7 +31,9 @@ class Variable:
 
 
 class BodyEvaluator(Evaluator):
-    """Evaluates statements over variables, symbols and consts; `operators` can be called."""
+    """Evaluates statements over the variables and symbols of a definition, and the consts of its
+    file. `operators` are those that it can call.
+    """
 
     unused_remedy: str
     """The remedy for an expression whose result is unused."""

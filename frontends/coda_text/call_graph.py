@@ -25,7 +25,7 @@ def roots(scope: Scope) -> list[FunctionDefinition]:
 def checking_order(
     functions: Iterable[FunctionDefinition], reporter: Reporter
 ) -> list[FunctionDefinition]:
-    """Return the functions, callees first. Recursion is reported, and its functions have failed."""
+    """Return functions, callees first. Recursion is reported and marks its functions as failed."""
     order: list[FunctionDefinition] = []
     done: set[FunctionDefinition] = set()
     for function in functions:

@@ -449,8 +449,7 @@ def _saturated(call: Invocation, x: TensorValue, element: str) -> TensorValue:
     if given is not None:
         return _narrowed(call, x, given, target)
     if target.bits < 32:
-        clamped = _clamped(call, x, target.least, target.largest)
-        return selected(call, compared(call, "eq", x, x), clamped, 0)
+        return _number_or_zero(call, x, _clamped(call, x, target.least, target.largest))
     return _saturated_wide(call, x, element, target)
 
 
@@ -463,6 +462,11 @@ def _narrowed(call: Invocation, x: TensorValue, given: Range, target: Range) -> 
     if given.least < target.least:
         x = combined(call, "maximum", x, target.least)
     return x if given.largest <= target.largest else combined(call, "minimum", x, target.largest)
+
+
+def _number_or_zero(call: Invocation, x: TensorValue, value: TensorValue) -> TensorValue:
+    """`value`, and 0 where `x` is NaN."""
+    return selected(call, compared(call, "eq", x, x), value, 0)
 
 
 def _saturated_wide(call: Invocation, x: TensorValue, element: str, target: Range) -> TensorValue:

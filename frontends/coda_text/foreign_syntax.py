@@ -81,7 +81,9 @@ def foreign_remedy(line: str, column: int) -> str | None:
         return statement
     if after.startswith("..."):
         return _dots_in_type(before)
-    return _after_dot(before, after) if after.startswith(".") else _infix(before, after)
+    if after.startswith("."):
+        return _after_dot(before, after)
+    return _infix(before, after)
 
 
 def _statement(line: str) -> str | None:

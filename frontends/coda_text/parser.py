@@ -1,4 +1,6 @@
-"""The parser: builds a tree of .coda text, and continues after an error at the next statement."""
+"""The parser: builds a syntax tree of .coda text, and continues after an error at the next
+statement.
+"""
 
 import re
 import unicodedata

@@ -319,7 +319,7 @@ def _check_kind(path: str) -> None:
 
 
 def _overridden(name: str, value: Number, override: Number) -> Number:
-    """Return the override as the kind of number that the const has. Raises CodaError for others."""
+    """Return the override as the const's kind of number. Raises CodaError for another kind."""
     if not is_number(override):
         raise OptionError(f"const '{name}' is overridden with {override!r}, expected a number")
     if isinstance(value, float):

@@ -58,7 +58,7 @@ class PushParser:
         return len(self._parser.parser_state.state_stack)
 
     def height_of(self, terminal: str) -> int:
-        """Return the height of the stack at its topmost state that shifts `terminal`, or 0."""
+        """Return the stack's height at its topmost state that shifts `terminal`; 0 if none does."""
         state = self._parser.parser_state
         stack, table = state.state_stack, state.parse_conf.states
         return next((i for i in range(len(stack), 0, -1) if terminal in table[stack[i - 1]]), 0)

@@ -216,7 +216,7 @@ def is_manageable(size: Dim) -> bool:
 
 
 def divided(size: Dim, divisor: Dim) -> Dim | None:
-    """Return the exact quotient, if the single term `divisor` divides every term of `size`."""
+    """Return `size` / `divisor` if it is exact and `divisor` is a single term; None otherwise."""
     if isinstance(size, int) and isinstance(divisor, int):
         return size // divisor if divisor and size % divisor == 0 else None
     dividend = size if isinstance(size, SymbolicSize) else SymbolicSize.constant(size)

@@ -383,7 +383,7 @@ class Modules:
 
 
 def split_parts(op: coda.SliceOp) -> Sequence[coda.SliceOp]:
-    """Return the slices that fill a dimension of the operand of `op` and are its only uses."""
+    """Return the slices that fill a dimension of `op.x` and are its only uses; () otherwise."""
     users = [use.operation for use in op.x.uses]
     parts = [user for user in users if isinstance(user, coda.SliceOp) and user.result.uses]
     parts.sort(key=lambda part: part.range[1])

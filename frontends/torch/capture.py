@@ -333,7 +333,9 @@ def normalized_channels(
     variance: torch.Tensor,
     eps: float,
 ) -> torch.Tensor:
-    """Decompose a batch norm by stored statistics into a scale and a shift of each channel."""
+    """Decompose a batch norm by stored statistics into a scale and a shift of each channel, in
+    float32 at least.
+    """
     wide = _widened(x)
 
     def column(value: torch.Tensor) -> torch.Tensor:

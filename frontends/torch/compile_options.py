@@ -136,7 +136,7 @@ class Options:
             )
 
     def _check_of_programs(self) -> None:
-        """Check what compiled programs check too, so that a wrong option is no fallback."""
+        """Check what compiled programs check: otherwise each graph would fail and fall back."""
         try:
             TuningOptions.of(self.tune)
             CompileOptions(pack_weights=self.pack_weights, fold_weights=self.fold_weights)

@@ -58,7 +58,9 @@ def _solved(system: Tensor, rows: Tensor) -> Tensor:
 
 
 def _by_chunks(x: Tensor) -> Tensor:
-    """Reshape B x T x heads x ... to B x heads x chunks x positions x ... in float32."""
+    """Reshape B x T x heads x ... to B x heads x chunks x positions x ... in float32, padded with
+    zeros.
+    """
     padding = [0, 0] * (x.dim() - 3) + [0, -x.shape[1] % CHUNK]
     rows: Tensor = F.pad(x.transpose(1, 2).float(), padding)
     return rows.reshape(*rows.shape[:2], rows.shape[2] // CHUNK, CHUNK, *rows.shape[3:])

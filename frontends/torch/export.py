@@ -137,7 +137,7 @@ def _article(value: object) -> str:
 def _example_leaves(
     program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    """Return the leaves of the example call, with named arguments in the program's order."""
+    """Return the leaves of the example call, with named arguments in the order of the program."""
     spec: Any = program.call_spec.in_spec
     _, order = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
     return pytree.tree_leaves((tuple(args), {name: kwargs[name] for name in order}))

@@ -10,7 +10,9 @@ from torch.fx import GraphModule, Node
 
 @torch.library.custom_op("coda_ir::stop_gradient", mutates_args=())
 def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
-    """Return x as a constant of the backward, also where it is traced without gradients."""
+    """Return x as a constant of the backward; unlike detach, the call stays in graphs traced
+    without gradients.
+    """
     return x.clone()
 
 

@@ -81,7 +81,9 @@ calls instead, as a share of storing the scores: 2.0 - 0.75 of the time without 
 
 
 class LeftToInductor(Exception):
-    """Raised to leave a graph to Inductor: it is faster, or the gradients cannot be derived."""
+    """Raised to leave a whole graph to Inductor: because it is faster there, or because this
+    compiler cannot derive the gradients.
+    """
 
     def __init__(self, reason: str, *, is_refused: bool = False):
         super().__init__(reason)
@@ -446,7 +448,9 @@ def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]
 
 
 def _tensors_with_data() -> AbstractContextManager[None]:
-    """Within the context, leave AOTAutograd's tracing mode, whose tensors have no data."""
+    """Within the context, leave AOTAutograd's tracing mode, whose tensors have no data to measure
+    on or to pass in a call.
+    """
     # PyTorch documents no other way. Without it the graph runs through the fallback.
     fake_tensor = import_module("torch._subclasses.fake_tensor")
     return getattr(fake_tensor, "unset_fake_temporarily", nullcontext)()

@@ -111,7 +111,7 @@ class DynamoGraph:
 
     @property
     def size_hints(self) -> dict[str, int]:
-        """The sizes of the symbols in the captured call, as far as PyTorch knows them."""
+        """The sizes of the symbols in the captured call; none for those that depend on data."""
         hints: dict[str, int] = {}
         for node in self._positions:
             value: Any = node.meta.get("val")
@@ -146,7 +146,7 @@ class DynamoGraph:
 
 
 def model_inputs(graph: GraphModule) -> list[ModelInput]:
-    """Return the inputs of a graph of TorchDynamo by position; those of equal names have none."""
+    """Return the inputs of TorchDynamo's graph by position. Inputs that share a name have none."""
     inputs = [_model_input(node) for node in graph.graph.nodes if node.op == "placeholder"]
     names = [each.name for each in inputs]
     return [each if names.count(each.name) == 1 else replace(each, name="") for each in inputs]
@@ -460,7 +460,9 @@ def transforms_itself(graph: GraphModule) -> bool:
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:
-    """Return whether an input is a DTensor, which has no rule for `linear`."""
+    """Return whether an input is a DTensor, which has rules for ATen's decomposed operators, but
+    none for `linear`.
+    """
     distributed: Any = import_module("torch.distributed")
     if not (distributed.is_available() and distributed.is_initialized()):
         return False

@@ -34,11 +34,13 @@ class WeightScheme:
         return self.type == "int4"
 
     def depth(self, k: int) -> int:
-        """The number of elements that share a scale: for all of K, the next power of two."""
+        """The number of elements that share a scale; for all of K, the power of two that holds
+        them.
+        """
         return self.group or max(32, 1 << (k - 1).bit_length())
 
     def fits(self, weight: torch.Tensor) -> bool:
-        """Return whether a weight (N x K) has whole words of elements and of zero points."""
+        """Return whether a weight (N x K) is made of whole words of elements and of zero points."""
         n, k = weight.shape
         return not self.is_packed or (k % WORD == 0 and (not self.has_zeros or n % WORD == 0))
 
@@ -84,7 +86,9 @@ def dequantized(
     offset: int = 0,
     packing: str = PACKING,
 ) -> torch.Tensor:
-    """Return a weight in float32, N x K, of its elements or words, scales and zero points."""
+    """Return a weight in float32, N x K, given its elements or words of eight, scales and zero
+    points.
+    """
     elements = weight
     if packing:
         order = [int(position) for position in packing[1:]]

@@ -193,7 +193,9 @@ def _type_of_default_eps(dtype: torch.dtype) -> torch.dtype:
 
 
 def embedding(graph: GraphImporter, node: Node) -> Value | None:
-    """Import an embedding; one with sparse or scaled gradients is left to PyTorch."""
+    """Import an embedding with its padding row; one whose gradients are scaled by frequency, or
+    sparse, is left to PyTorch.
+    """
     table, ids = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
     padding = argument(node, 2, "padding_idx", -1)
     has_rule = argument(node, 3, "scale_grad_by_freq", False) or argument(node, 4, "sparse", False)
@@ -211,7 +213,9 @@ def reshape(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def view(graph: GraphImporter, node: Node) -> Value | None:
-    """Import a reshape with the model's numbers, where PyTorch has quotients of symbols."""
+    """Import a reshape with the numbers that the model states, where PyTorch has quotients of
+    symbols.
+    """
     sizes = argument(node, 1, "size")
     dims = dims_of(node.meta["val"])
     if UNNAMED not in dims or len(sizes) != len(dims):
@@ -270,7 +274,9 @@ def slice_(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:
-    """Return the operand of an `expand` of `dim` alone, if `of` has one index of it, or `given`."""
+    """Return the operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else
+    `given` itself.
+    """
     if not isinstance(given, Node) or str(given.target) != EXPAND:
         return given
     source: Any = given.args[0]

@@ -94,7 +94,7 @@ def quantized(x: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def quantized_weight(weight: torch.Tensor, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a weight N x K in float8, and its scales (N / columns x K / depth)."""
+    """Quantize a weight N x K to float8; return it and its scales (N / columns x K / depth)."""
     (n, k), depth = weight.shape, scheme.depth_of(weight.shape[1])
     padded = F.pad(weight.float(), (0, 0, 0, -n % scheme.columns))
     blocks = padded.view(-1, scheme.columns, k // depth, depth)
@@ -142,7 +142,7 @@ def scaled_linear(
     bias: torch.Tensor | None,
     scheme: Scheme,
 ) -> torch.Tensor:
-    """Compute a linear layer with a float8 weight in the type of x, which is quantized."""
+    """Compute a linear layer with a float8 weight: x is quantized; the result has the type of x."""
     depth = scheme.depth_of(x.shape[-1])
     q, x_scales = quantized(x, depth)
     return SCALED_LINEAR(q, weight, x_scales, scales, bias, depth, scheme.columns, x.dtype)

@@ -32,7 +32,7 @@ BLOCKS = (4, 5)
 
 
 def scaled_mm(graph: GraphImporter, node: Node) -> Value | None:
-    """Import `_scaled_mm` with scales of tensors or rows; `numerics` controls accumulation."""
+    """Import `_scaled_mm` with scales of tensors or rows; `numerics` controls fast accumulation."""
     if argument(node, 5, "scale_result") is not None:
         return None
     return _product(graph, node, arguments(node)[2:4], argument(node, 4, "bias"))
@@ -46,7 +46,9 @@ def scaled_mm_v2(graph: GraphImporter, node: Node) -> Value | None:
         return None
     if len(scales) == 2 and tuple(recipes) == BLOCKS:
         return _blocks(graph, node, scales)
-    return None if not known else _product(graph, node, scales, argument(node, 8, "bias"))
+    if not known:
+        return None
+    return _product(graph, node, scales, argument(node, 8, "bias"))
 
 
 def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | None:

@@ -105,7 +105,9 @@ def _proved(extent: object) -> Dim:
 
 
 def _without_extrema(extent: object) -> Any:
-    """Decide maxima and minima in an extent, as max(0, 64 - s0), by the symbols' ranges."""
+    """Simplify an extent: decide maxima and minima by the ranges of the symbols, such as max(0, 64
+    - s0) if s0 is at most 64.
+    """
     expression, node = expression_of(extent), getattr(extent, "node")  # noqa: B009
 
     def decided(extremum: Any) -> Any:
@@ -252,7 +254,7 @@ def called_name(node: Node) -> str:
 
 
 def used_results(node: Node) -> dict[int, torch.Tensor]:
-    """Return the tensors that a node returns by position; of several, those that are used."""
+    """Return the tensors among a node's results by position; of several results, the used ones."""
     value: Any = node.meta["val"]
     if isinstance(value, torch.Tensor):
         return {0: value}
@@ -269,7 +271,7 @@ def is_higher_order(node: Node) -> bool:
 
 
 def has_effects(graph: GraphModule) -> bool:
-    """Return whether AOTAutograd keeps an order of effects, such as checks of `torch.inverse`."""
+    """Return whether AOTAutograd orders effects in a graph, such as checks of `torch.inverse`."""
     return any(is_higher_order(n) and called_name(n) == "with_effects" for n in graph.graph.nodes)
 
 

@@ -52,7 +52,7 @@ class _Calls:
     def call(
         self, callee: str, *arguments: SSAValue | str, like: SSAValue, type: Attribute | None = None
     ) -> SSAValue:
-        """Insert a call of `callee` with the shape of `like`, and by default its type."""
+        """Insert a call of `callee` with a result like `like` in shape, and by default in type."""
         call = CallOp.on(f"aten.{callee}", arguments, type or like.type)
         dims = self.rewriter.shapes.dims(like)
         if self.rewriter.shapes.are_declared(dims):

@@ -172,7 +172,9 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
 
 
 def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return a product that only such transposes read, of reshaped operands in their order."""
+    """Return a product that only such transposes read, computed in their order, if that only
+    reshapes operands.
+    """
     product, order = op.x.owner, op.permutation
     if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
         return None
@@ -392,7 +394,9 @@ def _store_of(value: SSAValue) -> _Store | None:
 
 
 def _joins(a: _Store, b: _Store) -> bool:
-    """Return whether both store contiguous elements, or as many with the same step, of one dim."""
+    """Return whether both store contiguous elements of one dimension, or equally many elements with
+    the same step.
+    """
     if (a.dim, a.places.step) != (b.dim, b.places.step):
         return False
     return a.places.step == 1 or len(a.places) == len(b.places)

@@ -51,7 +51,9 @@ def _is_misaligned(value: SSAValue) -> bool:
 def _why_not(rows: tuple[int, ...]) -> Refusal | None:
     if DYNAMIC_INDEX in rows:
         return Refusal(_ROWS, "the number of rows is not known", "state the number of rows")
-    return Refusal(_ROWS, f"there are {prod(rows)} rows") if prod(rows) < MIN_ROWS else None
+    if prod(rows) < MIN_ROWS:
+        return Refusal(_ROWS, f"there are {prod(rows)} rows")
+    return None
 
 
 def _pad(op: Product, copies: dict[SSAValue, SSAValue], rewriter: FunctionRewriter) -> None:

@@ -148,7 +148,7 @@ class _Rows:
         """The numbers of matrices in the tensors of the groups."""
 
     def of(self, value: SSAValue) -> _Chosen | None:
-        """Return how the chosen part of `value` is computed; None if none is known."""
+        """Return how the chosen part of `value` is computed; None if no such part is known."""
         if value not in self._found:
             self._found[value] = self._derive(value)
         return self._found[value]
@@ -320,7 +320,7 @@ class _Rows:
 
 
 def _times_repeated(before: Dims, after: Dims) -> int | None:
-    """Return how often rows of a matrix come, in a matrix each or one after the other, or None."""
+    """Return how many copies of the matrix `before` fill `after`, of 3 or 2 dimensions; or None."""
     if len(before) != 2 or before[1] != after[-1] or not isinstance(before[1], int):
         return None
     if len(after) == 3:

@@ -119,12 +119,14 @@ class _Users:
 
 
 def _is_by_column(op: Operation) -> bool:
-    """Return whether `op` computes each column from those of its operands, in any order of rows."""
+    """Return whether `op` computes each column from those of its operands: pointwise code, and rows
+    in another order.
+    """
     return op.keeps_columns if isinstance(op, coda.TransposeOp) else is_pointwise(op)
 
 
 def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:
-    """Return whether `op` sums columns or rows of its operand `use`, or multiplies its rows."""
+    """Return whether `op` sums over columns or rows of its operand `use`, or multiplies rows."""
     match op:
         case coda.ReduceOp():
             return op.kind.data == "sum"
@@ -202,7 +204,7 @@ class _Split:
                 return coda.MatmulOp(x, weight, element_type=type)
 
     def _part(self, value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
-        """Return the columns of `value` that are of a part; all if it has one column, or none."""
+        """Return the columns of `value` that belong to a part; all if it has at most one column."""
         shape = shape_of(value)
         if shape[-1:] != (self.ranges[-1][1],):
             return value

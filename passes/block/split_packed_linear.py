@@ -36,7 +36,9 @@ class SplitPackedLinearPass(FunctionPass):
 
 def _column_slice(use: Use) -> coda.SliceOp | None:
     op = use.operation
-    return op if isinstance(op, coda.SliceOp) and op.range[0] == len(shape_of(op.x)) - 1 else None
+    if isinstance(op, coda.SliceOp) and op.range[0] == len(shape_of(op.x)) - 1:
+        return op
+    return None
 
 
 def _is_sliced(op: Operation) -> bool:

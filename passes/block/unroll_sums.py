@@ -120,7 +120,9 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
 
 
 def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
-    """Return `value` before it was widened; scaled rows of a GEMM are rounded after scaling."""
+    """Return `value` before it was widened. Scaled rows of a GEMM that were rounded before scaling
+    are rounded after it.
+    """
     if unwidened(value) is not value:
         return unwidened(value)
     op = value.owner
@@ -136,7 +138,7 @@ def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
 
 
 def _last_view(value: SSAValue) -> SSAValue:
-    """Return the only view or rounded form through which a sum is read, with its columns."""
+    """Return the only view that reads a sum, with the same columns, or its rounded form."""
     use = value.get_unique_use()
     view = None if use is None else use.operation
     if not isinstance(view, coda.CastOp | coda.ReshapeOp):

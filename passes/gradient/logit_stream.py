@@ -92,7 +92,7 @@ def _check_types(gradient: coda.CrossEntropyGradOp) -> Refusal | None:
 
 
 class _Search:
-    """Collects the code that is computed column by column, from the gradient on."""
+    """Collects code that is computed column by column, from the gradient in both directions."""
 
     def __init__(self, gradient: coda.CrossEntropyGradOp):
         self.gradient = gradient

@@ -66,7 +66,9 @@ class MapGradient:
     """True if <z, dz> is counted where z leads to."""
 
     def with_bias(self) -> tuple[SSAValue, SSAValue | None]:
-        """Return the value with which the forward continues, and the bias in it, if any."""
+        """Return the value with which the forward continues, and the bias in it; z itself and None
+        if nothing is added.
+        """
         result, bias = self._with_own_bias()
         return self.total or result, bias
 
@@ -135,7 +137,9 @@ def find_norm_sum(reduce: coda.ReduceOp) -> NormGradientSum | None:
 
 
 def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
-    """Yield the norms of whole rows, unmodulated, that read a factor or the minuend in it."""
+    """Yield the unmodulated norms over whole rows that read a factor, or the minuend of a factor
+    that is a difference.
+    """
     sources = [uncast(p.owner.lhs) if isinstance(p.owner, coda.SubOp) else p for p in parts]
     seen: set[Operation] = set()
     for source in sources:
@@ -158,7 +162,7 @@ def _uses_before_casts(value: SSAValue) -> Iterator[Operation]:
 def _match(
     reduce: coda.ReduceOp, norm: Norm, gradient: SSAValue, others: Sequence[SSAValue]
 ) -> NormGradientSum | None:
-    """Return the sum, if that over `others` ⊙ `gradient` is of h or w, and the gradient of h."""
+    """Return the sum of `others` ⊙ `gradient` as one of h ⊙ dh or of w ⊙ dh, if it is one."""
     weights = [] if norm.weight is None else [uncast(norm.weight)]
     if isinstance(norm, coda.LayerNormOp) and weights:
         left = _without(others, weights)
@@ -250,7 +254,9 @@ def _counted_together(maps: Sequence[MapGradient]) -> list[MapGradient]:
 def _added_to(
     result: SSAValue, gradient: SSAValue, maps: Sequence[MapGradient]
 ) -> tuple[SSAValue, int] | None:
-    """Return the sum of `result` and what another layer leads to, and that layer's number."""
+    """Return the sum of `result` and the value to which another layer leads, and the number of that
+    layer.
+    """
     add = only_use(result)
     if not isinstance(add, coda.AddOp) or add.result.type != result.type:
         return None

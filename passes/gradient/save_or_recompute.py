@@ -407,7 +407,7 @@ def _compares_computed_floats(op: Operation) -> bool:
 
 
 def _is_given(value: SSAValue) -> bool:
-    """Return whether `value` is an argument, a constant or a position, of any type or shape."""
+    """Return whether `value` is, or rearranges, an argument, a constant or a position."""
     source = before(value, _REARRANGES).owner
     return isinstance(source, Block | coda.ConstantOp | coda.PositionsOp)
 

@@ -161,13 +161,15 @@ class _Resolution:
         return all(self._by_position(leaf) is not None for leaf in _conjuncts(part))
 
     def _left(self, bias: Part) -> list[SSAValue]:
-        """Return the terms of a bias that do not hide by position; all of it if none does."""
+        """Return the terms of a bias that do not hide by position; the whole bias if none hides."""
         terms = _terms(bias.value)
         left = [term for term in terms if self._hiding_term(term, bias.factor) is None]
         return [bias.value] if len(left) == len(terms) else left
 
     def _hiding_term(self, term: SSAValue, factor: float) -> SSAValue | None:
-        """Return where keys are visible, for a term of 0 there that hides others by position."""
+        """Return where keys are visible, for a term that is 0 there and hides the others by
+        position.
+        """
         where = defined_by(unexpanded(unconverted(term)), coda.WhereOp)
         number = None if where is None else number_of(where.rhs)
         if where is None or number_of(where.lhs) != 0 or number is None:
@@ -195,7 +197,9 @@ class _Resolution:
         ahead, behind = bounds[0] - before, bounds[1] + before
         if ahead == 0 and behind >= 0:
             return Hiding(True, None if behind == float("inf") else int(behind) + 1)
-        return Hiding(False, int(ahead) + 1) if ahead == behind and ahead >= 0 else OTHER_ROWS
+        if ahead == behind and ahead >= 0:
+            return Hiding(False, int(ahead) + 1)
+        return OTHER_ROWS
 
 
 def _bounds(mask: Mask, *, single: bool) -> tuple[float, float] | None:

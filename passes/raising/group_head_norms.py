@@ -26,14 +26,17 @@ class GroupHeadNormsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if not isinstance(op, coda.RMSNormOp) or op.group is not None or is_modulated(op):
-                continue
-            if computes_in_float32(element_type_of(op.x)):
+            if isinstance(op, coda.RMSNormOp) and op.group is None and _may_be_of_heads(op):
                 heads = heads_of(op.x, rewriter.shapes)
                 if heads is None or not heads.is_whole:
                     continue
                 if not _are_rows(op, heads):
                     _group(op, heads, rewriter)
+
+
+def _may_be_of_heads(norm: coda.RMSNormOp) -> bool:
+    """Return whether a GEMM may compute the norm's input; norms of heads are never modulated."""
+    return computes_in_float32(element_type_of(norm.x)) and not is_modulated(norm)
 
 
 def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:

@@ -69,7 +69,7 @@ class MaskParts:
         return None
 
     def operand(self, insert: OpInserter, scores: Dims, element: Attribute) -> SSAValue | None:
-        """Return the mask of scores with these dims, for queries of type `element`."""
+        """Return the mask of scores with these dims, for queries of the element type `element`."""
         builder = _Builder(insert, insert.rewriter.shapes, scores)
         truths = map(builder.truth, self.seen)
         biases = [*map(builder.bias, self._narrowed(element)), *builder.numbers(self.filled)]
@@ -133,7 +133,9 @@ class _Builder:
         return self.times(self.laid_out(part), part.factor)
 
     def numbers(self, filled: Sequence[Part]) -> list[SSAValue]:
-        """Return terms that replace the scores hidden by `filled`, and are 0 elsewhere."""
+        """Return terms that replace the scores hidden by `filled`, and 0 elsewhere; none without
+        parts.
+        """
         if not filled or (hidden := filled[0].hidden) is None:
             return []
         zero = self._number(0.0, like=hidden)

@@ -33,7 +33,9 @@ def repeated(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def rows_in_order(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Raise x[i, j], where i and j count rows and columns along separate axes, to a reshape."""
+    """Raise x[i, j], where i and j count all rows and columns along separate dimensions, to a
+    reshape.
+    """
     x, *indices = op.inputs
     before, after = rewriter.shapes.dims(x), rewriter.shapes.dims(op.outputs[0])
     wanted = ", ".join(f"{{{number}}}" for number in range(1, len(op.inputs)))
@@ -65,7 +67,7 @@ def _long(dims: Dims) -> Dims:
 
 
 def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Raise a sum of floats over any dimensions to `coda.sum_to`, and a reshape."""
+    """Raise a sum of floats over any dimensions to `coda.sum_to` and a reshape that drops them."""
     x, result = op.inputs[0], op.outputs[0]
     kept = _kept(op, 1)
     if kept is None or op.template.call.keywords or not _has_floats(result):
@@ -75,7 +77,9 @@ def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Raise a mean to a sum over known extents, times one over their product."""
+    """Raise a mean to a sum over dimensions of known extents, times one over their product, rounded
+    at the end.
+    """
     x, result = op.inputs[0], op.outputs[0]
     kept = _kept(op, 1)
     if kept is None or op.template.call.keywords or element_type_of(x) != element_type_of(result):
@@ -121,7 +125,7 @@ def _kept(op: CallOp, place: int) -> list[int] | None:
 
 
 def _in_shape(last: Operation, op: CallOp, rewriter: FunctionRewriter) -> list[Operation]:
-    """Return `last`, the operators made for it, and a reshape that drops extents of 1."""
+    """Return `last`, the operators made for it, and a reshape that drops dimensions of extent 1."""
     made, result = [*operators_before(last), last], op.outputs[0]
     if len(shape_of(last.results[0])) == len(shape_of(result)):
         return made

@@ -98,7 +98,9 @@ def _called(
         or (orders.get(value) == HEADS_FIRST and _laid_out(value, HEADS_FIRST, op, rewriter))
         for value in (call.q, *(unrepeated(x, rewriter) for x in (call.k, call.v)))
     )
-    return NOT_HEADS if not q or not k or not v else _Attention(q, k, v, mask, call.scale)
+    if not q or not k or not v:
+        return NOT_HEADS
+    return _Attention(q, k, v, mask, call.scale)
 
 
 def _spelled(

@@ -107,7 +107,9 @@ def _reshaped(x: SSAValue, shape: Sequence[int], name: str | None, insert: OpIns
 
 
 def _readers(value: SSAValue) -> list[Operation] | None:
-    """Return the transposes that move channels behind positions; None if others read the result."""
+    """Return the transposes that move the channels of a result after its positions; None if
+    something else reads it.
+    """
     rank, found = len(shape_of(value)), list[Operation]()
     for use in value.uses:
         user = use.operation

@@ -191,7 +191,7 @@ def _joined_tables(group: Sequence[_Rotated], insert: OpInserter) -> tuple[SSAVa
 
 
 def _disjoint(group: Sequence[_Rotated]) -> list[_Rotated]:
-    """Return the rotations in the order of their columns, each column in the first one only."""
+    """Return the rotations in column order, except those that overlap an earlier one."""
     found: list[_Rotated] = []
     position = 0
     for rotated in sorted(group, key=lambda rotated: rotated.first):

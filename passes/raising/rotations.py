@@ -257,7 +257,7 @@ def _rounded(op: Operation, type: Attribute, wide: Attribute) -> Operation | Non
 
 
 def with_columns_beside(rotation: Rotation, shapes: SymbolicShapes) -> Rotation:
-    """Return `rotation` with the columns of the same heads that its result is joined with."""
+    """Return `rotation` extended by the columns of the same heads to which its result is joined."""
     joined = only_use(rotation.op.results[0])
     view = rotation.view
     if not isinstance(joined, coda.ConcatOp) or joined.dim.value.data != len(view.dims) - 1:

@@ -120,7 +120,9 @@ class _Sizes:
             case ast.BinOp(left=left, op=operator, right=right):
                 make = _OPERATORS.get(type(operator))
                 a, b = self._size(left), self._size(right)
-                return None if make is None or a is None or b is None else self._insert(make(a, b))
+                if make is None or a is None or b is None:
+                    return None
+                return self._insert(make(a, b))
             case _:
                 return None
 

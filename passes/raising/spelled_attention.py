@@ -182,7 +182,9 @@ class AttentionFinder:
         return refusal or scores
 
     def _unscaled(self, value: SSAValue, found: SpelledAttention) -> SSAValue:
-        """Return a factor of the scores before it was multiplied by numbers, kept in `found`."""
+        """Return a factor of the scores before it was multiplied by a number, which `found`
+        records.
+        """
         value = self.unmerged(value)
         while isinstance(op := value.owner, coda.MulOp | coda.DivOp) and number_of(op.rhs):
             number = number_of(op.rhs) or 1.0
@@ -227,7 +229,7 @@ class AttentionFinder:
         return True
 
     def _without_maximum(self, value: SSAValue) -> SSAValue:
-        """Return `value` before the maximum of each row was subtracted, which softmax ignores."""
+        """Return `value` before the row maximum was subtracted, which does not change a softmax."""
         sub = defined_by(value, coda.SubOp)
         if sub is None:
             return value
@@ -269,7 +271,9 @@ def _product_and_sum(
 
 
 def _inner(value: SSAValue) -> Iterator[SSAValue]:
-    """Yield `value` and what pointwise operators and moves compute it from, without products."""
+    """Yield `value` and the values from which pointwise operators and moves compute it, without
+    products.
+    """
     pending, seen = [value], set[SSAValue]()
     while pending and len(seen) < MAX_STEPS:
         value = pending.pop()

@@ -157,12 +157,17 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     kind = port_kind(shape, domain)
     is_by_column = kind in (PortKind.ROW, PortKind.SCALAR)
     if is_per_sample(shape, domain):
-        is_by_column = all(is_pointwise(use.operation) for use in value.uses)
+        is_by_column = not _is_stored_anyway(value)
     if is_by_column or is_widening_cast(op) or is_of_numbers(op):
         return op
     if kind != PortKind.TILE:
         return None
     return op if not _tiles(op, domain) or _scaled_tile(op, domain) is not None else None
+
+
+def _is_stored_anyway(value: SSAValue) -> bool:
+    """Return whether anything but pointwise code reads `value`."""
+    return not all(is_pointwise(use.operation) for use in value.uses)
 
 
 def is_left_to_readers(op: Operation) -> bool:

@@ -11,7 +11,9 @@ from coda_ir.symbolic_shapes import Dims, dims_attribute
 
 
 def filler(number: float, element: Attribute, dims: Dims) -> tuple[coda.ConstantOp, CallOp]:
-    """Return the operators that make a constant tensor with extents that arguments declare."""
+    """Return the operators that make a constant tensor of these dimensions, whose symbols arguments
+    declare.
+    """
     constant = coda.ConstantOp(number, element)
     arguments = f"{{0}}, [{', '.join(map(str, dims))}]"
     type = TensorType(element, static_shape(dims))

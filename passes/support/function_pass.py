@@ -50,7 +50,7 @@ class FunctionRewriter:
 
     @property
     def ops(self) -> list[Operation]:
-        """The current operators of the function in order; safe against rewriting in a loop."""
+        """The current operators of the function, in order; safe to iterate over while rewriting."""
         return list(self.func.body.block.ops)
 
     def ops_of(self, kind: type[OpT]) -> list[OpT]:

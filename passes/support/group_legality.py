@@ -16,7 +16,9 @@ from coda_ir.passes.support.order import BlockOrder
 
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
-    """Check that group code can be one epilogue, whose operands precede it and its results."""
+    """Check that group code can be one epilogue: no sum leaves it except stored ones, and all its
+    operands precede it.
+    """
     for value in code.values_of_groups:
         if not _stores_groups(code, value, order):
             user = code.users_outside(value)[0]

@@ -204,7 +204,7 @@ def _is_float32(op: Operation) -> bool:
 
 
 def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
-    """Return the code that reduces groups of columns that a tile holds, in order."""
+    """Return the code on groups of columns that a tile holds, if it reduces them, in order."""
     found: list[GroupCode] = []
     code_of: dict[SSAValue, GroupCode] = {}
     behind: set[SSAValue] = set()

@@ -144,7 +144,9 @@ def whole_rows(view: View) -> Heads | None:
 
 
 def _rows(dims: Sequence[Factors], view: View) -> Dims | None:
-    """Return the rows that `dims` are, if these are the base's in order but for extents of 1."""
+    """Return the rows that `dims` are, if these are those of the base in order except for extents
+    of 1.
+    """
     if tuple(chain.from_iterable(dims)) != view.rows_of_base:
         return None
     return tuple(factors[0].extent if factors else 1 for factors in dims)

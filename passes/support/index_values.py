@@ -36,7 +36,7 @@ class Affine:
         return self.minus(Affine(0, (0,) * len(other.coefficients)).minus(other))
 
     def least(self, shape: Sequence[int]) -> float:
-        """Return the least value in a tensor of `shape`, minus infinity if unknown."""
+        """Return the least value at any index of a tensor of `shape`; minus infinity if unknown."""
         least: float = self.constant
         for coefficient, extent in zip(self.coefficients, shape, strict=True):
             if coefficient < 0:
@@ -291,7 +291,7 @@ def _arange(op: CallOp, operands: _Operands) -> Known | None:
 
 
 def _converted(known: Known | None, type: Attribute, rank: int) -> Known | None:
-    """Evaluate a conversion of a tensor of `rank`, of truth values only if all are equal."""
+    """Evaluate a conversion of a tensor of `rank`; of bool to integers only if all are equal."""
     match known:
         case Affine() if type != i1:
             return known

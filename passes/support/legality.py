@@ -73,7 +73,9 @@ def reader_name(op: Operation) -> str:
 
 
 def is_tilewise(value: SSAValue) -> bool:
-    """Return whether a GEMM or pointwise code in the block computes `value` by elements."""
+    """Return whether a kernel in the block computes `value` element by element: the tile of a GEMM,
+    or pointwise code.
+    """
     op = value.owner
     gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
     scaled = (coda.ScaledLinearOp, coda.LowBitLinearOp)
@@ -102,7 +104,9 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
 
 
 def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
-    """Check that rounding may move: algebra across a GEMM changes where values are rounded."""
+    """Check that rounding may move: algebra across a GEMM preserves the value, but not where it is
+    rounded.
+    """
     if numerics_mode(op) != NumericsMode.EAGER_EXACT:
         return None
     return Refusal(
@@ -171,7 +175,7 @@ def check_gemm_types(gemm: LinearMap) -> Refusal | None:
 
 
 def library_multiplies_groups(x: SSAValue, result: SSAValue) -> bool:
-    """Return whether PyTorch multiplies grouped rows, which must be multiples of 16 bytes."""
+    """Return whether PyTorch multiplies grouped rows: they must be multiples of 16 bytes."""
     columns = [(shape_of(value)[-1], element_bytes(x.type)) for value in (x, result)]
     return all(n != DYNAMIC_INDEX and n * size % 16 == 0 for n, size in columns)
 
@@ -387,7 +391,7 @@ def _plain_logits(logits: SSAValue) -> Site | Refusal:
 
 
 def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | Refusal:
-    """Check a loss: logits in plain columns, and a target that does not depend on them."""
+    """Check a loss: the logits must be in plain columns, and the target not depend on them."""
     site = _plain_logits(loss.logits)
     if isinstance(site, Refusal):
         return site

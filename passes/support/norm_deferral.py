@@ -175,7 +175,9 @@ def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
 
 
 def _is_gemm_tile(value: SSAValue) -> bool:
-    """Return whether `value` is of a GEMM, or of pointwise code on one without other uses."""
+    """Return whether `value` is the result of a GEMM, or of pointwise code on one without other
+    uses.
+    """
     while is_pointwise(value.owner) and isinstance(value.owner, Operation):
         tiles = _tiles(value.owner)
         if len(tiles) != 1:
@@ -203,7 +205,7 @@ def takes_scaled_rows(gemm: FusedOp) -> bool:
 
 
 def takes_row_vectors(segment: Segment) -> bool:
-    """Return whether a vector over each weight's columns is a port: of all columns or halves."""
+    """Return whether a vector over each weight's columns is a port: of all columns or each half."""
     return len(segment.weights) == 1 or (
         len(segment.weights) == 2 and segment.pairing == PairingAttr.halves()
     )
@@ -212,7 +214,9 @@ def takes_row_vectors(segment: Segment) -> bool:
 def correct_accumulators(
     gemm: FusedOp, x: SSAValue, correct: Correction, order: BlockOrder
 ) -> None:
-    """Make `gemm` multiply `x`, and apply `correct` to its accumulators."""
+    """Make `gemm` multiply `x`, and apply `correct` to the accumulators before the code of its
+    regions.
+    """
     segments = gemm.take_segments()
     for segment in segments:
         uses = [list(accumulator.uses) for accumulator in segment.accumulators]

@@ -19,7 +19,9 @@ def is_modulated(norm: Norm) -> bool:
 
 
 def keeps_vectors(norm: coda.LayerNormOp) -> bool:
-    """Return whether a product with a parameter is of weights alone, and kept between calls."""
+    """Return whether a product with a parameter depends on weights alone, and is kept between
+    calls.
+    """
     weight, bias = parameters_of(norm)
     return not is_table(weight) or (bias is not None and not is_table(bias))
 

@@ -18,7 +18,7 @@ Defer: TypeAlias = Callable[[NormDeferral], None]
 
 
 def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SSAValue:
-    """Return x ⊙ weight, which the GEMMs read: the column scale stays with x."""
+    """Return x ⊙ weight, which the GEMMs read instead of the norm: the weight is applied to x."""
     if weight is None:
         return x
     type, name = element_type_of(weight), f"{x.name_hint}_scaled" if x.name_hint else None

@@ -47,7 +47,9 @@ class BlockOrder:
         old.erase()
 
     def substitute(self, old: Operation, new: Operation, others: Sequence[SSAValue] = ()) -> None:
-        """Replace `old` by `new`, whose results take over its uses, and those of `others`."""
+        """Replace `old` by `new`, whose results take over its names and uses, and those of
+        `others`.
+        """
         for before, after in zip([*old.results, *others], new.results, strict=True):
             before.replace_all_uses_with(after)
         self.replace(old, new)
@@ -55,7 +57,9 @@ class BlockOrder:
     def join(
         self, first: Operation, second: Operation, outputs: Sequence[SSAValue], joined: Operation
     ) -> None:
-        """Replace `first` and `second` by `joined`; its results take over the uses of `outputs`."""
+        """Replace `first` by `joined`, and erase `second`: the results take over the names and uses
+        of `outputs`.
+        """
         joined.location = fuse_locations(first.location, second.location)
         for old, new in zip(outputs, joined.results, strict=True):
             old.replace_all_uses_with(new)

@@ -45,7 +45,9 @@ def permuted_values(ops: Sequence[Operation]) -> dict[SSAValue, Order]:
 
 
 def _keeps_order(op: Operation) -> bool:
-    """Return whether `op` of permuted operands is permuted, if the last axis stays the last."""
+    """Return whether `op` gives the permuted result for permuted operands, if the last dimension
+    stays the last one.
+    """
     match op:
         case ElementwiseOp() | coda.CastOp() | coda.SliceOp() | coda.ConcatOp():
             return True

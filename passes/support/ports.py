@@ -68,7 +68,7 @@ class Repetition(NamedTuple):
 
 
 def repetition_of(value: SSAValue) -> Repetition | None:
-    """Return the tensor whose columns `value` repeats: along groups or along their columns."""
+    """Return the tensor whose columns `value` repeats: within groups, or for every group."""
     if not isinstance(value.owner, coda.ReshapeOp):
         return None
     source, shape = _expanded(value.owner.x), shape_of(value.owner.x)

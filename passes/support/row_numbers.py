@@ -144,7 +144,7 @@ def _is_call(op: Operation | Block, callee: str, arguments: str) -> TypeGuard[Ca
 
 
 def inverse_of(ids: SSAValue) -> SSAValue | None:
-    """Return the permutation whose inverse is `ids`: a sort of it, or the places of its numbers."""
+    """Return the permutation whose inverse is `ids`, which sorts it or scatters 0, 1, ... by it."""
     match ids.owner:
         case coda.SortOp() as op if is_permutation(ids) and not op.given["descending"]:
             order: SSAValue = op.x

@@ -22,7 +22,9 @@ def is_part_of_sum(op: coda.AddOp) -> bool:
 
 
 def biases_of(segment: Segment) -> list[SSAValue] | None:
-    """Return the vectors that the epilogue adds to the accumulator; None if it does more."""
+    """Return the vectors that the epilogue adds to the accumulator, which it stores; None if it
+    does anything else.
+    """
     kinds = [result.port.kind.data for result in segment.results]
     if segment.pairing is not None or kinds != [ResultKind.TILE]:
         return None

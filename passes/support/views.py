@@ -89,7 +89,9 @@ class View:
 
     @staticmethod
     def of(value: SSAValue, shapes: SymbolicShapes) -> View:
-        """Return the view that `value` is of ranges of the farthest tensor, at least of itself."""
+        """Return the view that `value` is of ranges of the dimensions of the farthest tensor, at
+        least of itself.
+        """
         return _farthest(sources(value), shapes, lambda view: view.covered is not None)
 
     @staticmethod
@@ -240,7 +242,7 @@ def sources(value: SSAValue, *, widened: bool = False) -> Iterator[SSAValue]:
 def _farthest(
     values: Iterable[SSAValue], shapes: SymbolicShapes, fits: Callable[[View], bool]
 ) -> View:
-    """Return the first of `values` as a view of the farthest one, such that all between fit."""
+    """Return the view of the farthest of `values` that the first is, such that all steps fit."""
     base, *views = reversed([*values])
     view = View.whole(base, shapes.dims(base))
     for value in views:

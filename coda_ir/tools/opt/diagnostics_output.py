@@ -31,7 +31,7 @@ def form_of(arguments: Sequence[str]) -> Form:
 def print_diagnostics(
     diagnostics: Sequence[Diagnostic], sources: Mapping[str, str], form: str, tool: str = "coda-opt"
 ) -> None:
-    """Print diagnostics to stderr; in text, the tool's name is before those without a place."""
+    """Print diagnostics to stderr; in text, those without a place begin with the tool's name."""
     if form == "json":
         text = "".join(json.dumps(diagnostic.to_dict()) + "\n" for diagnostic in diagnostics)
     else:

@@ -150,7 +150,7 @@ def _picture(options: argparse.Namespace, module: ModuleOp) -> str:
 
 
 def _compiled(session: Session, module: ModuleOp) -> str:
-    """Return the kernels in machine code, or their resources; fail if the GPU lacks these."""
+    """Return the kernels in machine code, or their resources; fail if one exceeds the GPU's."""
     from coda_ir.backends.triton import emit_program
     from coda_ir.backends.triton.aot import (
         check_fits,

@@ -109,7 +109,9 @@ def summary_of(documented: type[object]) -> str:
 
 
 def dialect_lines(session: Session) -> Iterator[str]:
-    """Yield our dialects with the number of their operators, then the names of xDSL's."""
+    """Yield the dialects of this package with the number of their operators, then the names of
+    xDSL's.
+    """
     ours = get_all_dialects()
     yield "Dialects of CODA IR:"
     for name, load in ours.items():

@@ -51,7 +51,7 @@ def _names(text: str) -> list[str]:
 
 
 def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
-    """Return the printer that the options request. Raises UsageError for an unknown pass."""
+    """Return the requested printer, if any. Raises UsageError for an unknown pass."""
     options, selection = session.options, select(session.options)
     for name in (*options.print_ir_before, *options.print_ir_after):
         if name not in session.passes:
@@ -67,7 +67,9 @@ def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
 
 
 def select(options: argparse.Namespace) -> PrintSelection:
-    """Return when to print: files and changes are of all passes, unless some are named."""
+    """Return when to print. A request for files or changes applies to all passes unless some are
+    named.
+    """
     named = options.print_ir_before or options.print_ir_after or options.print_ir_before_all
     alone = options.print_ir_tree_dir is not None and not named
     alone = alone and not options.print_ir_after_failure

@@ -75,7 +75,7 @@ class RemarksAction(argparse.Action):
 
 
 def remark_kinds(text: str) -> tuple[RemarkKind, ...] | str:
-    """Parse a list of kinds, `all`, `none` or `json`. Raises ArgumentTypeError for others."""
+    """Parse a list of kinds, `all`, `none` or `json`. Raises ArgumentTypeError for other texts."""
     if text == JSON:
         return text
     if text in ("all", "none"):

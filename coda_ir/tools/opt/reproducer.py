@@ -89,7 +89,7 @@ class WriteReproducer(PassInstrumentation):
 
 @contextmanager
 def kept_input(session: Session) -> Generator[None]:
-    """Write a reproducer with the input if the block fails by a defect outside of a pass."""
+    """Write a reproducer with the input if the block fails because of a defect outside passes."""
     try:
         yield
     except Exception as error:

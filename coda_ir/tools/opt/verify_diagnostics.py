@@ -121,7 +121,9 @@ class _CommentReader:
         return Expectation(severity, line, text, self._range(index, directive))
 
     def _line(self, index: int, place: str | None) -> int | None:
-        """Return the line that a directive on line `index` means. Raises ValueError for none."""
+        """Return the line that a directive on line `index` refers to. Raises ValueError for an
+        invalid one.
+        """
         match place:
             case None:
                 return index + 1
@@ -278,5 +280,5 @@ def _selected_remarks(session: Session) -> list[Remark]:
 
 
 def _counted(session: Session) -> frozenset[Severity]:
-    """Return the remarks that count where none is expected: those that are requested."""
+    """Return the severities that count where none is expected: remarks, if they are requested."""
     return frozenset({"remark"}) if session.options.remarks is not None else frozenset()

@@ -107,7 +107,9 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
 
 
 def is_constant_operand(op: Operation, operand: int) -> bool:
-    """Return whether an operand, such as a rotary table, is treated as a constant."""
+    """Return whether an operand is treated as a constant although a derivative exists: a rotary
+    table.
+    """
     return isinstance(op, coda.RopeOp) and operand > 0
 
 

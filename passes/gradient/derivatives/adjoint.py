@@ -94,7 +94,7 @@ class Adjoint:
             self.backward.add(operand, self.fitted(gradient, operand))
 
     def fitted(self, gradient: SSAValue, operand: SSAValue) -> SSAValue:
-        """Sum `gradient` over the dimensions in which `operand` was broadcast; take its type."""
+        """Convert `gradient` to the type of `operand`, summed over its broadcast dimensions."""
         shape, type = shape_of(operand), element_type_of(operand)
         if summed_dims(shape_of(gradient), shape):
             return self.insert(coda.SumToOp(gradient, shape, element_type=type))

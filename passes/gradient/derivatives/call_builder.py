@@ -45,7 +45,7 @@ class Call:
         return None if argument is None else argument.operand
 
     def literal(self, number: int, name: str, default: Any) -> Any:
-        """Return an argument of numbers or flags; raise LeftToPyTorch for others."""
+        """Return an argument of one or more numbers or flags; raise LeftToPyTorch for others."""
         argument = self.argument(number, name)
         if argument is None:
             return default
@@ -76,11 +76,13 @@ class Call:
 
 
 class LeftToPyTorch(Exception):
-    """A call for which a rule has no derivative, as when an argument depends on a size."""
+    """A call for which a rule cannot compute the derivative, for example because an argument
+    depends on a size.
+    """
 
 
 def sizes_of(value: SSAValue) -> Text:
-    """Return the extents of `value` as an argument; unknown ones are taken from it."""
+    """Return the extents of `value` as an argument; unknown ones are read from it at run time."""
     extents = [
         f"size({{0}}, {dim})" if extent == DYNAMIC_INDEX else str(extent)
         for dim, extent in enumerate(shape_of(value))

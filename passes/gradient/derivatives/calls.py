@@ -98,7 +98,9 @@ def _index(call: Call, dy: SSAValue) -> None:
 
 
 def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
-    """Return the gradient of rows that a permutation names once, or p // k names k times."""
+    """Return the gradient of rows that a permutation names once, or p // k names k times: the sum
+    of k.
+    """
     insert = call.adjoint.insert
     order = inverse_of(op.ids) or _inverted(op.ids, call)
     if order is not None:

@@ -121,7 +121,7 @@ NORM_RULES: dict[type, Rule] = {
 
 
 def _reduce(op: coda.ReduceOp, adjoint: Adjoint) -> None:
-    """Differentiate a reduction: a sum gives dy to every element, a mean its share."""
+    """Differentiate a reduction: a sum gives each element dy, a mean an equal share of it."""
     match op.kind.data:
         case "sum":
             adjoint.give(op.x, adjoint.broadcast(adjoint.dy, op.x))
