@@ -9,6 +9,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_qk_norm, kernel_name
+from coda_ir.passes.support.rotated_norms import check_rotated_norm
 
 
 class FuseQkNormPass(FunctionPass):
@@ -23,6 +24,10 @@ class FuseQkNormPass(FunctionPass):
     Legal iff the operand is the tile of a kernel with unpaired columns, and a group fits into a
     tile; the schedule then gives every tile whole groups. A norm of pointwise code is fused in a
     second run with `maps_only`, after `outline-pointwise` has made a kernel of that code.
+
+    A norm without weight of rotated heads moves before the rotation, as the heads of Llama 4:
+    rms_norm(rope(x)) = rope(rms_norm(x)). Legal iff the tables of the rotation are cos and sin of
+    the same angles.
     """
 
     maps_only: bool = False
@@ -31,16 +36,36 @@ class FuseQkNormPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is not None and self._is_seen(op):
-                site = check_qk_norm(op, rewriter.order)
+                site = _check(op, rewriter)
                 if isinstance(site, Refusal):
                     rewriter.missed(op, site)
                 else:
                     rewriter.passed(op, f"fused into {kernel_name(site.op)}")
-                    _rewrite(op, site, rewriter)
+                    _rewrite(_before_rotation(op, rewriter), site, rewriter)
 
     def _is_seen(self, norm: coda.RMSNormOp) -> bool:
         owner = norm.x.owner
         return isinstance(owner, MapOp) if self.maps_only else not is_pointwise(owner)
+
+
+def _check(norm: coda.RMSNormOp, rewriter: FunctionRewriter) -> Site | Refusal:
+    rope = norm.x.owner
+    if not isinstance(rope, coda.RopeOp):
+        return check_qk_norm(norm, norm.x, rewriter.order)
+    return check_rotated_norm(norm, rope) or check_qk_norm(norm, rope.x, rewriter.order)
+
+
+def _before_rotation(norm: coda.RMSNormOp, rewriter: FunctionRewriter) -> coda.RMSNormOp:
+    """Exchange a norm and the rotation whose result it reads; return the norm."""
+    rope = norm.x.owner
+    if not isinstance(rope, coda.RopeOp):
+        return norm
+    moved = coda.RMSNormOp(rope.x, None, norm.eps, norm.group)
+    rewriter.before(rope, norm.location).insert(moved, rope.x.name_hint)
+    rotated = rope.with_operand(moved, transposed=rope.transposed is not None)
+    rewriter.replace(norm, rewriter.before(rope).insert(rotated))
+    rewriter.order.erase(rope)
+    return moved
 
 
 def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None:

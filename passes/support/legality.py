@@ -335,21 +335,23 @@ def joined_weights(value: SSAValue, segment: Segment) -> Refusal | None:
     )
 
 
-def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
-    """Check a norm over groups of columns: it needs whole groups in one tile, in plain columns."""
-    site = Site.of(norm.x)
+def check_qk_norm(norm: coda.RMSNormOp, x: SSAValue, order: BlockOrder) -> Site | Refusal:
+    """Check a norm of `x` over groups of columns: it needs whole groups in one tile, in plain
+    columns.
+    """
+    site = Site.of(x)
     if site is None:
         return Refusal(
             "a GEMM or pointwise code in the same function computes the norm's input",
-            f"{name_of(norm.x)} is the tile of no kernel of the function",
+            f"{name_of(x)} is the tile of no kernel of the function",
         )
     segment = site.op.segments()[site.segment]
     if segment.pairing is not None:
         return Refusal(
             "the norm comes before the rotation",
-            f"the kernel that computes {name_of(norm.x)} pairs its columns already",
+            f"the kernel that computes {name_of(x)} pairs its columns already",
         )
-    refusal = joined_weights(norm.x, segment) if segment.weights else None
+    refusal = joined_weights(x, segment) if segment.weights else None
     if refusal is not None:
         return refusal
     if norm.group_size > MAX_GROUP:
@@ -361,7 +363,7 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
     if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
         return Refusal(
             "a tile holds whole groups: of one size, or of powers of two",
-            f"the kernel that computes {name_of(norm.x)} normalizes other groups of columns",
+            f"the kernel that computes {name_of(x)} normalizes other groups of columns",
         )
     if norm.weight is not None and order.slice_after(norm.weight, site.op) is None:
         return Refusal(

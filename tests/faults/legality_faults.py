@@ -10,6 +10,7 @@ fused into one is right.
 from faults.fault import Fault, Nth, Text
 
 L = "coda_ir.passes.support.legality:"
+R = "coda_ir.passes.support.rotated_norms:"
 DEFERRAL = "coda_ir.passes.support.norm_deferral:"
 
 LEGALITY_FAULTS = (
@@ -77,6 +78,17 @@ LEGALITY_FAULTS = (
         "legality: a head norm's weight from its own projection",
         f"{L}check_qk_norm",
         Nth("never", "And", 1),
+    ),
+    *(
+        Fault(f"legality: a norm of rotated heads: {condition}", f"{R}{where}", mutation)
+        for condition, where, mutation in (
+            ("a weight", "_failures", Nth("never", "IsNot")),
+            ("other groups", "_failures", Nth("never", "NotEq")),
+            ("any tables", "_failures", Nth("never", "If", 1)),
+            ("other columns of tables", "_turns_by_angles", Nth("never", "NotEq")),
+            ("an angle for each column", "_turns_by_angles", Nth("drop", "Or", 2)),
+            ("two angles", "_turns_by_angles", Nth("drop", "And", 2)),
+        )
     ),
     Fault("legality: logits in paired columns", f"{L}_plain_logits", Nth("never", "IsNot")),
     Fault("legality: a target from its own logits", f"{L}check_cross_entropy", Nth("never", "Is")),

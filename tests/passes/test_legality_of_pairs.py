@@ -40,7 +40,7 @@ VECTOR = "tensor<4xf32>"
 def ask_qk_norm(function: Function) -> Site | Refusal:
     norm = function.op("n")
     assert isinstance(norm, coda.RMSNormOp)
-    return function.ask(lambda: check_qk_norm(norm, function.order))
+    return function.ask(lambda: check_qk_norm(norm, norm.x, function.order))
 
 
 def test_qk_norm():

@@ -206,3 +206,89 @@ func.func @of_a_pointwise_kernel(%z: tensor<?x24xf32>) -> tensor<?x24xf32> {
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %n : tensor<?x24xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A norm without weight moves before a rotation by angles.
+
+func.func @rotated(%x: tensor<?x8xf32>, %w: tensor<24x8xf32>, %a: tensor<?x2x2xf32>) -> tensor<?x24xf32> {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<24x8xf32>)
+      -> (tile : tensor<?x24xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %c = coda.cos %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+  %cos = coda.reshape %c : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+  %s = coda.sin %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+  %sin = coda.reshape %s : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+  %q = coda.rope %z, %cos, %sin {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x24xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x24xf32>
+  %n = coda.rms_norm %q {eps = 1.0e-06 : f64, group = 8 : i64} : (tensor<?x24xf32>) -> tensor<?x24xf32>
+  func.return %n : tensor<?x24xf32>
+}
+
+// CHECK:      func.func @rotated(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<24x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       gemm.yield %6 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c = coda.cos %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+// CHECK-NEXT:   %cos = coda.reshape %c : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %s = coda.sin %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+// CHECK-NEXT:   %sin = coda.reshape %s : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %n = coda.rope %z, %cos, %sin {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x24xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x24xf32>
+// CHECK-NEXT:   func.return %n : tensor<?x24xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The adjoint of a rotation is one, too.
+
+func.func @rotated_back(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %a: tensor<?x2x2xf32>) -> tensor<?x24xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<24x8xbf16>)
+      -> (tile : tensor<?x24xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %c = coda.cos %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+  %cos = coda.reshape %c : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+  %s = coda.sin %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+  %sin = coda.reshape %s : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+  %q = coda.rope %z, %cos, %sin {head_dim = 8 : i64, layout = "half_split", transposed} : (tensor<?x24xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x24xbf16>
+  %n = coda.rms_norm %q {eps = 1.0e-06 : f64, group = 8 : i64} : (tensor<?x24xbf16>) -> tensor<?x24xbf16>
+  func.return %n : tensor<?x24xbf16>
+}
+
+// CHECK:      func.func @rotated_back(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<24x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce add %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %3 = arith.mulf %1, %2 : f32
+// CHECK-NEXT:       %4 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
+// CHECK-NEXT:       %5 = arith.addf %3, %4 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %5 : f32
+// CHECK-NEXT:       %6 = arith.mulf %acc, %rstd : f32
+// CHECK-NEXT:       gemm.yield %6 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c = coda.cos %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+// CHECK-NEXT:   %cos = coda.reshape %c : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %s = coda.sin %a : (tensor<?x2x2xf32>) -> tensor<?x2x2xf32>
+// CHECK-NEXT:   %sin = coda.reshape %s : (tensor<?x2x2xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %n = coda.rope %z, %cos, %sin {head_dim = 8 : i64, layout = "half_split", transposed} : (tensor<?x24xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x24xbf16>
+// CHECK-NEXT:   func.return %n : tensor<?x24xbf16>
+// CHECK-NEXT: }
