@@ -132,16 +132,26 @@ def _same_float(values: list[SSAValue]) -> bool:
 
 
 def softmax(graph: GraphImporter, node: Node) -> Value | None:
-    """Import a softmax over the last dimension, or the last one of more than one element."""
+    """Import a softmax over the last dimension, or over another one of known extent, which becomes
+    the last one between two transpositions.
+    """
     x, dim = graph.operand(arguments(node)[0], result_dtype(node)), arguments(node)[1]
-    if x is None or dim in (-1, len(shape_of(x)) - 1):
-        return None if x is None else graph.insert(coda.SoftmaxOp(x)).result
-    end = dim % len(shape_of(x)) + 1
-    shape, behind = shape_of(x)[:end], shape_of(x)[end:]
-    if set(behind) != {1} or shape.count(DYNAMIC_INDEX) > 1:
+    if x is None or not shape_of(x):
         return None
-    rows = graph.insert(coda.ReshapeOp(x, shape)).result
-    return _reshaped(graph, graph.insert(coda.SoftmaxOp(rows)).result, node)
+    rank = len(shape_of(x))
+    end = dim % rank + 1
+    shape, behind = shape_of(x)[:end], shape_of(x)[end:]
+    if not behind:
+        return graph.insert(coda.SoftmaxOp(x)).result
+    if set(behind) == {1} and shape.count(DYNAMIC_INDEX) <= 1:
+        rows = graph.insert(coda.ReshapeOp(x, shape)).result
+        return _reshaped(graph, graph.insert(coda.SoftmaxOp(rows)).result, node)
+    if shape[-1] == DYNAMIC_INDEX:
+        return None
+    order = [*range(end - 1), *range(end, rank), end - 1]
+    rows = graph.insert(coda.TransposeOp(x, order)).result
+    weights = graph.insert(coda.SoftmaxOp(rows)).result
+    return graph.insert(coda.TransposeOp(weights, list(map(order.index, range(rank))))).result
 
 
 def reduce(kind: str, *, negated: bool = False) -> Handler:

@@ -140,6 +140,12 @@ def pooled(m: Part, y: Tensor) -> Tensor:
     return (torch.tanh(m.last(y)).softmax(1) * y).sum(1)
 
 
+def shared_out(m: Part, y: Tensor) -> Tensor:
+    """Groups of columns, by a softmax over the groups."""
+    groups = m.last(y).unflatten(-1, (2, -1))
+    return (groups.softmax(-2) * groups).flatten(-2)
+
+
 def batch_norm(m: Part, y: Tensor) -> Tensor:
     return m.channels(m.last(y).mT).mT
 
@@ -161,7 +167,7 @@ CASES: dict[str, tuple[Callable[[Part, Tensor], Tensor], set[str]]] = {
     **{f.__name__: (f, {"aten.amax.default"}) for f in (chunked, multiplied_and_added, factored)},
     **{f.__name__: (f, set[str]()) for f in (neighbours, clamped, alibi, window, routed)},
     **{f.__name__: (f, set[str]()) for f in (convolved, shifted, taps, zeros_before)},
-    **{f.__name__: (f, set[str]()) for f in (normalized, averaged, by_vector)},
+    **{f.__name__: (f, set[str]()) for f in (normalized, averaged, by_vector, shared_out)},
     "pooled": (pooled, {"aten.softmax.int"}),
     "excited": (excited, {"aten.mean.dim"}),
     "batch_norm": (batch_norm, set()),
@@ -212,7 +218,10 @@ def test_as_exact_as_eager(half: int, dtype: torch.dtype) -> None:
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     "functions",
-    [(replaced,), (shifted, convolved, normalized, averaged, by_vector, pooled, batch_norm)],
+    [
+        (replaced,),
+        (shifted, convolved, normalized, averaged, by_vector, pooled, shared_out, batch_norm),
+    ],
     ids=["replaced", "others"],
 )
 def test_gradients(
