@@ -122,10 +122,10 @@ ms for 4.2 million, and mT5's 1.7 and 1.1 ms for 1.6 million."""
 ORDERED_US = 2e-3
 """Microseconds for each index of such a table in a program: 0.54 ms for 262144 of either."""
 
-TABLE_US = 40.0
-"""Microseconds of the gradient of a table in a program beyond those of its bytes: indices are
-sorted, and their runs are found. On an H200, those of 4096 rows of 768 columns took 56, and in a
-compiler's kernels 14."""
+TABLE_US, TABLE_ROWS = 40.0, 4096
+"""Microseconds of the gradient of a table in a program beyond those of its bytes, for this many
+rows or more; fewer take a proportion. Indices are sorted, and their runs are found. On an H200,
+those of 4096 rows of 768 columns took 56, and in a compiler's kernels 14."""
 
 ATTENTION_TILE = 128
 """Queries and keys of a tile of attention: fewer take as long. On an H200, 25,088 heads with 16
@@ -371,7 +371,7 @@ class OperatorTimes:
         if not isinstance(op, coda.EmbeddingGradOp):
             return 0.0
         is_rounded = is_compiled and element_bytes(op.results[0].type) == 2
-        us = 0.0 if is_compiled else TABLE_US
+        us = 0.0 if is_compiled else TABLE_US * min(1.0, self.rows(op.dy) / TABLE_ROWS)
         us += self.moving_us(4 * self.bytes([op.results[0]])) if is_rounded else 0.0
         if self._columns(op.dy) >= WARP:
             return us

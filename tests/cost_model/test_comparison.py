@@ -21,6 +21,7 @@ from coda_ir.cost_model.operator_times import (
     KERNEL_US,
     ORDERED_US,
     SORTED_US,
+    TABLE_ROWS,
     TABLE_US,
     UNALIGNED_BYTES,
     WARP,
@@ -526,7 +527,8 @@ def test_sums_in_a_narrow_table_wait_for_each_other():
 
 
 def test_a_compiler_adds_up_tables_in_float32():
-    (func,) = functions_of(coda_ir.parse(TABLE.replace("ROWS", "8").replace("xC", "x256"))).values()
+    text = TABLE.replace("ROWS", str(TABLE_ROWS)).replace("xC", "x256")
+    (func,) = functions_of(coda_ir.parse(text)).values()
     (op,) = (op for op in func.body.block.ops if isinstance(op, coda.EmbeddingGradOp))
     times = OperatorTimes.of(func, SM_90)
     zeros_and_sums_us = moving_us(2 * 4 * 32 * 256, SM_90)

@@ -93,7 +93,7 @@ def test_rotary_tables_in_float64(through: str):
     fast: Any
     if through == "export":
         fast = export(model, (x, positions)).compile(device="cpu")
-        assert {"rms_norm", "gemm_bias", "gemm_bias_residual"} <= set(fast.kernels)
+        assert {"rms_norm", "gemm_bias_residual"} <= set(fast.kernels)
     else:
         fast = compiled(model, target="triton")
     y, table = fast(x, positions)
