@@ -126,7 +126,8 @@ class Copy:
             f"column = {tile_n} * {width} + tl.arange(0, {width})[None, :]",
             f"inside = (row < {rows}) & (column < {columns})",
             f"place = {self.start} + {self._start('plane', self.strides)}",
-            f"place += row * {self.strides[across]} + column.to(tl.int64) * {self.strides[-1]}",
+            f"place += row.to(tl.int64) * {self.strides[across]}",
+            f"place += column.to(tl.int64) * {self.strides[-1]}",
             f"at = {self._start('plane', steps)} + row.to(tl.int64) * {steps[across]} + column",
         ]
         return lines, ROW_COUNT * (row_tiles * tiles)
