@@ -28,8 +28,8 @@ Dims: TypeAlias = tuple[Dim, ...]
 UNKNOWN = OPEN
 """The answer of a rule for an extent that it cannot determine; it becomes a fresh symbol.
 
-`?name3` becomes a fresh symbol too, the same one wherever an operator's results have it, and
-`?N + T` one that stands for the sum.
+`?name3` becomes a fresh symbol too, the same one wherever an operator's results have it. `?N + T`
+becomes a symbol for the sum.
 """
 
 

@@ -190,7 +190,7 @@ WITHOUT_COUNTERPART: dict[str, str] = _by_name(
         "write cross_entropy(logits, target), which takes logits": "nll_loss",
     }
 )
-"""What to do instead of a function that no single expression computes."""
+"""Remedies for functions that no single expression replaces."""
 
 _OTHERS = (
     "amp angle argwhere batch_norm bilinear binary_cross_entropy broadcast_shapes "

@@ -27,6 +27,7 @@ from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.scaled_products import SCALED_PRODUCTS
 from coda_ir.frontends.torch.state_spaces import imported_state_space
 from coda_ir.frontends.torch.types import UNNAMED, dims_of, element_type, tensor_type
+from coda_ir.passes.support.permuted import inverse
 from coda_ir.storage import EXPAND
 from coda_ir.symbolic_shapes import dims_attribute
 
@@ -148,10 +149,10 @@ def softmax(graph: GraphImporter, node: Node) -> Value | None:
         return _reshaped(graph, graph.insert(coda.SoftmaxOp(rows)).result, node)
     if shape[-1] == DYNAMIC_INDEX:
         return None
-    order = [*range(end - 1), *range(end, rank), end - 1]
+    order = (*range(end - 1), *range(end, rank), end - 1)
     rows = graph.insert(coda.TransposeOp(x, order)).result
     weights = graph.insert(coda.SoftmaxOp(rows)).result
-    return graph.insert(coda.TransposeOp(weights, list(map(order.index, range(rank))))).result
+    return graph.insert(coda.TransposeOp(weights, inverse(order))).result
 
 
 def reduce(kind: str, *, negated: bool = False) -> Handler:

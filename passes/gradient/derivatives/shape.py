@@ -10,6 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.support.permuted import inverse
 
 
 def _reshape(op: coda.ReshapeOp, adjoint: Adjoint) -> None:
@@ -34,8 +35,8 @@ def _padded_columns(op: coda.ReshapeOp, adjoint: Adjoint) -> SSAValue | None:
 
 
 def _transpose(op: coda.TransposeOp, adjoint: Adjoint) -> None:
-    inverse = sorted(range(len(op.permutation)), key=op.permutation.__getitem__)
-    adjoint.give(op.x, adjoint.insert(coda.TransposeOp(adjoint.dy, inverse)))
+    order = inverse(op.permutation)
+    adjoint.give(op.x, adjoint.insert(coda.TransposeOp(adjoint.dy, order)))
 
 
 def _slice(op: coda.SliceOp, adjoint: Adjoint) -> None:

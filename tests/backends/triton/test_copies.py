@@ -53,8 +53,8 @@ def test_a_batch_of_any_size(batch: int) -> None:
 
 
 def test_products_share_copies() -> None:
-    """Of batches that are not one number of elements apart, with rows or columns side by side, and
-    of matrices with neither; not those that PyTorch's library reads in place.
+    """A kernel copies batches that do not start at equal distances, and matrices with neither
+    contiguous rows nor contiguous columns. PyTorch's library reads other operands in place.
     """
     text = """fn f(x: f32[4, 6, 2, 16], z: f32[4, 2, 6, 6], c: f32[5, 5, 8]) {
         y, d = transpose(x, [0, 2, 1, 3]), transpose(c, [2, 0, 1])
