@@ -119,7 +119,7 @@ def read_by(op: Operation) -> Iterator[SSAValue]:
             yield from looked_up.operands
 
 
-def is_turned(value: SSAValue) -> bool:
+def is_transposed_matrix(value: SSAValue) -> bool:
     """Return whether `value` is a matrix of known size whose rows are columns of another one;
     kernels with tiles of many rows read it in place.
     """
@@ -128,17 +128,17 @@ def is_turned(value: SSAValue) -> bool:
     return is_matrix and DYNAMIC_INDEX not in shape_of(value)
 
 
-ROWS_TURNED = (1, 0, 2)
+ROWS_TRANSPOSED = (1, 0, 2)
 """The transpose between (B x T x N) and (T x B x N)."""
 
 
-def has_turned_rows(value: SSAValue) -> bool:
+def has_transposed_rows(value: SSAValue) -> bool:
     """Return whether a result of attention (B x T x N) is stored as (T x B x N): all that reads it
     is that transpose, and its kernel or PyTorch's stores any order of rows.
     """
     op = value.owner
     if isinstance(op, coda.AttentionOp):
-        return value is op.result and _is_only_turned(value)
+        return value is op.result and _is_only_transposed(value)
     if not isinstance(op, gemm.AttentionSumOp) or value not in op.outputs:
         return False
     segment = op.segment()
@@ -151,18 +151,18 @@ def has_turned_rows(value: SSAValue) -> bool:
         for result, output in zip(segment.results, segment.outputs, strict=True)
         if result.port.kind.data == gemm.ResultKind.TILE
     ]
-    return value in tiles and all(map(_is_only_turned, tiles))
+    return value in tiles and all(map(_is_only_transposed, tiles))
 
 
 _PORTS_WITHOUT_ROWS = (gemm.PortKind.ROW, gemm.PortKind.HALF_ROW, gemm.PortKind.SCALAR)
 
 
-def _is_only_turned(value: SSAValue) -> bool:
+def _is_only_transposed(value: SSAValue) -> bool:
     readers = [use.operation for use in value.uses]
-    is_turned = all(
-        isinstance(op, coda.TransposeOp) and op.permutation == ROWS_TURNED for op in readers
+    is_transposed = all(
+        isinstance(op, coda.TransposeOp) and op.permutation == ROWS_TRANSPOSED for op in readers
     )
-    return is_turned and bool(readers) and 1 not in shape_of(value)[:-1]
+    return is_transposed and bool(readers) and 1 not in shape_of(value)[:-1]
 
 
 def _is_port(op: gemm.MapOp, value: SSAValue, kind: gemm.PortKind) -> bool:

@@ -128,7 +128,7 @@ FILES: Mapping[str, str] = {
 
 
 def commands() -> list[str]:
-    """Every command once, without the text behind it."""
+    """Every command once, without the text after it."""
     # The reference of the site has the options of coda-opt, with examples.
     found = {each.strip() for each in EXAMPLE.findall(make_parser().format_help())}
     for page in PAGES:

@@ -137,7 +137,7 @@ PRINTED_REGIONS = """    %0 = gemm.fused
 
 
 def test_refreshed_goldens_end_where_most_of_them_stays():
-    """Neither with the first region of an operator, nor behind a function."""
+    """Neither with the first region of an operator, nor after a function."""
     lines = refreshed(REGIONS.splitlines(), "CHECK", PRINTED_REGIONS.splitlines())
     expected = REGIONS.replace("columns(%b)", "columns(%c)").replace("coda.relu", "coda.silu")
     assert lines == expected.splitlines()
@@ -147,7 +147,7 @@ def test_a_block_whose_last_line_is_not_whole_is_left_unchanged_and_why():
     golden, left = ["// CHECK:      func.func @f(", "// CHECK-NEXT:   func.return"], list[str]()
     assert refreshed(golden, "CHECK", PRINTED.splitlines(), left) == golden
     (why,) = left
-    assert "no whole line behind it" in why and why.endswith("func.return")
+    assert "no whole line after it" in why and why.endswith("func.return")
 
 
 def test_a_new_block_of_two_lines_is_filled_in():

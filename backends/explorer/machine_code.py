@@ -31,7 +31,7 @@ _ASSEMBLY_PLACE = re.compile(r"\.loc\s.*?(\d+):\d+(?: \])?$")
 """The line of a kernel's text, in the comment of a line of assembly; the caller's comes last."""
 
 Span = tuple[int, int, int]
-"""The first line of a text, the one behind the last, and the number of an operator."""
+"""The first line of a text, the one after the last, and the number of an operator."""
 
 
 @dataclass(frozen=True)

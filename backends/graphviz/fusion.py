@@ -86,7 +86,7 @@ class Fusion:
 
 
 def analyze_fusion(module: ModuleOp, func: FuncOp, then: Sequence[ModulePass] = ()) -> Fusion:
-    """Return what the pipeline `coda-to-gemm`, and passes behind it, make of one function of a
+    """Return what the pipeline `coda-to-gemm`, and passes after it, make of one function of a
     module, which stays as it is.
 
     Each operator gets a number as its location, `MARK:number:0`; the passes carry locations to what

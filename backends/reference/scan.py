@@ -11,7 +11,7 @@ from coda_ir.dialects.coda.scan import ScanLike, StateSpaceGradLike, StateSpaceL
 
 Tensors = Sequence[torch.Tensor]
 Scan = Callable[[Tensors], tuple[torch.Tensor, torch.Tensor]]
-"""Gives y and the states behind the last position."""
+"""Gives y and the states after the last position."""
 
 
 def scanned_channels(operands: Tensors) -> tuple[torch.Tensor, torch.Tensor]:

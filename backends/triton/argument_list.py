@@ -74,7 +74,7 @@ class Moved(NamedTuple):
     """Elements of the other tensor from one of a row to the next."""
     offset: int = 0
     """Elements before the first one of a row."""
-    is_turned: bool = False
+    is_transposed: bool = False
     """True if the rows are columns of the other tensor."""
     ids: SSAValue | None = None
     """The numbers of the rows of the other tensor, which is a table that is looked up."""

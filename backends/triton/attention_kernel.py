@@ -29,7 +29,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.heads import HeadParts, SumSegment, head_parts
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
-from coda_ir.storage import has_turned_rows
+from coda_ir.storage import has_transposed_rows
 
 WIDEST_WINDOW = 2**30
 """The number of positions of windows that hide nothing; sums of it and positions fit in int32."""
@@ -338,9 +338,9 @@ class _Kernel:
 
     def _epilogue(self) -> list[str]:
         extent, names = self._rows(), self._names()
-        # Results whose rows are turned have those of a batch BATCHES rows apart.
-        is_turned = any(map(has_turned_rows, self.op.outputs))
-        place = "{} * BATCHES + batch" if is_turned else f"batch * {extent} + {{}}"
+        # Results whose rows are transposed have those of a batch BATCHES rows apart.
+        is_transposed = any(map(has_transposed_rows, self.op.outputs))
+        place = "{} * BATCHES + batch" if is_transposed else f"batch * {extent} + {{}}"
         epilogues = [
             line
             for numbers, segment in self.op.epilogues()

@@ -10,7 +10,7 @@
 The GPU may start such a kernel when all programs of the one before have called
 `start_next_kernel` or are done, instead of when its results are in memory. So each of them waits
 first: it reads what earlier kernels wrote, and it writes where they may still read. As a kernel
-starts the next one only behind its own wait, waiting for one kernel is waiting for all before.
+starts the next one only after its own wait, waiting for one kernel is waiting for all before.
 Weights that no kernel of the program writes may be read before the wait, but by the first kernel:
 when another one begins, the kernel before has waited for whatever ran before the program.
 

@@ -255,7 +255,7 @@ class _Sweep:
             lines.append(f"{total} = tl.full(({elements},), {combined.identity}, {type})")
             lines += over_blocks(self.extent, self.block, [*read, combined.update])
             return
-        # Lanes depend on each other only behind the loop.
+        # Lanes depend on each other only after the loop.
         lanes = self.emitter.names.fresh(f"{self.name}_lanes")
         both = f"{lanes} + {expression}" if kind == "sum" else f"maximum({lanes}, {expression})"
         lines += [

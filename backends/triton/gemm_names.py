@@ -120,7 +120,7 @@ def _port_features(segment: Segment) -> list[str]:
     features: list[tuple[int, str]] = []
     for index, port in enumerate(segment.ports):
         args = segment.port_args(index)
-        feature = _port_feature(port, [each for arg in args for each in _meetings(arg)])
+        feature = _port_feature(port, [each for arg in args for each in _combinations(arg)])
         if not segment.weights and port.kind in (PortKind.TILE, PortKind.HALF_TILE):
             feature = _map_feature(args, tiles)
         if feature is not None:
@@ -129,16 +129,16 @@ def _port_features(segment: Segment) -> list[str]:
     return [feature for _, feature in sorted(features, key=lambda entry: entry[0])]
 
 
-Meeting: TypeAlias = tuple[str, SSAValue]
-"""The name of an operator, and the operand that a port meets there."""
+Combination: TypeAlias = tuple[str, SSAValue]
+"""The name of an operator, and the operand beside the port there."""
 
 
-def _meetings(port: SSAValue) -> list[Meeting]:
-    """Return the operators where a port meets values computed without it, except constants.
+def _combinations(port: SSAValue) -> list[Combination]:
+    """Return the operators that combine a port with values computed without it, except constants.
 
-    In `1 + x` and in `x * gelu(x)` it meets nothing, in `acc + 2 * x` the accumulator by a sum.
+    `1 + x` and `x * gelu(x)` combine it with nothing, `acc + 2 * x` with the accumulator by a sum.
     """
-    found: list[Meeting] = []
+    found: list[Combination] = []
     pending, own = [port], {port}
     while pending:
         for use in pending.pop().uses:
@@ -153,20 +153,20 @@ def _meetings(port: SSAValue) -> list[Meeting]:
     return found
 
 
-def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
+def _port_feature(port: Port, combinations: Sequence[Combination]) -> str | None:
     """Return the purpose of a port of an epilogue."""
     kind = PortKind.ROW if _is_by_column(port) else port.kind
-    met_by = {name for name, _ in meetings}
-    added = bool(met_by & _SUMS)
+    combined_by = {name for name, _ in combinations}
+    added = bool(combined_by & _SUMS)
     match kind:
         case PortKind.COL | PortKind.GATHER_COL | PortKind.SCATTER_COL:
-            return "row_scale" if "arith.mulf" in met_by else None
+            return "row_scale" if "arith.mulf" in combined_by else None
         case PortKind.TILE | PortKind.HALF_TILE:
-            return "residual" if added else "gate" if "arith.mulf" in met_by else "tile"
+            return "residual" if added else "gate" if "arith.mulf" in combined_by else "tile"
         case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return "bias" if added else "scale"
         case PortKind.GROUP | PortKind.HALF_GROUP:
-            return "group_scale" if "arith.mulf" in met_by else None
+            return "group_scale" if "arith.mulf" in combined_by else None
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return "finalize"
         case _:
@@ -182,9 +182,11 @@ def _is_by_column(port: Port) -> bool:
 def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | None:
     """Return how a tile of a pointwise kernel is combined with another one."""
     others = [tile for tile in tiles if tile not in port]
-    met_by = {name for arg in port for name, value in _meetings(arg) if depend_on([value], others)}
+    combined_by = {
+        name for arg in port for name, value in _combinations(arg) if depend_on([value], others)
+    }
     names = {"arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul"}
-    return next((name for operator, name in names.items() if operator in met_by), None)
+    return next((name for operator, name in names.items() if operator in combined_by), None)
 
 
 _SUMS = {"arith.addf", "arith.subf"}

@@ -74,7 +74,7 @@ class EmittedKernel:
     imports: frozenset[str] = field(default=frozenset())
     """Import statements that the kernel or the *host* code of its launch needs."""
     constants: frozenset[str] = field(default=frozenset())
-    """Assignments behind the imports that host and kernel refer to."""
+    """Assignments after the imports that host and kernel refer to."""
     is_dependent: bool = False
     """True if it waits for the kernels before, so that its launch may overlap with them."""
     shared_tiles: SharedTiles | None = None

@@ -136,7 +136,7 @@ class MainLoop(ABC):
 
     @property
     def waits(self) -> bool:
-        """True if the loop itself waits for earlier kernels, behind its first loads."""
+        """True if the loop itself waits for earlier kernels, after its first loads."""
         return False
 
     def emit(self, tile: ColumnTile) -> list[str]:

@@ -39,7 +39,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes, map_columns
 from coda_ir.remarks import format_location
-from coda_ir.storage import is_turned
+from coda_ir.storage import is_transposed_matrix
 
 TILE_ELEMENTS = 2048
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
@@ -198,7 +198,9 @@ def _known_rows(segment: MapSegment) -> int | None:
 
 def _loads_columns(segment: MapSegment) -> bool:
     """Return whether the rows of a tensor are columns in memory."""
-    return any(kind == PortKind.TILE and is_turned(value) for kind, value in segment.ports)
+    return any(
+        kind == PortKind.TILE and is_transposed_matrix(value) for kind, value in segment.ports
+    )
 
 
 def _reads_other_rows(segment: MapSegment) -> bool:

@@ -3,7 +3,7 @@
     out[row, j] = x[row, ids[row, j]]                                 gather
     out[row] = x[row], then out[row, ids[row, j]] = values[row, j]    scatter
 
-A program of `gather` and `scatter` has whole rows. Behind a barrier it replaces elements of the
+A program of `gather` and `scatter` has whole rows. After a barrier it replaces elements of the
 rows that it has copied. Where there are as many numbers as elements, nothing is copied.
 """
 

@@ -165,7 +165,7 @@ def _load_moved(
     """
     pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
     moved = arguments.moved[value]
-    if moved.is_turned:
+    if moved.is_transposed:
         # Not the rows of the tile, which repeat the last one: neighbours have to be seen as such.
         numbers, count = f"{ROWS.numbers}[:, None]", shape_of(value)[0]
         place = f"{column}.to(tl.int64) * {count} + {numbers}"

@@ -44,7 +44,7 @@ def _columns(value: SSAValue) -> int | None:
 def _start(
     name: str, x: SSAValue, columns: int | None, pitches: Pitches, other: str = "0.0"
 ) -> tuple[RowKernelText, Load]:
-    """Begin a kernel that reads `x`, its operand 0, which is `other` behind its last column."""
+    """Begin a kernel that reads `x`, its operand 0, which is `other` after its last column."""
     text = RowKernelText(name, columns)
     text.operand("x", element_type_of(x), 0)
     start = row_start("row.to(tl.int64)", pitches[x]) if x in pitches else None

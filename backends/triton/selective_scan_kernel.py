@@ -108,7 +108,7 @@ def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
 
 
 def step_kernel(op: SelectiveScanOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """The result at the only position of each sample, and the states behind it."""
+    """The result at the only position of each sample, and the states after it."""
     text = ScanText(op, pitches)
     type, end = element_type_of(op.x), ends(op, "final", 1)
     lines = [

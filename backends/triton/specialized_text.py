@@ -84,7 +84,7 @@ class SpecializedText:
             end = _end(statement)
 
     def _suite(self, body: Sequence[ast.stmt], end: int, shift: int) -> list[str]:
-        """Return the lines of a block behind a colon, which has a statement at least."""
+        """Return the lines of a block after a colon, which has a statement at least."""
         lines = [*self._block(body, end, shift)]
         is_empty = all(line.lstrip()[:1] in ("", "#") for line in lines)
         return [*lines, f"{' ' * (body[0].col_offset - shift)}pass"] if is_empty else lines
@@ -108,7 +108,7 @@ class SpecializedText:
                 yield from self._changed(statement, _end(statement), shift)
 
     def _if(self, statement: ast.If, keyword: str, shift: int) -> Iterator[str]:
-        """Yield an `if`, an `elif`, or what takes its place: `else` behind others."""
+        """Yield an `if`, an `elif`, or what takes its place: `else` after others."""
         test, end = fold(statement.test, self._constants), self._header_end(statement)
         if test is UNKNOWN:
             yield from self._changed(statement, end, shift, keyword)
@@ -123,7 +123,7 @@ class SpecializedText:
             yield from self._suite(statement.body, end, shift)
 
     def _otherwise(self, statement: ast.If, keyword: str, shift: int) -> Iterator[str]:
-        """Yield what runs where the test of an `if` fails, behind other tests if `elif`."""
+        """Yield what runs where the test of an `if` fails, after other tests if `elif`."""
         end = _end(statement.body[-1])
         match statement.orelse:
             case []:

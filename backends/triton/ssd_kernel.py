@@ -36,7 +36,7 @@ CARRIED = 1024
 
 def block_sums_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
     """The times of each chunk and head, 0 past the end, and sums of dt · a within blocks up to each
-    row and behind it. The rows of the launch are all chunks.
+    row and after it. The rows of the launch are all chunks.
     """
     text = SSDText(op, pitches)
     at = f"sums_ptr + (place * {op.heads} + head) * {SUMS * text.chunk}"
@@ -192,7 +192,7 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
 
 
 def step_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """The result at the only position of each sample, and the states behind it.
+    """The result at the only position of each sample, and the states after it.
 
     The rows of the launch are the samples.
     """

@@ -31,7 +31,7 @@ ROWS = 64
 """Rows of a block of a chunk: those of a tile."""
 
 SUMS = 3
-"""For each row of a head: dt, and sums of dt · a within its block, up to it and behind it."""
+"""For each row of a head: dt, and sums of dt · a within its block, up to it and after it."""
 
 MIN_TILE = 16
 """The least extent of a tile of a product."""

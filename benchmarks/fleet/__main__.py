@@ -101,7 +101,7 @@ def _write(path: Path, records: Sequence[Record]) -> None:
 def _print(console: Console, records: Sequence[Record]) -> None:
     """Print the records by ratio, the slowest first, and the geometric means.
 
-    A `=` behind a ratio says that both run equal programs.
+    A `=` after a ratio says that both run equal programs.
     """
     if not records:
         console.print("no part has a record")

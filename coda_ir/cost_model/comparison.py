@@ -19,7 +19,7 @@ from coda_ir.cost_model.copies import (
     is_copied,
     is_copied_by_others,
     is_read_in_place,
-    turned_parts,
+    transposed_parts,
 )
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY
@@ -181,7 +181,7 @@ class _Cost:
                     self.gpu += times.masked_us(op, is_compiled=programs is None)
                 self.masked += _masked_us(op, times)
             elif isinstance(op, StateSpaceLike):
-                self.gpu += times.spelled_states_us(op)
+                self.gpu += times.stored_states_us(op)
             elif isinstance(op, coda.ConvolutionOp) or is_product(op):
                 self.host += self.costs.call
                 self.gpu += times.call_us(op)
@@ -227,7 +227,7 @@ class _Cost:
                 self.gpu += times.call_us(op) + times.table_us(op)
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
-                for part in turned_parts(op, times.shapes, times.sizes):
+                for part in transposed_parts(op, times.shapes, times.sizes):
                     self.gpu += copy_us(times.bytes([part]), self.device.memory_gb_per_s)
             elif isinstance(op, coda.TransposeOp):
                 bytes = times.bytes([op.result])
@@ -274,7 +274,7 @@ def _launching(op: Operation, costs: HostCosts) -> float:
     return costs.own_attention_gradient if is_gradient else costs.attention
 
 
-def spelled_attention_us(
+def decomposed_attention_us(
     scores: int, head_dim: int, device: Device = DEVICES["sm_90"], *, products: int = 2
 ) -> float:
     """Return the microseconds of attention that stores scores, with one product or both in f32."""
@@ -295,12 +295,13 @@ def _stored_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _wide_scores_us(op: Operation, times: OperatorTimes) -> float:
-    """Return the microseconds of attention spelled with scores in float32, beside its product in 16
-    bits: a compiler has no pattern for it, stores the scores, and multiplies without tensor cores.
+    """Return the microseconds of attention decomposed with scores in float32, beside its product in
+    16 bits: a compiler has no pattern for it, stores the scores, and multiplies without tensor
+    cores.
     """
-    assert isinstance(op, coda.AttentionOp | coda.AttentionGradOp), "what was spelled"
+    assert isinstance(op, coda.AttentionOp | coda.AttentionGradOp), "what may be decomposed"
     head_dim = op.head_dim.value.data
-    us = spelled_attention_us(times.scores(op), head_dim, times.device, products=1)
+    us = decomposed_attention_us(times.scores(op), head_dim, times.device, products=1)
     return GRADIENT_PRODUCTS * us if isinstance(op, coda.AttentionGradOp) else us
 
 
@@ -309,12 +310,12 @@ def _masked_us(op: Operation, times: OperatorTimes) -> float:
     if isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
         is_gradient = isinstance(op, coda.AttentionGradOp)
         scores = 0 if op.mask is None else times.scores(op)
-        us = spelled_attention_us(scores, op.head_dim.value.data, times.device)
+        us = decomposed_attention_us(scores, op.head_dim.value.data, times.device)
     elif isinstance(op, torch.CallOp) and (q_and_k := torch.masked_operands(op)):
         is_gradient = op.callee.data == torch.FUSED_ATTENTION_GRAD
         *queries, width = times.extents_of(q_and_k[0])
         keys = times.extents_of(q_and_k[1])[-2]
-        us = spelled_attention_us(prod((*queries, keys)), width, times.device)
+        us = decomposed_attention_us(prod((*queries, keys)), width, times.device)
     else:
         return 0.0
     return GRADIENT_PRODUCTS * us if is_gradient else us
@@ -327,7 +328,7 @@ def _read_us(op: Operation, times: OperatorTimes) -> float:
     forward, backward = gemm.FusedAttentionOp, gemm.AttentionDkvOp
     if not isinstance(op, (forward, backward)) or op.mask is None:
         return 0.0
-    us = spelled_attention_us(times.scores(op), op.head_dim.value.data, times.device)
+    us = decomposed_attention_us(times.scores(op), op.head_dim.value.data, times.device)
     return us if isinstance(op, forward) else GRADIENT_PRODUCTS * us
 
 

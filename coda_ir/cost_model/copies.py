@@ -14,7 +14,7 @@ from coda_ir.cost_model.operator_kinds import LIBRARY, is_left, is_product
 from coda_ir.cost_model.operator_times import KERNEL_US, Sizes
 from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.storage import is_turned
+from coda_ir.storage import is_transposed_matrix
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 COPY_EFFICIENCY = 0.2
@@ -41,7 +41,7 @@ def is_copied(
     """Return whether PyTorch copies the result of a transposition that moves the last dimension:
     where a kernel or a product reads it, or a reshape merges its dimensions.
     """
-    if not isinstance(op, coda.TransposeOp) or is_turned(op.result):
+    if not isinstance(op, coda.TransposeOp) or is_transposed_matrix(op.result):
         return False
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     order = _order(op, shapes, known)
@@ -64,7 +64,7 @@ def copies_rows(
     """
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     order = _order(op, shapes, known)
-    if is_turned(op.result):
+    if is_transposed_matrix(op.result):
         return False
     has_rows = order[-1:] == sorted(order)[-1:]
     return any(
@@ -75,7 +75,9 @@ def copies_rows(
     )
 
 
-def turned_parts(op: Operation, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> list[SSAValue]:
+def transposed_parts(
+    op: Operation, shapes: SymbolicShapes, sizes: Mapping[str, int]
+) -> list[SSAValue]:
     """Return the parts of a concatenation that PyTorch reads in another order than they have."""
     parts = [(part, part.owner) for part in op.parts] if isinstance(op, coda.ConcatOp) else []
     return [
@@ -90,7 +92,7 @@ def _matrix_readers(value: SSAValue) -> Iterator[Operation]:
     """Yield the operators that read a value, or its transposed matrices."""
     for use in value.uses:
         yield use.operation
-        if _turns_matrices(use.operation):
+        if _transposes_matrices(use.operation):
             yield from _matrix_readers(use.operation.results[0])
 
 
@@ -136,11 +138,11 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
     """Yield the operators that read a value, or a view of it; and these views."""
     for use in value.uses:
         yield use.operation
-        if isinstance(use.operation, _VIEWS) or _turns_matrices(use.operation):
+        if isinstance(use.operation, _VIEWS) or _transposes_matrices(use.operation):
             yield from _readers(use.operation.results[0])
 
 
-def _turns_matrices(op: Operation) -> bool:
+def _transposes_matrices(op: Operation) -> bool:
     """Return whether an operator transposes matrices: products read both layouts."""
     if not isinstance(op, coda.TransposeOp):
         return False
@@ -150,7 +152,7 @@ def _turns_matrices(op: Operation) -> bool:
 
 def is_read_in_place(op: Operation) -> bool:
     """Return whether an operator transposes matrices for products of PyTorch alone."""
-    return _turns_matrices(op) and all(map(is_product, _readers(op.results[0])))
+    return _transposes_matrices(op) and all(map(is_product, _readers(op.results[0])))
 
 
 def _is_compiled(op: Operation) -> bool:

@@ -386,7 +386,7 @@ class OperatorTimes:
             return op.heads * SSD_CHUNK * self._product(self.shapes.dims(op.x)[:2])
         return op.state_count * self._product(self.shapes.dims(op.x))
 
-    def spelled_states_us(self, op: StateSpaceLike) -> float:
+    def stored_states_us(self, op: StateSpaceLike) -> float:
         """Return the microseconds of a state space model whose states, or decays, a compiler
         stores. For heads, it also multiplies and adds up in float32 what kernels compute as
         products.

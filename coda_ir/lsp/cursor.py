@@ -89,7 +89,7 @@ class _Around:
     """Reads the tokens of a definition up to the cursor."""
 
     def __init__(self, tokens: Sequence[Token]):
-        # The end that is put behind the last token is not in the text.
+        # The end that is put after the last token is not in the text.
         while (
             tokens
             and tokens[-1].type == "_END"

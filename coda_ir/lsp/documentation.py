@@ -56,7 +56,7 @@ _TEXTS = {
     "tensor; `dtype` and `shape` state the type of the result.",
     "chunk": "A tuple of `n` equal parts of a dimension.",
     "broadcast": "x repeated along the dimensions that it lacks or that have extent 1.",
-    "pad": "`value` before and behind the elements of a dimension.",
+    "pad": "`value` before and after the elements of a dimension.",
     "conv1d": "Products of windows over the positions of x (B x T x C) with w: O x C / groups x K, "
     "or C x K for each column separately. With `causal`, a window ends at its position.",
     "activate": "An activation function by its name.",

@@ -281,6 +281,6 @@ def _rotation(shape: list[int], kind: str) -> torch.Tensor:
         starts = torch.arange(shape[0], dtype=torch.float64).reshape(-1, *[1] * (len(shape) - 1))
         positions = positions + 3 * starts
     frequencies = 100.0 ** -torch.linspace(0, 1, shape[-1], dtype=torch.float64)
-    # Not from 0: the first position would turn nothing.
+    # Not from 0: the first position rotates nothing.
     angles = ((positions + 1) * frequencies).expand(*shape[:-2], count, shape[-1])
     return (angles.cos() if kind == "cos" else angles.sin()).reshape(shape).contiguous()

@@ -192,8 +192,8 @@ def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
 
 
 WIDE_SCORES = "coda.wide_scores"
-"""The attribute of attention of 16-bit floats, and of its gradient, that was spelled with scores in
-float32."""
+"""The attribute of attention of 16-bit floats, and of its gradient, that was decomposed with scores
+in float32."""
 
 
 @irdl_op_definition
@@ -207,7 +207,7 @@ class AttentionOp(AttentionLike):
     1/sqrt(head_dim); `softcap` caps the scores before anything is added or hidden.
 
     Queries and keys are aligned at the lower right: the last query has the position of the last
-    key. `causal` hides the keys behind a query; `window` those that are `window` or more positions
+    key. `causal` hides the keys after a query; `window` those that are `window` or more positions
     away from it, on both sides. `mask` broadcasts to (B x heads x T x S): truth values, false where
     a key is hidden, or floats that are added to the scores, as ALiBi's (arXiv 2108.12409). `sinks`
     has a score for each head that takes its share of the softmax as a key with a value of zeros

@@ -72,7 +72,7 @@ class RopeOp(InferTypeOp):
     have the columns of as many heads side by side, and then repeat: with cosines of 1 and sines of
     0 for columns that stay, this is partial rotary embedding. With `per_column`, tables have an
     entry for each column of a head instead of each pair, as models keep them: a pair becomes
-    (a·cos_a − b·sin_a, b·cos_b + a·sin_b). With `transposed`, pairs turn the other way,
+    (a·cos_a − b·sin_a, b·cos_b + a·sin_b). With `transposed`, pairs rotate the other way,
     (a·cos_a + b·sin_b, b·cos_b − a·sin_a): the adjoint, which takes gradients back.
 
     The shape of a table does not determine these options: a table of head_dim columns could be

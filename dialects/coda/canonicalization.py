@@ -161,7 +161,7 @@ def _extent(op: ExtentOp) -> Operation | None:
     return ConstantOp(extent, element_type_of(op.result)) if is_known else None
 
 
-# Operators that change places: views behind what is computed.
+# Operators that change places: views after what is computed.
 
 
 def _narrow_before_reshape(op: CastOp) -> Operation | None:
@@ -215,7 +215,7 @@ def _softmax_before_reshape(op: SoftmaxOp) -> Operation | None:
 
 
 def _widen_behind_index(op: IndexOp) -> Operation | None:
-    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes
+    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also after a reshape: fewer bytes
     are copied, and a GEMM that narrows them again can gather rows of x.
     """
     view = op.x.owner if isinstance(op.x.owner, ReshapeOp) else None
@@ -322,14 +322,14 @@ def _sum_to_row(op: SumToOp) -> Operation | None:
 
 def _sum_before_transpose(op: ReduceOp) -> Operation | None:
     """reduce(transpose(x)) {kind = "sum"}, last two dimensions -> reshape(sum_to(x)): no copy."""
-    turned, shape = op.x.owner, shape_of(op.result)
+    transposed, shape = op.x.owner, shape_of(op.result)
     rank = len(shape)
-    if op.kind.data != "sum" or not isinstance(turned, TransposeOp):
+    if op.kind.data != "sum" or not isinstance(transposed, TransposeOp):
         return None
-    if turned.permutation != (*range(rank - 2), rank - 1, rank - 2):
+    if transposed.permutation != (*range(rank - 2), rank - 1, rank - 2):
         return None
     kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
-    total = SumToOp(turned.x, kept, element_type=element_type_of(op.result))
+    total = SumToOp(transposed.x, kept, element_type=element_type_of(op.result))
     return ReshapeOp(total, shape)
 
 

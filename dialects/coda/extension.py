@@ -195,7 +195,7 @@ class PadOp(CodaOp):
 
 
 def verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int]) -> None:
-    """Check the operand that lends its shape, for the `unknown` dimensions of `result`."""
+    """Check the operand that gives the shape, for the `unknown` dimensions of `result`."""
     if like is not None:
         expect_shape("operand like", like, shape_of(result))
     elif unknown:

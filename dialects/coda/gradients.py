@@ -86,7 +86,7 @@ class GroupedWeightGradientOp(InferTypeOp):
     """dyᵀ · x, summed over the rows of each group: the gradient of the weights of
     `coda.grouped_linear`, E x N x K.
 
-    `offsets` has the end of each group of rows. Empty groups have zeros; rows behind the last group
+    `offsets` has the end of each group of rows. Empty groups have zeros; rows after the last group
     belong to none. Accumulates in float32; the result may have another element type.
 
     `%dw = coda.grouped_weight_gradient %dy, %x, %ends : (tensor<?x16xbf16>, tensor<?x8xbf16>,

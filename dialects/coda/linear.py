@@ -122,7 +122,7 @@ class GroupedLinearMap(Product, ABC):
 
     The rows of x (M x K) are sorted by group. `offsets` has the end of each group, as
     `torch.nn.functional.grouped_mm` takes them: integers that never decrease, up to M. Groups may
-    be empty. Of rows behind the last group, which belong to none, results are left open.
+    be empty. Of rows after the last group, which belong to none, results are left open.
     """
 
     K_AXIS: ClassVar[int]

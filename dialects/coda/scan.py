@@ -89,7 +89,7 @@ class StateSpaceLike(CodaOp, ABC):
 
 
 class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
-    """A state space model: its result, and if wanted the states behind the last position."""
+    """A state space model: its result, and if wanted the states after the last position."""
 
     in_place = opt_prop_def(UnitAttr)
     """Present if the last states are stored where the operand of states is."""
@@ -97,7 +97,7 @@ class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
     final = opt_result_def(TensorType)
 
     def __init__(self, *operands: Operand, final: bool = False, **given: Any):
-        """Build the model, with `final` also the states behind the last position as a result."""
+        """Build the model, with `final` also the states after the last position as a result."""
         super().__init__(*operands, results=1 + final, **given)
 
     @property
@@ -128,7 +128,7 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
 
     @property
     def d_final(self) -> SSAValue | None:
-        """The adjoint of the states behind the last position, where it is not 0."""
+        """The adjoint of the states after the last position, where it is not 0."""
         return self.carried[1] if self.carried else None
 
     def __init__(
@@ -190,7 +190,7 @@ class ScanLike(StateSpaceLike, ABC):
 class SelectiveScanOp(StateSpaceModel, ScanLike):
     """The selective scan of Mamba (arXiv 2312.00752): y = sum of c ⊙ h over the states, where
     h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · b[t] · x[t], from h = 0 or from the states `initial`.
-    A second result has the states behind the last position.
+    A second result has the states after the last position.
 
     x and dt are B x T x D, a is D x N, b and c are B x T x N; every channel has N states of its
     own, in float32, B x D x N at one position. What surrounds the scan are operators of their own:
@@ -294,7 +294,7 @@ class SSDLike(StateSpaceLike, ABC):
 class SSDOp(StateSpaceModel, SSDLike):
     """The state space model of Mamba 2 (SSD, arXiv 2405.21060): y = h · c over the states, where
     h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · x[t] ⊗ b[t] for each head, from h = 0 or from the
-    states `initial`. A second result has the states behind the last position.
+    states `initial`. A second result has the states after the last position.
 
     x is B x T x heads·columns, dt is B x T x heads, a has one rate for each head; b and c are
     B x T x groups·states, and each group serves as many heads that follow one another. States are

@@ -55,7 +55,7 @@ def print_new_line(printer: Printer) -> None:
 
 
 def parse_attributes(parser: Parser, op: Operation) -> None:
-    """Read the attributes of `op` behind the keyword `attributes`, if there are any."""
+    """Read the attributes of `op` after the keyword `attributes`, if there are any."""
     attributes = parser.parse_optional_attr_dict_with_keyword()
     if attributes is not None:
         op.attributes |= attributes.data

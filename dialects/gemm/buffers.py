@@ -53,7 +53,7 @@ class Moves:
     """The subtiles in the order in which the epilogue goes over them."""
     joined: tuple[int, ...]
     """The number of subtiles in a box, for each of the stores."""
-    turned: tuple[BufferShape, ...] = ()
+    exchanged: tuple[BufferShape, ...] = ()
     """The buffers of results that no box holds, because their rows are not aligned, for example:
     the warps that compute store them, from registers in which neighbouring threads have
     neighbouring columns."""
@@ -95,7 +95,7 @@ class Staging:
     tile."""
     stores_in_place: bool = False
     """True if results are stored from the buffers of ports, where they have the same shape."""
-    turned: tuple[BufferShape, ...] = ()
+    exchanged: tuple[BufferShape, ...] = ()
     """The buffers in which results that are not moved change their threads, one of each shape."""
 
     def in_place(self, moves: Moves) -> dict[int, int]:
@@ -141,9 +141,9 @@ class Staging:
     @property
     def bytes(self) -> int:
         ahead = self.depth * sum(map(buffer_bytes, self.loads))
-        turned = sum(map(buffer_bytes, self.turned))
+        exchanged = sum(map(buffer_bytes, self.exchanged))
         moved = sum(count * buffer_bytes(shape) for shape, count in self.stores.items())
-        return ahead + moved + turned
+        return ahead + moved + exchanged
 
 
 def buffer_bytes(shape: BufferShape) -> int:
@@ -188,7 +188,7 @@ def stored_buffer(
 ) -> tuple[BufferShape, int]:
     """Return the buffer for subtiles of a result, and the number of subtiles that share it."""
     element, transposed = element_type_of(output), segment.is_stored_transposed(port)
-    is_box = not is_turned(segment, output, port)
+    is_box = not is_exchanged(segment, output, port)
     joined = joined_subtiles(segment, columns, element, port) if is_box else 1
     wide = replace(columns, lanes=columns.lanes * joined)
     return buffer_of(wide, rows, element, transposed=transposed), joined
@@ -199,8 +199,10 @@ def aligned_bytes(element: Attribute, columns: int) -> int:
     return gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
 
 
-def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
-    """Return whether the rows of a result are not aligned, or are not those of a box."""
+def is_exchanged(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
+    """Return whether threads exchange the elements of a result to store it: its rows are not
+    aligned, or are not those of a box.
+    """
     if segment.is_stored_by_row:
         return True
     columns = shape_of(output)[-1]
@@ -229,17 +231,17 @@ def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
         for _ in segment.port_args(index)
     ]
     stores = [
-        (*stored_buffer(segment, columns, rows, output, port), is_turned(segment, output, port))
+        (*stored_buffer(segment, columns, rows, output, port), is_exchanged(segment, output, port))
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
     ]
     return Moves(
         loads=tuple(loads),
-        stores=tuple(buffer for buffer, _, turned in stores if not turned),
+        stores=tuple(buffer for buffer, _, exchanged in stores if not exchanged),
         order=tuple(range(columns.subtiles)),
-        joined=tuple(joined for _, joined, turned in stores if not turned),
-        turned=tuple(buffer for buffer, _, turned in stores if turned),
+        joined=tuple(joined for _, joined, exchanged in stores if not exchanged),
+        exchanged=tuple(buffer for buffer, _, exchanged in stores if exchanged),
     )
 
 
@@ -253,10 +255,10 @@ def buffers_beside_stages(
     reserved = BARRIERS + max(SCRATCH, 4 * schedule.warps.data * columns_summed)
     free = SHARED_MEMORY - reserved - schedule.stages.data * stage_bytes(schedule)
     ahead = next((each.loads for each in moves if each.loads), ())
-    turned = tuple(dict.fromkeys(shape for each in moves for shape in each.turned))
+    exchanged = tuple(dict.fromkeys(shape for each in moves for shape in each.exchanged))
     for depth, in_place in _depths(moves):
         for most in range(MAX_BUFFERS, 0, -1):
-            found = Staging(depth, ahead, {}, in_place, turned)
+            found = Staging(depth, ahead, {}, in_place, exchanged)
             found = replace(found, stores=_store_buffers(found, moves, most))
             if found.bytes * schedule.groups <= free:
                 return _with_more_buffers(found, moves, free // schedule.groups)

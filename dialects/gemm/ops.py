@@ -71,7 +71,7 @@ class FusedOp(RowsOfFused):
 
     With `groups(%ends)`, the rows of x (M x K) are sorted by group, `ends` has the end of each of E
     groups, and each weight is one of N x K (K x N) for each group: E x N x K. Groups may be empty;
-    results of rows behind the last one are left open. Where x is transposed, the rows of each group
+    results of rows after the last one are left open. Where x is transposed, the rows of each group
     are summed over, and results are E x M x N, with zeros for empty groups:
 
         %dw = gemm.fused transposed %dz : tensor<?x16xbf16> groups(%ends : tensor<4xi32>)

@@ -24,9 +24,9 @@ from coda_ir.dialects.torch.ops import CallOp
 class PlaceAttr(ParametrizedAttribute):
     """Runs of `width` neighbouring elements lie `period` elements apart, the first one at `offset`.
 
-    `#gemm.place<128, 64, 192>`: behind each 128 columns of another tensor, 64 of this one.
-    `#gemm.place<128, 64, 192, 16>`: the same 64 columns behind each 128 of 16 heads.
-    `#gemm.place<320, 1024, 1344>` of rows of 64 columns: behind each 5 rows, 16 of this tensor.
+    `#gemm.place<128, 64, 192>`: after each 128 columns of another tensor, 64 of this one.
+    `#gemm.place<128, 64, 192, 16>`: the same 64 columns after each 128 of 16 heads.
+    `#gemm.place<320, 1024, 1344>` of rows of 64 columns: after each 5 rows, 16 of this tensor.
     """
 
     name = "gemm.place"

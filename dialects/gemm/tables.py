@@ -2,7 +2,7 @@
 
 Row m of an accumulator takes row (m // inner) % R of a table with R rows. `inner` is 1 for a table
 of positions (T x C beside B x T x N), which repeats for each sample, and T for a table of samples
-(B x 1 x C), each row of which serves a whole sample. The shape says which: extents of 1 behind the
+(B x 1 x C), each row of which serves a whole sample. The shape says which: extents of 1 after the
 others are those of the dimensions that `inner` is the product of.
 """
 

@@ -410,8 +410,8 @@ def known_tiles(partials: SSAValue) -> int | None:
         return shape[-1]
     if shape and isinstance(op, MapOp):
         segment = op.segment()
-        is_turned = any(isinstance(value.owner, TransposeOp) for _, value in segment.ports)
-        is_known = op.columns != DYNAMIC_INDEX and not is_turned
+        is_transposed = any(isinstance(value.owner, TransposeOp) for _, value in segment.ports)
+        is_known = op.columns != DYNAMIC_INDEX and not is_transposed
         return map_columns(segment, op.columns, op.order).tiles if is_known else None
     if not shape or not isinstance(op, FusedOp) or op.schedule is None:
         return None

@@ -5,9 +5,9 @@ Errors and the completion of the language server use these tables. The texts hav
     $x, $y, $z       the arguments of a call; `${y|-1}` is -1 where there is no such argument
     $X, $Y, $Z       the same as tensors: `cast(0, f32)` for the number 0
     $all, $integer   all arguments that are no numbers, and the first one that is an integer
-    $rest            the arguments behind the first one
+    $rest            the arguments after the first one
     $dtype, $shape   the element type and the extents of the result of an elementwise operator
-    $rows, $lead     the extents of x but for the last one, and the same with a comma behind
+    $rows, $lead     the extents of x but for the last one, and the same with a comma after
     $chunks          the sizes of y equal parts of dimension z of x
     $squeezed        the extents of x without those that are 1
     $unsqueezed      the extents of x with a new one at y
@@ -205,7 +205,7 @@ _OTHERS = (
 )
 
 OTHERS = frozenset(_OTHERS.split())
-"""Names with another meaning than the operators of .coda that are spelled like them."""
+"""Names with another meaning than the operators of .coda with the same names."""
 
 CALLS: dict[str, str] = {
     "reshape": "reshape($x, [${rest|$shape}])",

@@ -63,7 +63,7 @@ WORDS = {"if": _BRANCH, "lambda": _FUNCTION}
 """Words inside of an expression."""
 
 _STATEMENT_ENDS = r"(?=\s+[^\s=,\"]|\s*:|\s*$)"
-"""The text behind a word that begins a statement, and is no name that is bound."""
+"""The text after a word that begins a statement, and is no name that is bound."""
 
 _CALLEE = re.compile(r"((?:\.\w+)*)\.(\w+)\s*(\()?")
 _AXIS, _KEPT_DIMENSION = re.compile(r"^axis\s*="), re.compile(r"keepdims?\s*=")

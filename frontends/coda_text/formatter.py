@@ -75,7 +75,7 @@ class Writer:
         self.lines[-1].code += text
 
     def token(self, token: Token, *, in_brackets: bool, continuation: int) -> None:
-        """Append a token of a statement; behind a comment it begins a line."""
+        """Append a token of a statement; after a comment it begins a line."""
         kind = token.type
         unary = kind == "MINUS" and self._previous not in OPERANDS
         keyword = kind == "EQUAL" and in_brackets
@@ -92,7 +92,7 @@ class Writer:
         self._append(token, tight=True)
 
     def _append(self, token: Token, *, tight: bool, continuation: int | None = None) -> None:
-        """Append a token behind a space, unless it or what stands before it is `tight`."""
+        """Append a token after a space, unless it or what stands before it is `tight`."""
         line = self.lines[-1]
         if continuation is not None and (line.comment or line.code.lstrip().startswith("#")):
             self.newline(continuation)
@@ -109,7 +109,7 @@ class Writer:
         self._previous = "COMMA"
 
     def comment(self, comment: Token, indent: int) -> None:
-        """Write a comment in a line for itself, or behind code where it stands so in the source."""
+        """Write a comment in a line for itself, or after code where it stands so in the source."""
         if comment.line != self._source_line or self.lines[-1].comment:
             self.newline(indent)
             self.write(comment.rstrip())
@@ -118,7 +118,7 @@ class Writer:
 
 
 def _runs(lines: list[Line]) -> list[list[Line]]:
-    """Neighbouring lines with comments behind code that is not too wide."""
+    """Neighbouring lines with comments after code that is not too wide."""
     runs: list[list[Line]] = [[]]
     for line in lines:
         if line.comment and len(line.code) <= ALIGNED_UP_TO:
@@ -376,7 +376,7 @@ class _LogicalLine:
 
 
 def _comments_around(item: list[Node]) -> tuple[list[Token], list[Node], list[Token]]:
-    """The comments in front of an item, the item, and the comments behind it."""
+    """The comments in front of an item, the item, and the comments after it."""
     start, stop = 0, len(item)
     while start < stop and _is_comment(item[start]):
         start += 1

@@ -234,7 +234,7 @@ class Invocation:
     def given(self, name: str) -> bool:
         return name in self.values
 
-    def turned(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
+    def transposed(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
         """Insert a transpose; x itself where the order of its dimensions stays."""
         return x if list(axes) == sorted(axes) else self.make(coda.TransposeOp, x, axes)
 

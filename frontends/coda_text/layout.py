@@ -112,7 +112,7 @@ class Layout:
 
 
 def _end_after(token: Token) -> Token:
-    """An `_END` at the end of the file, placed behind its last token."""
+    """An `_END` at the end of the file, placed after its last token."""
     at_next_line = token.type == "NEWLINE"
     line, column = (
         (token.line, token.column) if at_next_line else (token.end_line, token.end_column)

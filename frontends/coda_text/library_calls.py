@@ -87,9 +87,9 @@ def group_norm(call: Invocation) -> Value:
     order = [axis for axis in range(len(x.dims)) if axis != dim]
     order.insert(1, dim)
     params, eps = [value.ssa for value in given], call.epsilon(1e-5)
-    first = call.turned(x, order)
+    first = call.transposed(x, order)
     normalized = call.make(coda.GroupNormOp, first, params, groups=groups, eps=eps)
-    return call.turned(normalized, sorted(range(len(order)), key=order.__getitem__))
+    return call.transposed(normalized, sorted(range(len(order)), key=order.__getitem__))
 
 
 def _numbers(call: Invocation) -> TensorValue:
@@ -198,7 +198,7 @@ def _positive(call: Invocation, name: str) -> int:
 
 
 def _padding(call: Invocation, reach: int) -> tuple[int, int]:
-    """The zeros before and behind the positions."""
+    """The zeros before and after the positions."""
     padding = call.integer("padding", 0)
     if padding < 0:
         raise call.wrong("padding", "expected 0 or more", given=padding)
@@ -250,11 +250,11 @@ def _called(
         before = 0
     if len(w.dims) == 2:
         w = call.emit_reshape(w, (w.dims[0], 1, w.dims[1]))
-    first = call.turned(x, [0, 2, 1])
+    first = call.transposed(x, [0, 2, 1])
     steps = ([stride], [before], [dilation])
     op = coda.ConvolutionOp(first.ssa, w.ssa, b and b.ssa, *steps, groups)
     dims = (x.dims[0], w.dims[0], _windows(call, x.dims[1], w.dims[-1], before, stride, dilation))
-    return call.turned(call.emit_stated(op, dims), [0, 2, 1])
+    return call.transposed(call.emit_stated(op, dims), [0, 2, 1])
 
 
 def _windows(

@@ -247,7 +247,7 @@ class OperatorWriter:
 
     def pad(self, op: coda.PadOp) -> Text:
         if op.added is None:
-            raise Inexpressible("a pad to an extent that another tensor lends")
+            raise Inexpressible("a pad to the extent of another tensor")
         (before, after), dim = op.added, op.dim.value.data
         given = {"dim": str(dim)} if dim != len(self._shapes.dims(op.x)) - 1 else {}
         if op.number:

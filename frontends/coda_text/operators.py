@@ -252,7 +252,7 @@ def _along_rows(call: Invocation, rule: Callable[[TensorValue], TensorValue]) ->
     dim = call.axis("dim", len(x.dims), -1)
     axes = list(range(len(x.dims)))
     axes[dim], axes[last] = last, dim
-    return call.turned(rule(call.turned(x, axes)), axes)
+    return call.transposed(rule(call.transposed(x, axes)), axes)
 
 
 def glu(activation: str | None, call: Invocation) -> TensorValue:

@@ -39,7 +39,7 @@ _TYPOGRAPHY = str.maketrans(
 MAX_DIGITS = 18
 EXPRESSION_STARTS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "LPAR", "LSQB", "MINUS"})
 OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT", "COMPARISON"})
-SPELLINGS = {
+TERMINALS = {
     "NAME": "a name",
     "INTEGER": "a number",
     "FLOAT": "a number",
@@ -341,7 +341,7 @@ def _describe_expected(terminals: set[str]) -> str:
         rest -= OPERATORS | {"LPAR", "LSQB"}
     if "COMMA" in rest and "RPAR" in rest:
         rest -= {"EQUAL"}
-    words += sorted({SPELLINGS[terminal] for terminal in rest if terminal in SPELLINGS})
+    words += sorted({TERMINALS[terminal] for terminal in rest if terminal in TERMINALS})
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} or {words[-1]}"

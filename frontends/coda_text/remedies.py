@@ -115,7 +115,7 @@ def fields_of(given: Sequence[Given]) -> dict[str, str]:
 
 
 def _rest(texts: Sequence[str]) -> str:
-    """The arguments behind the first one, without the brackets of a list."""
+    """The arguments after the first one, without the brackets of a list."""
     first = texts[0]
     in_brackets = len(texts) == 1 and (first[:1], first[-1:]) in (("[", "]"), ("(", ")"))
     return first[1:-1] if in_brackets else ", ".join(texts)

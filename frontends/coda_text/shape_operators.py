@@ -184,7 +184,7 @@ def broadcast_(call: Invocation) -> TensorValue:
 
 
 def pad(call: Invocation) -> TensorValue:
-    """`value` before and behind the elements of a dimension."""
+    """`value` before and after the elements of a dimension."""
     x = call.tensor("x", least_rank=1)
     dim = call.axis("dim", len(x.dims), -1)
     before, after = call.integer("before", 0), call.integer("after", 0)
@@ -204,7 +204,7 @@ def pad(call: Invocation) -> TensorValue:
 def padded(
     call: Invocation, x: TensorValue, dim: int, around: tuple[int, int], value: float | int
 ) -> TensorValue:
-    """x with numbers before and behind the elements of a dimension."""
+    """x with numbers before and after the elements of a dimension."""
     before, after = around
     op = coda.PadOp.around(x.ssa, dim, before, after, value)
     size = SymbolicSize.constant(before + after) + x.dims[dim]

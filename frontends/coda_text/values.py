@@ -31,7 +31,7 @@ INDEX_TYPES = ("i32", "i64")
 
 
 def with_coda_names(message: str) -> str:
-    """Return a message of a verifier with the element types as .coda spells them."""
+    """Return a message of a verifier with the element types as .coda writes them."""
     names = {str(attribute): name for attribute, name in CODA_NAMES.items()}
     return _IR_NAMES.sub(lambda found: names[found[0]], message)
 

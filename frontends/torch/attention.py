@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from coda_ir.cost_model.comparison import spelled_attention_us
+from coda_ir.cost_model.comparison import decomposed_attention_us
 from coda_ir.cost_model.devices import DEVICES
 from coda_ir.cost_model.operator_times import EXTENT, GRADIENT_PRODUCTS, kernel_us
 from coda_ir.dialects.torch import ATTENTION, CallOp
@@ -111,7 +111,7 @@ def _masked_us(node: Node) -> float:
         return 0.0
     *queries, width = arguments["query"].meta["val"].shape
     keys = arguments["key"].meta["val"].shape[-2]
-    return spelled_attention_us(_numel((*queries, keys)), int(width))
+    return decomposed_attention_us(_numel((*queries, keys)), int(width))
 
 
 def copied_us(graph: GraphModule, *, is_trained: bool = False) -> float:
@@ -145,7 +145,7 @@ _PRODUCTS = frozenset(("aten.linear.default", "aten.addmm.default", "aten.mm.def
 
 
 def _copy_of_product(node: Node) -> Node | None:
-    """The copy in another order behind `node`, if it is one of a product of matrices; the product
+    """The copy in another order after `node`, if it is one of a product of matrices; the product
     if a compiler stores it once more to add its bias.
     """
     copy: Node | None = None

@@ -225,7 +225,7 @@ def _exponential(call: Call, x: Parts) -> Parts:
 
 
 def _polar(call: Call, length: Node, angle: Node) -> Parts:
-    cos, sin = (call(turn, angle) for turn in (aten.cos.default, aten.sin.default))
+    cos, sin = (call(function, angle) for function in (aten.cos.default, aten.sin.default))
     if _is_one(length):
         return Parts(cos, sin)
     return Parts(_times(call, length, cos), _times(call, length, sin))

@@ -39,7 +39,7 @@ def export(
 
     `dynamic_shapes` states which dimensions may differ between calls (see `torch.export.export`);
     the others are fixed. A `torch.export.Dim` names its symbol; other symbols are s0, s1 and so on.
-    The pass `torch-to-coda` turns computations that the model spells out (norms, rotary embedding)
+    The pass `torch-to-coda` turns computations that the model writes out (norms, rotary embedding)
     into named operators, unless `raise_patterns` is false; operators without a counterpart
     become calls of eager PyTorch (`torch.call`). A `torch.export.ExportedProgram` already has its
     example arguments and dynamic shapes. Raises CodaError for a model that cannot be captured.

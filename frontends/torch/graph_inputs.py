@@ -343,7 +343,7 @@ def _kept_whole(*, is_differentiated: bool) -> AbstractContextManager[None]:
         map(_overload, WHOLE_OPERATORS), _not_decomposed
     )
     rules[_overload("batch_norm.default")] = _updating_statistics
-    attention = partial(_attention_of_four_axes, spells_dropout=is_differentiated)
+    attention = partial(_attention_of_four_axes, decomposes_dropout=is_differentiated)
     rules[_overload("scaled_dot_product_attention.default")] = attention
     return keep(rules)
 
@@ -401,19 +401,19 @@ def _attention_of_four_axes(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
-    spells_dropout: bool,
+    decomposes_dropout: bool,
     **options: Any,
 ) -> object:
     """Decompose attention with more than four axes into one with four, for which there are kernels:
     PyTorch computes the products of the others in float32. Attention with four axes stays whole.
 
-    With `spells_dropout`, attention with dropout becomes what eager PyTorch computes on a CPU.
+    With `decomposes_dropout`, attention with dropout becomes what eager PyTorch computes on a CPU.
     """
     if dropout_p != 0.0:
-        if not spells_dropout:
+        if not decomposes_dropout:
             return NotImplemented
-        spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
-        return spelled(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
+        decomposed: Any = torch.ops.aten._scaled_dot_product_attention_math
+        return decomposed(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
     outer = q.shape[:-2]
     is_same = outer == k.shape[:-2] == v.shape[:-2]
     if q.ndim <= 4 or not is_same or options.get("enable_gqa"):

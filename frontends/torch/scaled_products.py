@@ -54,7 +54,7 @@ def scaled_mm_v2(graph: GraphImporter, node: Node) -> Value | None:
 def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | None:
     """Import x with a scale for each 1 x 128 elements, and the weight with one for each 128 x 128.
 
-    Those of the weight are those of N x K transposed, and cuBLAS wants their rows in fours.
+    Those of the weight are those of N x K transposed, and cuBLAS requires multiples of four rows.
     """
     x, weight = (graph.tensor(operand) for operand in arguments(node)[:2])
     of_x, of_weight = (graph.tensor(scale) for scale in scales)

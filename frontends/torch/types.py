@@ -141,7 +141,7 @@ def _factors(expression: Any) -> list[Any]:
 
 _SYMPY_FUNCTIONS = {"Max": "max", "Min": "min"}
 
-_SPELLINGS = {
+_NOTATION = {
     **dict.fromkeys(("FloorDiv", "CleanDiv"), "({} // {})"),
     **dict.fromkeys(("Mod", "PythonMod"), "({} % {})"),
     **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), "({} / {})"),
@@ -188,8 +188,8 @@ def _expression_text(expression: Any) -> str:
         return f"({' + '.join(parts)})"
     if expression.is_Mul:
         return f"({' * '.join(parts)})"
-    if function in _SPELLINGS:
-        return _SPELLINGS[function].format(*parts)
+    if function in _NOTATION:
+        return _NOTATION[function].format(*parts)
     if expression.is_Pow and parts[1].isdigit():
         return f"({' * '.join([parts[0]] * int(parts[1]))})"
     raise ModelError(f"the size {expression} cannot be computed", "simplify the model's shapes")

@@ -107,7 +107,7 @@ class _Code:
         """Return whether fewer bytes are transposed after the move."""
         inner = [op.results[0] for op in self.ops]
         outer = {value for op in self.ops for value in op.operands} - set(inner)
-        cancelled = [v for v in outer if self._is_turned(v)]
+        cancelled = [v for v in outer if self._is_transposed(v)]
         saved = [v for v in cancelled if not self._readers(v)]
         saved += [v for v in inner if any(map(self._undoes, self._readers(v)))]
         added = [v for v in outer if v not in cancelled and not self._is_view(v)]
@@ -122,8 +122,8 @@ class _Code:
             for reader in filter(self._undoes, self._readers(result)):
                 self.rewriter.replace(reader, value)
             if self._readers(result):
-                turned = insert.insert(coda.TransposeOp(value, self.order), result.name_hint)
-                result.replace_uses_with_if(turned, lambda use: use.operation not in self.ops)
+                transposed = insert.insert(coda.TransposeOp(value, self.order), result.name_hint)
+                result.replace_uses_with_if(transposed, lambda use: use.operation not in self.ops)
         for op in reversed(self.ops):
             self.rewriter.order.erase(op)
 
@@ -134,7 +134,7 @@ class _Code:
     def _undoes(self, reader: Operation) -> bool:
         return isinstance(reader, coda.TransposeOp) and reader.permutation == self.back
 
-    def _is_turned(self, value: SSAValue) -> bool:
+    def _is_transposed(self, value: SSAValue) -> bool:
         return isinstance(value.owner, coda.TransposeOp) and value.owner.permutation == self.order
 
     def _again(self, op: Operation, insert: OpInserter) -> SSAValue:
@@ -147,12 +147,12 @@ class _Code:
 
     def _before(self, value: SSAValue, insert: OpInserter) -> SSAValue:
         if value not in self.moved:
-            self.moved[value] = self._turned_back(value, insert)
+            self.moved[value] = self._transposed_back(value, insert)
         return self.moved[value]
 
-    def _turned_back(self, value: SSAValue, insert: OpInserter) -> SSAValue:
+    def _transposed_back(self, value: SSAValue, insert: OpInserter) -> SSAValue:
         """Return an operand of the code before the permutation."""
-        if isinstance(value.owner, coda.TransposeOp) and self._is_turned(value):
+        if isinstance(value.owner, coda.TransposeOp) and self._is_transposed(value):
             return value.owner.x
         if len(shape_of(value)) < 2:
             return value
@@ -160,10 +160,10 @@ class _Code:
         whole = (*(1,) * (len(self.order) - len(dims)), *dims)
         if not self._is_view(value):
             return insert.insert(coda.TransposeOp(self._reshaped(value, whole, insert), self.back))
-        turned = [whole[axis] for axis in self.back]
-        while turned and turned[0] == 1:
-            del turned[0]
-        return self._reshaped(value, turned, insert)
+        transposed = [whole[axis] for axis in self.back]
+        while transposed and transposed[0] == 1:
+            del transposed[0]
+        return self._reshaped(value, transposed, insert)
 
     def _is_view(self, value: SSAValue) -> bool:
         """Return whether the dimensions of `value` other than 1 keep their order."""

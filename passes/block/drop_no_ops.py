@@ -63,7 +63,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             restored = _if_same_dims(inner.x, op, rewriter) if inner else None
             return restored or _if_same_dims(op.x, op, rewriter)
         case coda.TransposeOp():
-            return _reshaped(op, rewriter) or _turned_product(op, rewriter)
+            return _reshaped(op, rewriter) or _transposed_product(op, rewriter)
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == SLICE_SCATTER:
@@ -137,14 +137,14 @@ def _on_rows(op: coda.CastOp | coda.ElementwiseOp, rewriter: FunctionRewriter) -
         return None
     insert = rewriter.before(op, op.location)
     operands = [_as_row(x, insert) for x in op.operands]
-    turned = insert.again(op, operands, static_shape(_turn_last(dims)))
-    return insert.reshape(turned, shape_of(op.result), dims)
+    transposed = insert.again(op, operands, static_shape(_transpose_last(dims)))
+    return insert.reshape(transposed, shape_of(op.result), dims)
 
 
 def _row(x: SSAValue, shapes: SymbolicShapes) -> SSAValue | None:
     """Return what `x` is a reshape of, if that has its last two dimensions in the other order."""
     view, dims = defined_by(x, coda.ReshapeOp), shapes.dims(x)
-    is_row = view is not None and len(dims) > 1 and shapes.dims(view.x) == _turn_last(dims)
+    is_row = view is not None and len(dims) > 1 and shapes.dims(view.x) == _transpose_last(dims)
     return view.x if is_row else None
 
 
@@ -153,11 +153,11 @@ def _as_row(x: SSAValue, insert: OpInserter) -> SSAValue:
     shapes = insert.rewriter.shapes
     if len(shape_of(x)) < 2:
         return x
-    turned = _turn_last(shapes.dims(x))
-    return _row(x, shapes) or insert.reshape(x, static_shape(turned), turned)
+    transposed = _transpose_last(shapes.dims(x))
+    return _row(x, shapes) or insert.reshape(x, static_shape(transposed), transposed)
 
 
-def _turn_last(dims: Dims) -> Dims:
+def _transpose_last(dims: Dims) -> Dims:
     """Return dimensions with the last two in the other order."""
     return (*dims[:-2], dims[-1], dims[-2])
 
@@ -171,43 +171,43 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
     return rewriter.before(op).insert(reshape)
 
 
-def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
+def _transposed_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
     """Return a product that only such transposes read, computed in their order, if that only
     reshapes operands.
     """
     product, order = op.x.owner, op.permutation
-    if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
+    if not isinstance(product, coda.ElementwiseOp) or not _all_transpose(op.x, order):
         return None
     shapes = [(1,) * (len(order) - len(shape_of(x))) + shape_of(x) for x in product.operands]
     if any(moves_elements(shape, order) for shape in shapes):
         return None
     insert = rewriter.before(op, product.location)
     operands = [
-        _turned(x, shape, order, insert) if shape_of(x) else x
+        _transposed(x, shape, order, insert) if shape_of(x) else x
         for x, shape in zip(product.operands, shapes, strict=True)
     ]
-    turned = type(product).create(
+    transposed = type(product).create(
         operands=operands, properties=product.properties, result_types=[op.result.type]
     )
-    return insert.insert(turned)
+    return insert.insert(transposed)
 
 
-def _all_turn(x: SSAValue, order: Sequence[int]) -> bool:
+def _all_transpose(x: SSAValue, order: Sequence[int]) -> bool:
     users = [use.operation for use in x.uses]
     return all(isinstance(user, coda.TransposeOp) and user.permutation == order for user in users)
 
 
-def _turned(
+def _transposed(
     x: SSAValue, shape: Sequence[int], order: Sequence[int], insert: OpInserter
 ) -> SSAValue:
     """Return `x` with its dimensions in another order, which moves only those of extent 1. A
     conversion follows if the product needs one.
     """
     if isinstance(x.owner, coda.CastOp):
-        return insert.cast(_turned(x.owner.operand, shape, order, insert), element_type_of(x))
+        return insert.cast(_transposed(x.owner.operand, shape, order, insert), element_type_of(x))
     dims = (*(1,) * (len(shape) - len(shape_of(x))), *insert.rewriter.shapes.dims(x))
-    turned = tuple(dims[axis] for axis in order)
-    return insert.reshape(x, [shape[axis] for axis in order], turned)
+    transposed = tuple(dims[axis] for axis in order)
+    return insert.reshape(x, [shape[axis] for axis in order], transposed)
 
 
 def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
@@ -238,9 +238,9 @@ def _shifted_relatively(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValu
     *_, t, p = shape_of(pad.x)
     last, (dim, start, n) = len(dims) - 1, op.range
     is_padded = pad.added == (1, 0) and pad.dim.value.data == last
-    is_turned = rewriter.shapes.dims(view.result) == (*dims[:-2], p + 1, t)
+    is_transposed = rewriter.shapes.dims(view.result) == (*dims[:-2], p + 1, t)
     is_restored = rewriter.shapes.dims(rows.result) == dims and part.range == (last - 1, 1, p + 1)
-    if DYNAMIC_INDEX in (t, p) or not (is_padded and is_turned and is_restored):
+    if DYNAMIC_INDEX in (t, p) or not (is_padded and is_transposed and is_restored):
         return None
     if (dim, start) != (last, 0) or n > min(p - 1, p - t + 1):
         return None

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import ceiling, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
-from coda_ir.storage import is_turned
+from coda_ir.storage import is_transposed_matrix
 
 LARGEST = 448.0
 LEAST_SCALE = 1e-12
@@ -127,22 +127,22 @@ class _Quantizer:
         computes them can do that. An earlier product with the weight may have done it.
         """
         n, k = shape_of(wide)
-        stored = _transposed(weight)
+        stored = _stored_transposed(weight)
         if stored is not None and shape_of(weight) == (n, k):
             rows = self.maxima.get((stored, columns))
             # Another product may have padded the rows for other blocks.
             if rows is None or shape_of(rows) != (k, n // columns):
                 elements = self.insert.cast(self._in_blocks(stored, columns), f32)
                 rows = self._reshaped(self._largest(elements), (k, n // columns))
-            blocks = self._in_blocks(self._turned(rows), depth)
+            blocks = self._in_blocks(self._transposed(rows), depth)
             scale = self._scale(self._maximum(blocks))
             return self._reshaped(scale, (n // columns, k // depth))
         rows = self._reshaped(self._largest(self._in_blocks(wide, depth)), (n, k // depth))
         self.maxima[weight, depth] = rows
-        largest = self._maximum(self._in_blocks(self._turned(rows), columns))
-        return self._scale(self._turned(self._reshaped(largest, (k // depth, n // columns))))
+        largest = self._maximum(self._in_blocks(self._transposed(rows), columns))
+        return self._scale(self._transposed(self._reshaped(largest, (k // depth, n // columns))))
 
-    def _turned(self, matrix: SSAValue) -> SSAValue:
+    def _transposed(self, matrix: SSAValue) -> SSAValue:
         return self.insert.insert(coda.TransposeOp(matrix, (1, 0)))
 
     def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
@@ -175,11 +175,11 @@ class _Quantizer:
         return self.insert.insert(coda.SliceOp(weight, 0, 0, rows))
 
 
-def _transposed(weight: SSAValue) -> SSAValue | None:
+def _stored_transposed(weight: SSAValue) -> SSAValue | None:
     """Return the tensor (... x N) whose columns are the rows of a weight N x K; None if it is no
     transpose, or if its rows are not known.
     """
-    if not isinstance(weight.owner, coda.TransposeOp) or not is_turned(weight):
+    if not isinstance(weight.owner, coda.TransposeOp) or not is_transposed_matrix(weight):
         return None
     matrix = weight.owner.x
     view = matrix.owner

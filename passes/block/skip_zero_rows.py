@@ -275,9 +275,9 @@ class _Rows:
             return None
         if not same or not computes_in_float32(element_type_of(x)):
             return None
-        turned, kind = defined_by(weight, coda.TransposeOp), coda.GroupedMatmulOp
-        if turned is not None and turned.permutation == (0, 2, 1):
-            kind, weight = coda.GroupedLinearOp, turned.x
+        transposed, kind = defined_by(weight, coda.TransposeOp), coda.GroupedMatmulOp
+        if transposed is not None and transposed.permutation == (0, 2, 1):
+            kind, weight = coda.GroupedLinearOp, transposed.x
         self.products += 1
         self.counts.add(shape[0])
 

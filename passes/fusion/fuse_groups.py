@@ -270,7 +270,7 @@ class _Fusion:
                 if users and self.code.is_tile(op.results[0]):
                     self._add_tile(op.results[0], op.results[0])
                 continue
-            # A number of each group, as (... x H x 1), has that shape behind a view, too.
+            # A number of each group, as (... x H x 1), has that shape after a view, too.
             for user in users if self.code.is_tile(op.results[0]) else ():
                 if joins_columns(user):
                     self._add_tile(op.results[0], user.results[0])

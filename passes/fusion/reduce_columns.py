@@ -69,15 +69,15 @@ def _columns_of(op: coda.ReduceOp) -> _Columns | Refusal | None:
             return None
         functions.insert(0, inner)
         value = inner.operands[0]
-    turned = defined_by(value, coda.TransposeOp)
-    if op.kind.data != "max" or turned is None or turned.permutation != (1, 0):
+    transposed = defined_by(value, coda.TransposeOp)
+    if op.kind.data != "max" or transposed is None or transposed.permutation != (1, 0):
         return None
-    columns = static_columns(turned.x)
+    columns = static_columns(transposed.x)
     if isinstance(columns, Refusal):
         return columns
-    rows = defined_by(turned.x, coda.ReshapeOp)
+    rows = defined_by(transposed.x, coda.ReshapeOp)
     is_flat = rows is not None and shape_of(rows.x)[-1:] == (columns,)
-    return _Columns(rows.x if rows is not None and is_flat else turned.x, functions)
+    return _Columns(rows.x if rows is not None and is_flat else transposed.x, functions)
 
 
 def _rewrite(op: coda.ReduceOp, columns: _Columns, rewriter: FunctionRewriter) -> None:

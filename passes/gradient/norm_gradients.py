@@ -311,12 +311,12 @@ def _quantized_map_gradient(back: coda.QuantizedLinearOp, norm: Norm) -> MapGrad
     """Like the function for wide operands. <h, dh> and <z, dz> differ by the rounding of both
     products: for N columns, by less than that of dh by a factor of √N.
     """
-    turned = back.weight.owner
-    if not isinstance(turned, coda.TransposeOp) or isinstance(norm, coda.LayerNormOp):
+    transposed = back.weight.owner
+    if not isinstance(transposed, coda.TransposeOp) or isinstance(norm, coda.LayerNormOp):
         return None
-    for use in turned.x.uses:
+    for use in transposed.x.uses:
         op = use.operation
-        if not isinstance(op, coda.QuantizedLinearOp) or op.weight is not turned.x:
+        if not isinstance(op, coda.QuantizedLinearOp) or op.weight is not transposed.x:
             continue
         if op.blocks == back.blocks and uncast(op.x) is norm.result:
             return MapGradient(op, back.x)

@@ -17,7 +17,10 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import before, ops_behind
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.norm_gradients import stats_of
-from coda_ir.passes.gradient.turned_attention import read_turned_attention, turned_attention
+from coda_ir.passes.gradient.transposed_attention import (
+    read_transposed_attention,
+    transposed_attention,
+)
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint
@@ -98,7 +101,7 @@ class SaveOrRecomputePass(NamedPass):
         for joint in joints:
             if joint is not None:
                 rewriter = FunctionRewriter(self.name, joint.func)
-                read_turned_attention(rewriter, joint.forward_ops())
+                read_transposed_attention(rewriter, joint.forward_ops())
                 self._split(joint, extents)
 
     def _split(self, joint: Joint, extents: dict[str, int]) -> None:
@@ -106,7 +109,7 @@ class SaveOrRecomputePass(NamedPass):
         choice.name_values()
         choice.check_names()
         choice.check_operators()
-        choice.spell_out_norms()
+        choice.decompose_norms()
         saved = choice.values_to_save(self.memory_budget)
         choice.report(saved, self.memory_budget)
         split(joint, saved, choice.instead)
@@ -185,20 +188,20 @@ class _Choice:
             if op.result.name_hint is None and op.weight.name_hint is not None:
                 op.result.name_hint = f"{op.weight.name_hint}_out"
 
-    def spell_out_norms(self) -> None:
+    def decompose_norms(self) -> None:
         """Make the backward apply the statistics of norms whose results it needs."""
         rewriter = FunctionRewriter(SaveOrRecomputePass.name, self.joint.func)
         for op in rewriter.ops:
             if isinstance(op, coda.LayerNormOp) or _normalizes_rows(op):
                 is_there = op.result in self.free or op.result.name_hint in self.save
                 if op in self.forward and not is_there:
-                    self._spell_out(op, rewriter)
+                    self._decompose(op, rewriter)
         self.shapes = SymbolicShapes(self.joint.func)
         forward = [op for op in self.joint.block.ops if op in self.forward]
         self.residual_sums = residual_sums(forward, _is_light)
         self.computed_weights = computed_weights(forward, _is_light)
 
-    def _spell_out(self, norm: Norm, rewriter: FunctionRewriter) -> None:
+    def _decompose(self, norm: Norm, rewriter: FunctionRewriter) -> None:
         after = norm.next_op
         assert after is not None, "a function ends with its return"
         insert = rewriter.before(after, norm.location)
@@ -229,8 +232,8 @@ class _Choice:
         while isinstance(value.owner, coda.TransposeOp) and value.name_hint not in self.save:
             value = value.owner.x
         is_named = value.name_hint in self.save
-        turned = None if is_named else turned_attention(value, self.forward)
-        return turned or value
+        transposed = None if is_named else transposed_attention(value, self.forward)
+        return transposed or value
 
     def _before_slices(self, values: set[SSAValue]) -> set[SSAValue]:
         """Save a tensor once in place of slices that are all of it and only read in another order:
@@ -459,7 +462,7 @@ def residual_sums(
     """Return the sums of a value and an older one, which may be a sum itself.
 
     `forward` is in order; `is_light` says which operators could be computed again. The more others
-    a value has behind it, the younger it is. What depends on arguments alone is there at any time,
+    a value has after it, the younger it is. What depends on arguments alone is there at any time,
     such as a table of positions: it counts only if something narrower is added, which would seem
     cheaper to save than the sum.
     """

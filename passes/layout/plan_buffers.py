@@ -28,7 +28,7 @@ from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.remarks import Remark, emit_remark
 from coda_ir.storage import (
-    has_turned_rows,
+    has_transposed_rows,
     is_filled_in_place,
     is_view,
     last_uses,
@@ -46,7 +46,7 @@ ARGUMENT_BUFFER = "argument"
 """Name of the buffer of a view of an argument: the caller's, never written."""
 
 LIBRARY_BUFFER = "library"
-"""Name of the buffer of a value that PyTorch allocates, that has turned rows, or that is kept
+"""Name of the buffer of a value that PyTorch allocates, that has transposed rows, or that is kept
 between calls."""
 
 RESERVED_BUFFERS = (RESULT_BUFFER, ARGUMENT_BUFFER, LIBRARY_BUFFER)
@@ -114,7 +114,7 @@ def _fixed_buffer(result: SSAValue, returned: set[SSAValue], plan: BufferPlan) -
     if is_view(op) or root is not result:
         return plan.buffers.get(root, ARGUMENT_BUFFER)
     is_filled = isinstance(op, ConcatOp) and is_filled_in_place(op)
-    if (isinstance(op, LIBRARY_OPS) and not is_filled) or has_turned_rows(result):
+    if (isinstance(op, LIBRARY_OPS) and not is_filled) or has_transposed_rows(result):
         return LIBRARY_BUFFER
     return RESULT_BUFFER if result in returned else None
 

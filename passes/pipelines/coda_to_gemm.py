@@ -57,7 +57,7 @@ FUSION: tuple[ModulePass, ...] = (
     SplitBiasPass(),
     # Norms with all that they scale and shift are rounded once.
     AbsorbModulationPass(),
-    RaiseRopePass(spelled=False),
+    RaiseRopePass(decomposed=False),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropHiddenQueriesPass(),

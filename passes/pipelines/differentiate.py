@@ -26,7 +26,7 @@ class DifferentiatePass(NamedPass):
         @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
-    The pipeline runs `raise-rope{spelled=false}`, so that gradients use whole heads;
+    The pipeline runs `raise-rope{decomposed=false}`, so that gradients use whole heads;
     `convert-float64-to-torch`, so that PyTorch differentiates what it computes; `split-group-norm`,
     so that sums of columns have derivatives; `split-packed-linear`, so that parts are saved and
     fused separately; `scale-rows-first`, so that experts save less; `derive-gradient`, with the
@@ -49,7 +49,7 @@ class DifferentiatePass(NamedPass):
     def steps(self) -> tuple[ModulePass, ...]:
         """Return the passes in order, with the options of this one passed on."""
         return (
-            RaiseRopePass(spelled=False),
+            RaiseRopePass(decomposed=False),
             DeadCodeElimination(),
             ConvertFloat64ToTorchPass(),
             SplitGroupNormPass(),

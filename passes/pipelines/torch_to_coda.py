@@ -60,7 +60,7 @@ STEPS: tuple[ModulePass, ...] = (
     DeadCodeElimination(),
     # Reductions of rows are known now.
     CancelTransposesPass(),
-    # Behind the masks that have no effect.
+    # After the masks that have no effect.
     RaiseGroupBiasesPass(),
     DeadCodeElimination(),
 )

@@ -22,7 +22,7 @@ Maker: TypeAlias = Callable[[ElementwiseCall], "Operation | None"]
 def _with_numbers(
     call: ElementwiseCall, **defaults: float | None
 ) -> tuple[SSAValue, list[float]] | None:
-    """Return the operand, in the type of the result, and the numbers behind it.
+    """Return the operand, in the type of the result, and the numbers after it.
 
     None where the result is no float, or an argument is no number.
     """

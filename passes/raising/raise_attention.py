@@ -9,7 +9,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import ATTENTION, AttentionCall, CallOp
 from coda_ir.passes.raising.attention_masks import OTHER_ROWS, AttentionMask
-from coda_ir.passes.raising.spelled_attention import AttentionFinder, SpelledAttention
+from coda_ir.passes.raising.decomposed_attention import AttentionFinder, DecomposedAttention
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
 from coda_ir.passes.support.index_values import IndexValues
@@ -60,7 +60,7 @@ class RaiseAttentionPass(FunctionPass):
             if isinstance(op, CallOp) and op.callee.data == ATTENTION:
                 found = _called(op, mask, orders, rewriter)
             else:
-                found = _spelled(op, mask, finder, rewriter)
+                found = _decomposed(op, mask, finder, rewriter)
             if isinstance(found, _Attention):
                 found = _raise(op, found, rewriter)
             if isinstance(found, Refusal):
@@ -103,11 +103,11 @@ def _called(
     return _Attention(q, k, v, mask, call.scale)
 
 
-def _spelled(
+def _decomposed(
     op: Operation, mask: AttentionMask, finder: AttentionFinder, rewriter: FunctionRewriter
 ) -> _Attention | Refusal | None:
     found = finder.find(op, mask)
-    if not isinstance(found, SpelledAttention):
+    if not isinstance(found, DecomposedAttention):
         return found
     q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter)
     k = finder.unmerged(found.transposed_k)
@@ -169,8 +169,8 @@ def _transposed_heads(
     if len(view.dims) < 2:
         return None
     *others, columns, rows = view.dims
-    turned = replace(view, dims=(*others, rows, columns))
-    return heads_of_view(turned, in_any_order=True)
+    transposed = replace(view, dims=(*others, rows, columns))
+    return heads_of_view(transposed, in_any_order=True)
 
 
 def _laid_out(

@@ -33,7 +33,7 @@ class RaiseConvolutionPass(FunctionPass):
     Legal iff each element of the input is in one window: the strides equal the kernel size, which
     divides the image, and there is no padding, no dilation and no groups. Worth it iff the readers
     of the result have the channels in its columns, as the GEMM stores them, or each window is a
-    single position of an input whose columns are its channels, so that the transpose moves behind
+    single position of an input whose columns are its channels, so that the transpose moves after
     the GEMM. At most one copy precedes the GEMM, and none for a kernel as large as the image. A
     linear map of patches has the attribute `coda.patches`, for estimates of the time in PyTorch.
     """
@@ -101,7 +101,7 @@ def _rows(found: Convolution, counts: tuple[int, ...], insert: OpInserter) -> SS
 
 
 def _reshaped(x: SSAValue, shape: Sequence[int], name: str | None, insert: OpInserter) -> SSAValue:
-    """Return `x` itself if it has the shape, so that passes see a transpose behind it."""
+    """Return `x` itself if it has the shape, so that passes see a transpose after it."""
     is_same = shape_of(x) == tuple(shape)
     return x if is_same else insert.insert(coda.ReshapeOp(x, shape), name)
 

@@ -94,9 +94,9 @@ class _Input:
 
     @staticmethod
     def of(value: SSAValue) -> _Input:
-        turned = value.owner if isinstance(value.owner, coda.TransposeOp) else None
-        is_rows = turned is not None and turned.permutation == ROWS
-        pad = turned.x.owner if turned is not None and is_rows else value.owner
+        transposed = value.owner if isinstance(value.owner, coda.TransposeOp) else None
+        is_rows = transposed is not None and transposed.permutation == ROWS
+        pad = transposed.x.owner if transposed is not None and is_rows else value.owner
         if not isinstance(pad, coda.PadOp) or pad.number or pad.added is None:
             return _Input(value)
         is_of_positions = pad.dim.value.data == (1 if is_rows else 2)

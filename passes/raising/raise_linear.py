@@ -119,17 +119,17 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
     if op.arguments.data != "{0}, {1}" or len(op.inputs) != 2:
         return
     weight, x = op.inputs
-    shape, turned = shape_of(weight), x.owner
+    shape, transpose = shape_of(weight), x.owner
     same = same_type(weight, x) and same_type(x, op.outputs[0])
     if len(shape) != 2 or DYNAMIC_INDEX in shape or not same or not is_float(element_type_of(x)):
         return
-    is_turned = isinstance(turned, Operation) and is_transposed(turned)
-    if not is_turned and not (len(shape_of(x)) == len(ROWS) and shape_of(x)[-1] == 1):
+    has_transpose = isinstance(transpose, Operation) and is_transposed(transpose)
+    if not has_transpose and not (len(shape_of(x)) == len(ROWS) and shape_of(x)[-1] == 1):
         return
     rewriter.passed(op, "raised to coda.linear")
     insert = rewriter.before(op)
     (result,) = op.outputs
-    rows = turned.operands[0] if is_turned else insert.insert(coda.TransposeOp(x, ROWS))
+    rows = transpose.operands[0] if has_transpose else insert.insert(coda.TransposeOp(x, ROWS))
     before = defined_by(weight, coda.TransposeOp)
     linear = coda.LinearOp(rows, weight) if before is None else coda.MatmulOp(rows, before.x)
     product = insert.insert(linear, result.name_hint)
@@ -172,9 +172,9 @@ def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
         return
     view, insert = View.of(weight, rewriter.shapes), rewriter.before(op)
     _, rows, columns = view.dims
-    is_turned = [*columns, *rows] == sorted(view.order) != [*view.order]
-    kind, shape = (coda.LinearOp, (n, k)) if is_turned else (coda.MatmulOp, (k, n))
-    matrix = replace(view, dims=(columns, rows) if is_turned else (rows, columns))
+    is_nk = [*columns, *rows] == sorted(view.order) != [*view.order]
+    kind, shape = (coda.LinearOp, (n, k)) if is_nk else (coda.MatmulOp, (k, n))
+    matrix = replace(view, dims=(columns, rows) if is_nk else (rows, columns))
     source = insert_steps(matrix.steps(shape), view.base, insert)
     rewriter.passed(op, f"raised to {kind.name}")
     product = insert.insert(kind(rows_before(x), source), result.name_hint)

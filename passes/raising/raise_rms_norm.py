@@ -39,7 +39,7 @@ class _Norm:
 
 
 class RaiseRMSNormPass(FunctionPass):
-    """Raises x · rsqrt(mean(x²) + eps) ⊙ w in all its usual spellings.
+    """Raises x · rsqrt(mean(x²) + eps) ⊙ w in all its usual decompositions.
 
         %w32 = coda.cast %x : ... -> f32
         %sq = coda.mul %w32, %w32
@@ -174,7 +174,7 @@ def _raise(norm: _Norm, rewriter: FunctionRewriter) -> None:
 def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
     """Return the last operator that belongs to the norm, the x of its type, and its scale.
 
-    Behind the normalization come conversions and at most one multiplication with a vector, as long
+    After the normalization come conversions and at most one multiplication with a vector, as long
     as nothing else reads what is in between. The operator may give a narrower type than that of x,
     to which the norm is converted.
     """
@@ -194,7 +194,7 @@ def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
                 best = (last, x, scale)
         is_narrower = element_bytes(last.results[0].type) < element_bytes(norm.x.type)
         if scale is not None and best[2] is None and is_narrower:
-            # No x has the type of the product: the norm is converted to it behind the weight.
+            # No x has the type of the product: the norm is converted to it after the weight.
             best = (last, norm.wide, scale)
     return best
 

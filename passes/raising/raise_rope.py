@@ -46,7 +46,7 @@ class _Rotated:
 
 
 class RaiseRopePass(FunctionPass):
-    """Raises the rotation of pairs of columns of heads x in all its usual spellings.
+    """Raises the rotation of pairs of columns of heads x in all its usual decompositions.
 
         %h = coda.transpose(coda.reshape %q)          %c = cos of the first half of the angles
         %a = coda.mul %h, %cos                        %r = coda.rope %q, %c, %s {head_dim = D}
@@ -71,23 +71,23 @@ class RaiseRopePass(FunctionPass):
     `eager-exact` keep float64.
 
     A `coda.rope` of some columns of each head, concatenated with the others, is raised in the same
-    way. With `spelled=false`, only these are raised, without remarks on others. Learned tables have
-    no gradient in `coda.rope`, and a program that writes the rotation out may have them.
+    way. With `decomposed=false`, only these are raised, without remarks on others. Learned tables
+    have no gradient in `coda.rope`, and a program that decomposes the rotation may have them.
     """
 
-    spelled: bool = True
+    decomposed: bool = True
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         groups: dict[object, list[_Rotated]] = {}
         for op in rewriter.ops:
             rotation = find_rotated_part(op, rewriter.shapes)
-            if rotation is None and self.spelled:
+            if rotation is None and self.decomposed:
                 rotation = find_rotation(op, rewriter.shapes)
             if rotation is not None:
                 rotated = _check(with_columns_beside(rotation, rewriter.shapes), rewriter)
                 if not isinstance(rotated, Refusal):
                     groups.setdefault(rotated.key, []).append(rotated)
-                elif self.spelled:
+                elif self.decomposed:
                     rewriter.missed(op, rotated)
         for group in groups.values():
             _raise(group, rewriter)

@@ -1,4 +1,4 @@
-"""Rotary embedding that is spelled out: its operand and tables."""
+"""Decomposed rotary embedding: its operand and tables."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ class _Join:
 
 
 def find_rotation(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
-    """Return the rotation that is spelled out and whose last step is `op`, before conversions and
+    """Return the decomposed rotation whose last step is `op`, before conversions and
     joins with unrotated columns.
     """
     if isinstance(op, coda.AddOp):
@@ -95,10 +95,10 @@ def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation
             continue
         for rotated, sin in operand_pairs(right):
             join = _join(_narrow(rotated))
-            turned = _turned(join) if join else None
-            if join is None or turned is None:
+            halves = _rotated_halves(join) if join else None
+            if join is None or halves is None:
                 continue
-            a, b, is_reversed = turned
+            a, b, is_reversed = halves
             whole = _pairs(join.layout, a, b, shapes)
             for kept, cos in operand_pairs(left):
                 if whole is not None and View.of_columns(kept, shapes, widened=True) == whole:
@@ -106,7 +106,7 @@ def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation
                         yield replace(found, is_reversed=is_reversed)
 
 
-def _turned(join: _Join) -> tuple[SSAValue, SSAValue, bool] | None:
+def _rotated_halves(join: _Join) -> tuple[SSAValue, SSAValue, bool] | None:
     """Return (a, b, False) for −b joined with a, and (a, b, True) for b joined with −a."""
     first, second = (defined_by(part, coda.NegOp) for part in (join.first, join.second))
     if first is not None and second is None:
@@ -214,7 +214,7 @@ def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> Vie
 def _without_last_one(view: View) -> View:
     """Return the view without a last dimension of 1, in which columns of whole rows are stacked.
 
-    Heads with one stay spelled out: no model with them was timed with the rotation in its GEMM.
+    Heads with one stay decomposed: no model with them was timed with the rotation in its GEMM.
     """
     is_stacked = view.dims[-1:] == ((),) and len(view.dims) <= MAX_STACKED
     return replace(view, dims=view.dims[:-1]) if is_stacked else view

@@ -17,7 +17,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dominance import reached, users_of
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.storage import is_turned
+from coda_ir.storage import is_transposed_matrix
 
 MAX_GROUP = 256
 """Columns of the largest group that a tile holds."""
@@ -68,7 +68,7 @@ class GroupCode:
     behind: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that other operators compute from results of the code, which cannot load them."""
     gemm: FusedOp | None = None
-    """A GEMM that could also give the sums of its tiles to a kernel behind it: the code runs in its
+    """A GEMM that could also give the sums of its tiles to a kernel after it: the code runs in its
     epilogue or stays outside of GEMMs."""
 
     @property
@@ -273,7 +273,7 @@ def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> Gro
         return None
     behind = _add_users(code, reduction, gemm, places)
     goes_on = any(code.is_tile(value) for value in behind)
-    is_apart = any(is_turned(base) or _is_on_chip(base, code) for base in code.bases)
+    is_apart = any(is_transposed_matrix(base) or _is_on_chip(base, code) for base in code.bases)
     is_read_once = code.has_softmax or gemm is not None or not is_apart
     code.gemm = None if code.has_softmax else gemm
     return code if goes_on and is_read_once else None
@@ -351,7 +351,7 @@ def _is_on_chip(value: SSAValue, code: GroupCode) -> bool:
     if not isinstance(value.owner, FusedOp):
         return False
     if is_weight_gradient(value.owner) and len(code.bases) > 1:
-        # The epilogue would read the weight, and the kernel behind it once more.
+        # The epilogue would read the weight, and the kernel after it once more.
         return False
     # A norm in operators reduces another result of the GEMM: the squares.
     pending = list(code.leaves)

@@ -71,8 +71,8 @@ class Heads:
             value = insert.insert(sliced, self.x.name_hint)
         if not self.order:
             return value
-        turned = coda.TransposeOp(value, (*self.order, len(self.order)))
-        return insert.insert(turned, self.x.name_hint)
+        transposed = coda.TransposeOp(value, (*self.order, len(self.order)))
+        return insert.insert(transposed, self.x.name_hint)
 
     def own_columns(self, insert: OpInserter) -> SSAValue:
         """Return the columns of the heads alone, side by side."""
@@ -122,7 +122,7 @@ def heads_of_view(view: View, *, in_any_order: bool = False) -> Heads | None:
         rest = list(others)
         heads, columns = Columns.of(rest.pop(position)), Columns.of(last)
         rows = _rows(rest, view)
-        order = () if rows or not in_any_order else _turned(rest, view)
+        order = () if rows or not in_any_order else _transposed(rest, view)
         rows = rows or tuple(view.extents[axis] for axis in order)
         if rows and heads and columns:
             found = _heads(view, rows, heads, columns, is_before_rows=position == -2)
@@ -152,7 +152,7 @@ def _rows(dims: Sequence[Factors], view: View) -> Dims | None:
     return tuple(factors[0].extent if factors else 1 for factors in dims)
 
 
-def _turned(dims: Sequence[Factors], view: View) -> tuple[int, ...]:
+def _transposed(dims: Sequence[Factors], view: View) -> tuple[int, ...]:
     """Return the dimensions of the base that `dims` are, if these are all its rows; else none."""
     rank = len(view.extents)
     order = tuple(rank + factor.axis for factors in dims for factor in factors)

@@ -1,4 +1,4 @@
-"""Matching of spelled-out computations on the block level, by what they compute."""
+"""Matching of decomposed computations on the block level, by what they compute."""
 
 from collections.abc import Iterator
 from math import sqrt

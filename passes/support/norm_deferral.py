@@ -27,7 +27,7 @@ moves past a rotation of columns, and past a quantized weight, which has no othe
 
 POST_NORM = (
     "use it only as the input of linear or @; for other code, such as a residual, the GEMM before "
-    "it normalizes rows of at most 128 columns, and one kernel behind that GEMM wider ones"
+    "it normalizes rows of at most 128 columns, and one kernel after that GEMM wider ones"
 )
 
 

@@ -27,7 +27,7 @@ def permuted_values(ops: Sequence[Operation]) -> dict[SSAValue, Order]:
     """Return the permutation of each value of `ops`, in order, that comes from a transposed tensor
     whose last dimension stayed the last one.
 
-    A concatenation counts iff all of its parts do: new rows behind a cache do not.
+    A concatenation counts iff all of its parts do: new rows after a cache do not.
     """
     found: dict[SSAValue, Order] = {}
     for op in ops:

@@ -324,7 +324,7 @@ def test_values_of_other_columns(
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_kernels_read_turned_masks(emitted: Any, causal: bool):
+def test_kernels_read_transposed_masks(emitted: Any, causal: bool):
     """PyTorch's kernels want the keys of a query side by side."""
     mask = torch.randn(5, 7, 3).permute(2, 0, 1)[None]
     found = emitted.attention_mask(mask, 5, 7, causal, None, torch.device("cpu"))

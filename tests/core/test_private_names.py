@@ -14,7 +14,7 @@ FOLDERS = ("coda_ir", "dialects", "passes", "frontends", "backends")
 
 REASONS = {
     "backends/triton/runtime/attention_gradient.py: torch.ops.aten._scaled_dot_product_*": (
-        "operators of PyTorch's schema; where one is missing, the scores are spelled out"
+        "operators of PyTorch's schema; where one is missing, attention is decomposed"
     ),
     "backends/triton/runtime/gradients.py: torch.utils.deterministic.fill_uninitialized_memory =": (
         "a setting that PyTorch documents as one to assign"

@@ -10,7 +10,7 @@ from coda_ir.cost_model.comparison import (
     Estimates,
     compare,
     connected,
-    spelled_attention_us,
+    decomposed_attention_us,
 )
 from coda_ir.cost_model.copies import COPY_EFFICIENCY, ROW_COPY_EFFICIENCY
 from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, LibraryGemm
@@ -288,7 +288,9 @@ def test_groups_are_connected_where_they_may_be():
 
 
 def test_attention_with_scores_grows_with_them():
-    assert spelled_attention_us(2**24, 64) == pytest.approx(2 * spelled_attention_us(2**23, 64))
+    assert decomposed_attention_us(2**24, 64) == pytest.approx(
+        2 * decomposed_attention_us(2**23, 64)
+    )
 
 
 ATTENDED = """
@@ -319,14 +321,14 @@ CALLED = (
 def test_masked_attention_that_pytorch_keeps(type: str, attention: str, *, is_left: bool):
     """A mask of another type has a kernel of this compiler."""
     found = comparison_of(ATTENDED.replace("TYPE", type).replace("ATTENTION", attention))
-    assert found.masked == (spelled_attention_us(8 * 4 * 128 * 128, 64) if is_left else 0)
+    assert found.masked == (decomposed_attention_us(8 * 4 * 128 * 128, 64) if is_left else 0)
 
 
 def test_a_call_of_masked_attention_counts_as_the_operator():
-    assert comparison_of(CALLED).masked == spelled_attention_us(8 * 4 * 128 * 128, 64)
+    assert comparison_of(CALLED).masked == decomposed_attention_us(8 * 4 * 128 * 128, 64)
 
 
-SPELLED = """
+DECOMPOSED = """
 func.func @f(%q: tensor<64x512x1024xbf16>, %w: tensor<1024x1024xbf16> {coda.weight})
     -> tensor<64x512x1024xbf16> {
   %y = coda.linear %q, %w : (tensor<64x512x1024xbf16>, tensor<1024x1024xbf16>)
@@ -343,10 +345,10 @@ func.func @f(%q: tensor<64x512x1024xbf16>, %w: tensor<1024x1024xbf16> {coda.weig
 """
 
 
-def test_a_compiler_stores_scores_that_were_spelled_in_float32():
-    plain, wide = (comparison_of(SPELLED.replace("WIDE", w)) for w in ("", "coda.wide_scores,"))
-    spelled = spelled_attention_us(64 * 16 * 512 * 512, 64, products=1)
-    assert wide.apart - plain.apart == pytest.approx((1 + GRADIENT_PRODUCTS) * spelled)
+def test_a_compiler_stores_scores_that_were_decomposed_in_float32():
+    plain, wide = (comparison_of(DECOMPOSED.replace("WIDE", w)) for w in ("", "coda.wide_scores,"))
+    decomposed = decomposed_attention_us(64 * 16 * 512 * 512, 64, products=1)
+    assert wide.apart - plain.apart == pytest.approx((1 + GRADIENT_PRODUCTS) * decomposed)
     assert wide.fused == plain.fused
 
 
@@ -381,7 +383,7 @@ fn f(x: bf16[4096, {rows}, 256], weight w: bf16[256, 256]) {{
 
 
 def test_attention_of_few_tokens_takes_a_tile_for_each_head():
-    """A compiler stores the scores of two products instead, where a model spells them."""
+    """A compiler stores the scores of two products instead, where a model writes them."""
     few, many = (comparison_of(FEW_TOKENS.format(rows=rows)) for rows in (16, 128))
     tiles_us = 4 * 4096 * 4 * 128 * 128 * 64 / (1e6 * SM_90.matrix_tflops)
     assert few.fused_gpu > tiles_us > few.apart_gpu
@@ -504,7 +506,7 @@ def test_masks_are_read_by_own_kernels(type: str):
     text = GRADIENT.replace("Bx", "2x").replace("DM", "").replace("OF", "")
     text = text.replace("512x512xbf16", f"512x512x{type}").replace("return %dq", "return %dk")
     found = comparison_of(text)
-    scores_us = spelled_attention_us(2 * 16 * 512 * 512, 64)
+    scores_us = decomposed_attention_us(2 * 16 * 512 * 512, 64)
     assert (found.masked, found.read) == (0, GRADIENT_PRODUCTS * scores_us)
 
 
@@ -562,17 +564,17 @@ fn f(x: bf16[64, 196, 768], weight w: bf16[768, 768], weight v: bf16[768, 768])
     assert times[1] - times[0] == pytest.approx(600, rel=0.2)
 
 
-TURNED = """
+TRANSPOSED = """
 fn f(x: bf16[64, 256, 3136], weight w: bf16[256, 256], weight n: bf16[256]) {{
     return {call}
 }}
 """
 
 
-def test_a_kernel_waits_for_the_copy_of_what_it_reads_turned():
+def test_a_kernel_waits_for_the_copy_of_what_it_reads_transposed():
     """A compiler reads it in place, in the kernel of the norm."""
     found, plain = (
-        comparison_of(TURNED.format(call=f"silu(linear(layer_norm({x}, n), w))"))
+        comparison_of(TRANSPOSED.format(call=f"silu(linear(layer_norm({x}, n), w))"))
         for x in ("transpose(x)", "reshape(x, [64, 3136, 256])")
     )
     assert found.apart == plain.apart
@@ -626,24 +628,24 @@ fn f(x: bf16[16, 512, 512], weight w: bf16[512, 512], y: bf16[16, 8, 8, 64]) {{
     assert found.apart_gpu == pytest.approx(plain.apart_gpu)
 
 
-def test_products_of_turned_rows_need_a_copy_everywhere():
+def test_products_of_transposed_rows_need_a_copy_everywhere():
     found, plain = (
-        comparison_of(TURNED.format(call=f"silu(linear({x}, w))"))
+        comparison_of(TRANSPOSED.format(call=f"silu(linear({x}, w))"))
         for x in ("transpose(x)", "reshape(x, [64, 3136, 256])")
     )
     assert found.apart - plain.apart > found.fused - plain.fused > 0
 
 
-def test_products_read_turned_matrices_in_place():
-    """A compiler stores no second copy of what they read turned."""
+def test_products_read_transposed_matrices_in_place():
+    """A compiler stores no second copy of what they read transposed."""
     text = """
 fn f(x: bf16[512, 512, 512], h: bf16[8, 64], weight w: bf16[64, 64]) {{
     y = relu(x)
     return linear(h, w), x @ {b}
 }}
 """
-    turned, plain = (comparison_of(text.format(b=b)) for b in ("transpose(y)", "y"))
-    assert turned.apart == plain.apart
+    transposed, plain = (comparison_of(text.format(b=b)) for b in ("transpose(y)", "y"))
+    assert transposed.apart == plain.apart
 
 
 def test_rows_that_kernels_shift_are_read_once():

@@ -226,7 +226,7 @@ HOPPER_FAULTS = (
         Text("if k + {bk} <= end_k:", "if k < end_k:"),
     ),
     KernelFault(
-        "hopper: rows behind a group are gathered",
+        "hopper: rows after a group are gathered",
         f"{W}loads:LoadEmitter._ragged_step",
         Text("is_inside = own < end_k", "is_inside = own < K"),
     ),
@@ -256,7 +256,7 @@ HOPPER_FAULTS = (
         Text("if self.loads.copies", "if False"),
     ),
     KernelFault(
-        "hopper: a transposed tile is not turned",
+        "hopper: the box of a transposed tile is not transposed",
         f"{W}tile_moves:BoxMove.corner",
         Nth("keep", "IfExp", 3),
     ),

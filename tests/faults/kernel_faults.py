@@ -160,7 +160,7 @@ KERNEL_FAULTS = (
         Text("ends + group - 1", "ends + group"),
     ),
     KernelFault(
-        "kernel: the rows behind a group are summed with it",
+        "kernel: the rows after a group are summed with it",
         f"{T}mainloop:PointerMainLoop.extents",
         Text("'end_row'", "'K'"),
     ),

@@ -260,7 +260,7 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             depth = b.choices.pick((0, 1, 2))
             return view_parameter(b, b.tile_dims(n), element, depth, hint="x")
         case PortKind.TILE_T:
-            return b.parameter((n, *rows), element, hint="turned")
+            return b.parameter((n, *rows), element, hint="transposed")
         case PortKind.COL:
             dims = (*rows, 1) if choices.chance(60) else rows
             return b.integers(dims) if choices.chance(25) else b.parameter(dims, element)
@@ -326,11 +326,11 @@ def draw_result_port(
         case ResultKind.TILE_T:
             return ResultPortAttr.tile_t()
         case ResultKind.ACCUMULATE:
-            turned = bool(segment.weights) and b.choices.chance(50)
-            dims = (columns, *b.style.rows) if turned else b.tile_dims(columns)
+            transposed = bool(segment.weights) and b.choices.chance(50)
+            dims = (columns, *b.style.rows) if transposed else b.tile_dims(columns)
             element: Attribute = b.choices.pick((b.style.element, f32))
             port = Port(
-                PortKind.TILE_T if turned else PortKind.TILE,
+                PortKind.TILE_T if transposed else PortKind.TILE,
                 b.parameter(dims, element, hint="old"),
             )
             region.take(segment.add_port(*port))

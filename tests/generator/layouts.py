@@ -35,7 +35,7 @@ def _permuted(tensor: torch.Tensor, random: Random) -> torch.Tensor:
     return tensor.permute(order).contiguous().permute(back)
 
 
-def _turned(tensor: torch.Tensor, random: Random) -> torch.Tensor:
+def _transposed(tensor: torch.Tensor, random: Random) -> torch.Tensor:
     """Stored with its last two dimensions exchanged."""
     return tensor.mT.contiguous().mT if tensor.dim() > 1 else _every_second(tensor, random)
 
@@ -63,7 +63,7 @@ def _misaligned(tensor: torch.Tensor, random: Random) -> torch.Tensor:
 
 
 LAYOUTS: Mapping[str, Callable[[torch.Tensor, Random], torch.Tensor]] = {
-    "transposed": _turned,
+    "transposed": _transposed,
     "permuted": _permuted,
     "every second element": _every_second,
     "a range of columns": _range,

@@ -44,7 +44,7 @@ def add_broadcast(b: FunctionBuilder) -> None:
 
 
 def add_modulated_norm(b: FunctionBuilder) -> None:
-    """A norm with the scale and shift of each sample, as its parameters or behind it (adaLN), that
+    """A norm with the scale and shift of each sample, as its parameters or after it (adaLN), that
     linear maps read."""
     x = linear(b, b.pick_tile()) if b.choices.chance(60) else b.pick_tile()
     if len(b.style.rows) < 2:
@@ -86,7 +86,7 @@ def computed(b: FunctionBuilder) -> Shaped:
 def add_views(b: FunctionBuilder) -> None:
     """A value, one to three views of views of it, and code on the last one.
 
-    The value is dead behind its views, and kernels that follow may need a buffer. Some views are
+    The value is dead after its views, and kernels that follow may need a buffer. Some views are
     returned, some with what they are views of.
     """
     views = [computed(b)]

@@ -58,7 +58,7 @@ def _transposed_to(b: FunctionBuilder, dims: Dims) -> Inverse:
 
 
 def _reshaped_to(b: FunctionBuilder, dims: Dims) -> Inverse:
-    """From other dimensions behind the last symbol."""
+    """From other dimensions after the last symbol."""
     kept = symbolic_dims(dims)
     size = prod(dim for dim in dims[kept:] if isinstance(dim, int))
     shape = [DYNAMIC_INDEX if isinstance(dim, str) else dim for dim in dims]

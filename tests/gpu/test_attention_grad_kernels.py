@@ -55,8 +55,8 @@ def test_agrees_with_float64(name: str):
         wanted = gradients(partial(attend, of), wide, d_y.double())
         eager = gradients(partial(attend, of), tensors, d_y)
         found, again = (gradients(compiled, tensors, d_y) for _ in range(2))
-        for one, same, spelled, exact in zip(found, again, eager, wanted, strict=True):
-            allowed = max(1.25 * relative_error(spelled.cpu(), exact.cpu()), 5e-3)
+        for one, same, decomposed, exact in zip(found, again, eager, wanted, strict=True):
+            allowed = max(1.25 * relative_error(decomposed.cpu(), exact.cpu()), 5e-3)
             assert relative_error(one.cpu(), exact.cpu()) < allowed
             assert torch.equal(one, same)
 
@@ -92,6 +92,6 @@ def test_epilogues_agree_with_float64(of: Heads, rows: int):
     wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
     eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
     found = gradients(compiled, tensors, d_y, LEARNED)
-    for one, spelled, exact in zip(found, eager, wanted, strict=True):
-        allowed = 1.25 * relative_error(spelled.cpu(), exact.cpu())
+    for one, decomposed, exact in zip(found, eager, wanted, strict=True):
+        allowed = 1.25 * relative_error(decomposed.cpu(), exact.cpu())
         assert relative_error(one.cpu(), exact.cpu()) <= allowed

@@ -70,7 +70,7 @@ def inputs(dtype: torch.dtype, queries: int, keys: int) -> dict[str, torch.Tenso
 
 
 def definition(tensors: dict[str, Any], options: dict[str, Any]) -> torch.Tensor:
-    """Attention with every score spelled out, in the type of `tensors`."""
+    """Attention decomposed into products and a softmax, in the type of `tensors`."""
     q, k, v = (tensors[name].unflatten(-1, (-1, WIDTH)).transpose(1, 2) for name in "qkv")
     k, v = (x.repeat_interleave(HEADS // KV_HEADS, 1) for x in (k, v))
     scores = q @ k.mT * WIDTH**-0.5
@@ -127,13 +127,13 @@ def test_gradients(options: dict[str, Any], queries: int, keys: int, kernel: str
         with AttentionCounter() as counter:
             second = step(run, learned)
     assert counter.forwards <= 1 and counter.backwards <= 1
-    spelled_out = partial(definition, options=options)
-    exact, eager = step(spelled_out, learned, torch.float64), step(spelled_out, learned)
-    for a, b, wanted, spelled in zip(first, second, exact, eager, strict=True):
+    decomposed = partial(definition, options=options)
+    exact, eager = step(decomposed, learned, torch.float64), step(decomposed, learned)
+    for a, b, wanted, decomposed in zip(first, second, exact, eager, strict=True):
         if wanted is None:
             continue
         assert torch.equal(a, b), "two runs give the same bits"
-        allowed = 1.25 * relative_error(spelled.cpu(), wanted.cpu())
+        allowed = 1.25 * relative_error(decomposed.cpu(), wanted.cpu())
         # The few numbers of the sinks vary more.
         floor = (5e-3 if element == "bf16" else 5e-6) * (2 if wanted.numel() == HEADS else 1)
         assert relative_error(a.cpu(), wanted.cpu()) < max(allowed, floor)
@@ -183,7 +183,7 @@ def attend(kernel: str, q: Any, k: Any, v: Any, mask: Any, d_y: Any) -> list[tor
 @pytest.mark.parametrize("number", [-1e4, -1e9, -1e30, "least"])
 @pytest.mark.parametrize("kernel", ["efficient", "any"])
 def test_queries_of_which_a_number_hides_all_keys(kernel: str, number: Any, dtype: torch.dtype):
-    """They weight all keys alike, as where the softmax is spelled out."""
+    """They weight all keys alike, as where the softmax is decomposed."""
     least = torch.finfo(dtype).min
     number = least if number == "least" else max(number, least)
     heads = [torch.randn(2, HEADS, 100, WIDTH, device="cuda").to(dtype) for _ in range(4)]

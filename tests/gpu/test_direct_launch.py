@@ -99,7 +99,7 @@ def test_launches_are_direct(schedule: str | None):
 
 
 def test_without_waiting(plain: CompiledFunction, direct: CompiledFunction):
-    """The next call, which is behind it, may take the memory that a call has freed."""
+    """The next call, which is after it, may take the memory that a call has freed."""
     several = [inputs_of(direct, 96, seed) for seed in range(4)]
     expected = [plain(*inputs) for inputs in several]
     found: list[tuple[torch.Tensor, ...]] = []

@@ -31,7 +31,7 @@ BASE = dedent(
 def completed(
     editor: Editor, tmp_path: Path, text: str, *, base: str = BASE
 ) -> dict[str, types.CompletionItem]:
-    """The items at the `|` of a text behind the definitions of BASE."""
+    """The items at the `|` of a text after the definitions of BASE."""
     before, _, after = text.partition("|")
     uri = editor.open(tmp_path / "a.coda", base + before + after)
     place = types.TextDocumentIdentifier(uri)

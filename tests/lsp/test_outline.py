@@ -1,4 +1,4 @@
-"""Document symbols, types behind names, code lenses, formatting."""
+"""Document symbols, types after names, code lenses, formatting."""
 
 from pathlib import Path
 

@@ -127,7 +127,7 @@ def test_the_backward_is_kernels_too():
 
 
 class Model(nn.Module):
-    """A norm of what a linear map gives, as models spell it."""
+    """A norm of what a linear map gives, as models write it."""
 
     def __init__(self, norm: nn.Module, shape: tuple[int, ...] = (), channels: int = 32):
         super().__init__()

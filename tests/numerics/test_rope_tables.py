@@ -46,7 +46,7 @@ def in_heads(x: Tensor, width: int) -> Tensor:
 TABLES = [Tables(column, every) for column in (False, True) for every in (False, True)]
 
 
-def turned(heads: Tensor, layout: str) -> Tensor:
+def rotated(heads: Tensor, layout: str) -> Tensor:
     """The other column of each pair, with the sign that its sine has."""
     if layout == "half_split":
         first, second = heads.chunk(2, -1)
@@ -59,7 +59,7 @@ def eager(
 ) -> Tensor:
     z = in_heads(x if w is None else F.linear(x, w), HEAD)
     cos, sin = (tables.by_column(table, layout) for table in (cos, sin))
-    return (z * cos + turned(z, layout) * sin).flatten(-2)
+    return (z * cos + rotated(z, layout) * sin).flatten(-2)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
@@ -106,8 +106,8 @@ def test_some_columns_of_each_head(layout: str):
     text = f"""
         fn f(x: f32[B, {T}, 24], cos: f32[{T}, 4], sin: f32[{T}, 4], weight w: f32[48, 24]) {{
             rest, last = split(reshape(linear(x, w), [B, {T}, 3, 16]), [8, 8])
-            turned = rope(reshape(last, [B, {T}, 24]), cos, sin, head_dim=8, layout="{layout}")
-            y = concat(rest, reshape(turned, [B, {T}, 3, 8]))
+            rotated = rope(reshape(last, [B, {T}, 24]), cos, sin, head_dim=8, layout="{layout}")
+            y = concat(rest, reshape(rotated, [B, {T}, 3, 8]))
             return reshape(y, [B, {T}, 48])
         }}
         """
@@ -122,8 +122,8 @@ def test_some_columns_of_each_head(layout: str):
             y: Tensor = program(own[0], cos, sin, own[1])
         else:
             rest, last = in_heads(F.linear(*own), 16).chunk(2, -1)
-            turned = eager(last.flatten(-2), None, cos, sin, layout, Tables(False, False))
-            y = torch.cat((rest, in_heads(turned, 8)), -1).flatten(-2)
+            rotated = eager(last.flatten(-2), None, cos, sin, layout, Tables(False, False))
+            y = torch.cat((rest, in_heads(rotated, 8)), -1).flatten(-2)
         return [y.detach(), *torch.autograd.grad(y, own, dy.to(dtype))]
 
     for actual, exact in zip(results(torch.float32), results(torch.float64), strict=True):
@@ -145,7 +145,7 @@ def test_tables_of_columns_are_not_taken_for_those_of_two_heads(layout: str, hea
 
 
 class GPTJAttention(nn.Module):
-    """As GPT-J spells it: sines and cosines in one tensor, each repeated for a pair of columns."""
+    """As GPT-J writes it: sines and cosines in one tensor, each repeated for a pair of columns."""
 
     def __init__(self, heads: int, repeats: bool):
         super().__init__()

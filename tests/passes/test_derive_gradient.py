@@ -435,7 +435,7 @@ def test_dropout_keeps_the_same_elements_backward(case: Case):
 
 
 def test_what_only_sees_a_shape_is_a_constant():
-    """Dropout that is spelled out: the random numbers have no gradient, their product has."""
+    """Dropout that is decomposed: the random numbers have no gradient, their product has."""
 
     def build(v: Values) -> Ops:
         noise = CallOp("aten.rand_like.default", [v.x], "{0}", [v.x.type], random=True)

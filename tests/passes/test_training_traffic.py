@@ -200,7 +200,7 @@ OTHERS: list[tuple[str, str | None, int, dict[str, int], int]] = [
     ("llama_block", LLAMA, 8, ATTENTION, 5248),
     ("gpt2_block", None, 8, ATTENTION, 2928),
     ("qwen3_block", None, 8, ATTENTION, 4232),
-    # The norms behind the projections need whole rows of what a GEMM gives, and of a result's
+    # The norms after the projections need whole rows of what a GEMM gives, and of a result's
     # gradient, which one kernel reads once.
     ("gemma_block", None, 8, {**ATTENTION, "gemm.map": 2}, 4512),
     ("llama_mlp", None, 4, {}, 1420),

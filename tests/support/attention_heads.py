@@ -105,7 +105,7 @@ fn f(x: bf16[B, T, WIDE], norm: bf16[WIDE], cos: f32[T, HALF], sin: f32[T, HALF]
     return x + linear(y, wo)
 }
 """
-"""Attention behind a norm and a rotation, which the epilogues of its backward undo."""
+"""Attention after a norm and a rotation, which the epilogues of its backward undo."""
 
 LEARNED = (0, 1, 4, 5, 6, 7)
 """The arguments of `ROTATED` that gradients are wanted of."""
@@ -141,18 +141,18 @@ def rotated(of: Heads, *tensors: torch.Tensor) -> torch.Tensor:
     x, norm, cos, sin, wq, wk, wv, wo = tensors
     h = torch.nn.functional.rms_norm(x, x.shape[-1:], norm, eps=1e-5)
 
-    def turned(z: torch.Tensor) -> torch.Tensor:
+    def rotate(z: torch.Tensor) -> torch.Tensor:
         half = of.width // 2
         heads = z.reshape(*z.shape[:-1], -1, of.width)
         a, b = heads[..., :half], heads[..., half:]
         c, s = cos[:, None].to(z.dtype), sin[:, None].to(z.dtype)
         return torch.cat((a * c - b * s, b * c + a * s), -1).reshape(z.shape)
 
-    return x + attend(of, turned(h @ wq.mT), turned(h @ wk.mT), h @ wv.mT) @ wo.mT
+    return x + attend(of, rotate(h @ wq.mT), rotate(h @ wk.mT), h @ wv.mT) @ wo.mT
 
 
 class RandomProgram:
-    """A function of attention behind projections, drawn with `seed`, with arguments for it."""
+    """A function of attention after projections, drawn with `seed`, with arguments for it."""
 
     def __init__(self, seed: int):
         draw = Random(seed)

@@ -57,11 +57,11 @@ def rotate(x: Tensor, v: Values, *, interleaved: bool = False, head: int = HEAD)
     y = in_heads(x, head).transpose(1, 2)
     if interleaved:
         a, b = y[..., ::2], y[..., 1::2]
-        turned = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
+        rotated = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
     else:
         a, b = y.chunk(2, -1)
-        turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-    return turned.transpose(1, 2).flatten(2)
+        rotated = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    return rotated.transpose(1, 2).flatten(2)
 
 
 def rms(x: Tensor, w: Tensor, eps: float = 1e-6) -> Tensor:
@@ -187,12 +187,12 @@ def gptj_block(v: Values) -> Tensor:
 def neox_block(v: Values) -> Tensor:
     h = ln(v["x"], v["w_n1"], v["w_b1"])
 
-    def turned(name: str) -> Tensor:
+    def partly_rotated(name: str) -> Tensor:
         first, rest = in_heads(F.linear(h, v[name]), HEAD).chunk(2, -1)
         rotated = in_heads(rotate(first.flatten(-2), v, head=HEAD // 2), HEAD // 2)
         return torch.cat([rotated, rest], -1).flatten(-2)
 
-    y = F.linear(attend(turned("wq"), turned("wk"), F.linear(h, v["wv"])), v["wo"])
+    y = F.linear(attend(partly_rotated("wq"), partly_rotated("wk"), F.linear(h, v["wv"])), v["wo"])
     a = F.gelu(F.linear(ln(v["x"], v["w_n2"], v["w_b2"]), v["w_in"], v["w_bin"]))
     return v["x"] + y + F.linear(a, v["w_out"], v["w_bout"])
 

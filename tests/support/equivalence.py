@@ -1,4 +1,4 @@
-"""The comparison of two modules: the check behind every test of a pass."""
+"""The comparison of two modules: the check after every test of a pass."""
 
 from collections.abc import Mapping, Sequence
 

@@ -166,7 +166,7 @@ def _rewrite_texts_once(interpreter: Any) -> None:
 def _source_lines(function: Any) -> list[str]:
     """Return the lines of a function, its decorators first; none where there is no source.
 
-    It ends before the first line with text that is not indented further, behind all instructions.
+    It ends before the first line with text that is not indented further, after all instructions.
     """
     code: CodeType = function.__code__
     linecache.checkcache(code.co_filename)

@@ -53,7 +53,7 @@ ATTENTION_BLOCK = "fused attention fused finalize fused fused"
 """Two GEMMs around attention, and two of the network, which applies the norm before it."""
 
 POST_NORM_BLOCK = "fused attention fused finalize fused fused map"
-"""The same with norms behind the sums. The GEMMs behind a norm apply it to what they read: one to
+"""The same with norms after the sums. The GEMMs after a norm apply it to what they read: one to
 its accumulators, the other to the tile that it adds. Only the norm that the block returns is
 stored, by a map."""
 
@@ -108,14 +108,14 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
-    # The order of the rows by expert, and where those of each end; the map behind it divides by k,
+    # The order of the rows by expert, and where those of each end; the map after it divides by k,
     # for the rows that a GEMM gathers. The other GEMM scatters what it stores, and reads its scales
     # there. The last map adds up what k experts give for a token.
     "moe.grouped_experts": "fused topk map group_order map fused fused map",
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused attention",
     "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
-    # The first map behind the norm is the silu of the time, an argument; the others are the scale
+    # The first map after the norm is the silu of the time, an argument; the others are the scale
     # and shift, and the norm, of what the GEMM before stored: columns cross tiles.
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "unet.film_block": "fused fused fused",
@@ -161,7 +161,7 @@ STEPS_IN_ONE_TILE: dict[str, str] = {
 EXAMPLE_STEPS: dict[str, str] = {
     "quantizable_linear": "fused finalize",
     "gated_linear": "fused",
-    # Their rows take several tiles of a GEMM: a map behind it stores each norm.
+    # Their rows take several tiles of a GEMM: a map after it stores each norm.
     "dit_block": "map fused map layer_norm fused attention fused map fused fused",
     "gemma_block": "map rms_norm fused attention fused map finalize fused fused map",
     "gpt2_block": BLOCK_STEPS["gpt.gpt2_block"],

@@ -51,7 +51,7 @@ def environment_for_make(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def imports_from(folder: Path) -> Generator[None]:
-    """Find modules in `folder` first, and forget them behind the block: other pages have modules of
+    """Find modules in `folder` first, and forget them after the block: other pages have modules of
     the same names.
     """
     before = dict(sys.modules)

@@ -94,7 +94,7 @@ def _why_left(block: Sequence[Check], prefix: str, printed: Sequence[str]) -> li
     if len(block) < 2:
         return []
     return [
-        f"{prefix}: {first}: left unchanged: no whole line behind it, indented alike, is: {last}"
+        f"{prefix}: {first}: left unchanged: no whole line after it, indented alike, is: {last}"
     ]
 
 

@@ -30,8 +30,8 @@ def exact(layout: str, x: Tensor, w: Tensor, angles: Tensor) -> Tensor:
     pairs = linear(x.double(), w.double()).reshape(2, 5, 4, *((2, 4) if halves else (4, 2)))
     a, b = pairs.unbind(-2 if halves else -1)
     cos, sin = angles.double().cos()[:, None], angles.double().sin()[:, None]
-    turned = torch.stack([a * cos - b * sin, b * cos + a * sin], -2 if halves else -1)
-    return rms_norm(turned.flatten(-2), (8,), eps=1e-6).flatten(-2)
+    rotated = torch.stack([a * cos - b * sin, b * cos + a * sin], -2 if halves else -1)
+    return rms_norm(rotated.flatten(-2), (8,), eps=1e-6).flatten(-2)
 
 
 @pytest.mark.any_device

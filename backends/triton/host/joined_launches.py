@@ -6,7 +6,7 @@
         tl.debug_barrier()
         group_order_step(ids_ptr_1, order_ptr, ends_ptr, M_1)
 
-A kernel that is a single program may run in the program of the kernel before: behind a barrier, its
+A kernel that is a single program may run in the program of the kernel before: after a barrier, its
 threads see what all others of the block have stored. If several programs share the K of the only
 tile of a GEMM, the last of them goes on with the steps. Values between steps stay in their tensors.
 Kernels with tensor descriptors join none: a barrier of threads does not order what the threads
@@ -65,7 +65,7 @@ class WaitingLaunches:
     positions: list[int] = field(default_factory=list[int])
     """The index of each launch among `HostKernels.launches`."""
     dead: list[str] = field(default_factory=list[str])
-    """Variables to drop behind them."""
+    """Variables to drop after them."""
 
     def accepts(self, launch: Launched) -> bool:
         """Return whether a launch may follow these: its loops have no stages of their own."""

@@ -13,7 +13,7 @@ Triton spends tens of microseconds of Python on a launch. A direct launch repeat
         ...
         launch_gemm_residual(stream, (B,), a, w_down, x, out)
 
-The function has the launch as Triton wants it. `direct` (runtime/direct.py) calls it where it has
+The function has the launch as Triton expects it. `direct` (runtime/direct.py) calls it where it has
 to, and else passes what an earlier call passed: numbers and addresses decide that. `direct` takes
 the position of the tensor that each tensor of the kernel is, or is a view of: views that only
 kernels read are made in the function.

@@ -24,7 +24,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, has_turned_rows, may_be_overwritten, place_of, placement
+from coda_ir.storage import BOXED, has_transposed_rows, may_be_overwritten, place_of, placement
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -85,7 +85,7 @@ class HostProgram:
             self._drop(waiting.dead)
 
     def _drop(self, variables: Sequence[str]) -> None:
-        """Drop variables, behind the launches that wait."""
+        """Drop variables, after the launches that wait."""
         if self._waiting.launches:
             self._waiting.dead += variables
         elif variables:
@@ -298,7 +298,7 @@ class HostProgram:
         name = self.names.fresh(result.name_hint, hint)
         self._variables[result] = name
         self.extents.check_known(result)
-        if has_turned_rows(result):
+        if has_transposed_rows(result):
             batch, rows, columns = self.dims(result)
             self.lines.append(f"{self.empty(name, result, (rows, batch, columns))}.transpose(0, 1)")
             self.buffers.take(result, name)

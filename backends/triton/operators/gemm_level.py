@@ -26,7 +26,7 @@ from coda_ir.backends.triton.operators.row_pitches import head_pitches, port_pit
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.storage import has_turned_rows
+from coda_ir.storage import has_transposed_rows
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 
@@ -79,7 +79,7 @@ def _attention_sums(host: HostProgram, op: gemm.AttentionSumOp) -> None:
         value: pitch for value, pitch in found.items() if isinstance(pitch, int)
     }
     pitches |= head_pitches(host, op, [value for _, value in segment.ports])
-    layout = (by_operand(op, pitches), *map(has_turned_rows, op.outputs))
+    layout = (by_operand(op, pitches), *map(has_transposed_rows, op.outputs))
     kernel = kernel_of(host, op, lambda names: emit_attention_sums(op, names, pitches), layout)
     operands = operands_of(host, op, pitches)
     rows = host.dims(op.rows_of)[:-1]

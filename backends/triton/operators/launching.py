@@ -111,7 +111,7 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
         op,
         lambda names: emit_map(op, segment, names, name, pitches, moved),
         (by_operand(op, pitches), tuple(value in moved for value in op.operands))
-        if all(place.is_turned for place in moved.values())
+        if all(place.is_transposed for place in moved.values())
         else None,
     )
     in_place = [overwritten(result) for result in op.results]

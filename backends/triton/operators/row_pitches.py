@@ -17,7 +17,7 @@ from coda_ir.storage import (
     ALIGNMENT,
     is_looked_up_where_read,
     is_shifted_where_read,
-    is_turned,
+    is_transposed_matrix,
     overwritten,
 )
 
@@ -75,9 +75,9 @@ def moved_operands(
             found[value] = Moved(op.x, shift=op.distance)
         if isinstance(op, coda.EmbeddingOp) and is_looked_up_where_read(op):
             found[value] = Moved(op.table, ids=op.ids)
-        if kind == gemm.PortKind.TILE and is_turned(value):
+        if kind == gemm.PortKind.TILE and is_transposed_matrix(value):
             assert isinstance(op, coda.TransposeOp)
-            found[value] = Moved(op.x, is_turned=True)
+            found[value] = Moved(op.x, is_transposed=True)
         is_tile = kind == gemm.PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
         column = _column(value) if is_tile or kind == gemm.PortKind.ROW else None
         if column is not None:
@@ -141,9 +141,9 @@ def head_pitches(
     pitches: dict[SSAValue, Pitch] = {}
     for value in (op.q, op.k, op.v, *gradients, *outputs):
         pitch = pitch_of(host, value)
-        is_turned = isinstance(pitch, RowRuns)
-        is_read = pitch is not None and (value in (op.q, op.k, op.v) or is_turned)
-        if is_read and not (is_turned and (not is_tma or value in others)):
+        is_transposed = isinstance(pitch, RowRuns)
+        is_read = pitch is not None and (value in (op.q, op.k, op.v) or is_transposed)
+        if is_read and not (is_transposed and (not is_tma or value in others)):
             pitches[value] = pitch
     return pitches
 

@@ -66,7 +66,7 @@ class _Chunks:
         """Return states of the extents `size`, carried over all chunks of a sample but one.
 
         Two kernels compute them, one for each chunk and one for each sample, which get `given`
-        behind the states and their times. Where the states that are carried out of the last chunk
+        after the states and their times. Where the states that are carried out of the last chunk
         are the result `end`, there are those of all chunks.
         """
         added, carry = (self._kernel(emit, name) for name, emit in kernels.items())

@@ -25,7 +25,7 @@ from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
 from coda_ir.storage import (
     filling,
-    has_turned_rows,
+    has_transposed_rows,
     is_filled_in_place,
     is_looked_up_where_read,
     is_shifted_where_read,
@@ -45,7 +45,7 @@ def _attention(host: HostProgram, op: coda.AttentionOp) -> None:
     if one_query is not None:
         _attend_one_query(host, op, one_query)
         return
-    arguments, is_dense = attention_arguments(host, op), not has_turned_rows(op.result)
+    arguments, is_dense = attention_arguments(host, op), not has_transposed_rows(op.result)
     arguments += "" if is_dense else ", dense=False"
     function = "attention" if op.lse is None else "attention_with_lse"
     host.assign_all(op.results, f"{function}({arguments})", hint="attended", is_dense=is_dense)
@@ -125,10 +125,10 @@ def _cumsum(host: HostProgram, op: coda.CumsumOp) -> None:
     """
     x, dim = host.variable(op.x), op.dim.value.data
     inner = shape_of(op.x)[dim + 1 :]
-    is_turned = bool(inner) and (DYNAMIC_INDEX in inner or prod(inner) < MANY_COLUMNS)
-    turned = f".transpose({dim}, -1)" if is_turned else ""
+    is_transposed = bool(inner) and (DYNAMIC_INDEX in inner or prod(inner) < MANY_COLUMNS)
+    transposed = f".transpose({dim}, -1)" if is_transposed else ""
     with repeatable(host, op):
-        call = f"torch.cumsum({x}{turned}, {-1 if is_turned else dim}){turned}"
+        call = f"torch.cumsum({x}{transposed}, {-1 if is_transposed else dim}){transposed}"
         host.assign(op.result, call, is_dense=False, hint="cumsum")
 
 

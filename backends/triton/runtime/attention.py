@@ -39,13 +39,13 @@ def attention(
     queries, keys = q.shape[-2], k.shape[-2]
     has_wide_mask = mask is not None and mask.dtype not in (torch.bool, q.dtype)
     has_wide_sinks = sinks is not None and sinks.dtype != q.dtype
-    is_spelled = softcap is not None or has_wide_mask or has_wide_sinks
-    is_plain = mask is None and sinks is None and not is_spelled
+    is_decomposed = softcap is not None or has_wide_mask or has_wide_sinks
+    is_plain = mask is None and sinks is None and not is_decomposed
     is_causal = causal and is_plain and queries == keys and (window is None or window >= keys)
     seen = None if is_causal else attention_mask(mask, queries, keys, causal, window, q.device)
-    if is_spelled:
+    if is_decomposed:
         scores = hidden_scores(capped_scores(q_heads, k_heads, scale, softcap), seen)
-        y = spelled_attention(scores, v_heads, sinks).to(q.dtype)
+        y = decomposed_attention(scores, v_heads, sinks).to(q.dtype)
     elif sinks is not None:
         y = attention_with_sinks(q_heads, k_heads, v_heads, seen, scale, sinks)
     else:
@@ -139,7 +139,7 @@ def attention_with_sinks(q, k, v, mask, scale, sinks):
     )
 
 
-def spelled_attention(scores, v, sinks):
+def decomposed_attention(scores, v, sinks):
     """Return attention for given scores, in their type, by a softmax and a matrix product."""
     v = v.to(scores.dtype).repeat_interleave(scores.shape[1] // v.shape[1], 1)
     return softmax_of_keys(scores, sinks) @ v

@@ -16,11 +16,11 @@ import triton
 from coda_ir.backends.triton.runtime.attention import (
     attention_mask,
     capped_scores,
+    decomposed_attention,
     dense_columns,
     hidden_scores,
     joined_heads,
     softmax_of_keys,
-    spelled_attention,
     split_heads,
     split_qkv,
 )
@@ -113,7 +113,7 @@ class Heads:
     def attend(self):
         """Return the result of attention, and the logsumexp of the scores."""
         if self.kernel is None:
-            return self.attend_spelled()
+            return self.attend_decomposed()
         if self.kernel != "cpu" and cudnn_attends(
             self.q, self.k, self.v, self.mask, self.is_causal
         ):
@@ -128,7 +128,7 @@ class Heads:
             lse = torch.logaddexp(lse, sinks)
         return y, lse
 
-    def attend_spelled(self):
+    def attend_decomposed(self):
         """Compute attention without a fused kernel."""
         scores = capped_scores(self.q, self.k, self.scale, self.softcap)
         scores = hidden_scores(scores, self.mask)
@@ -136,7 +136,7 @@ class Heads:
         unseen = (scores == float("-inf")).all(-1)
         if self.sinks is not None:
             lse = torch.logaddexp(lse, self.sinks.to(lse.dtype)[:, None])
-        y = spelled_attention(scores, self.v, self.sinks).to(self.q.dtype)
+        y = decomposed_attention(scores, self.v, self.sinks).to(self.q.dtype)
         return y, lse.masked_fill(unseen, float("inf"))
 
     def attend_fused(self):
@@ -178,7 +178,7 @@ class Heads:
         """Return the gradients for q, k, v and the mask."""
         d_y, y = dense_columns(d_y), dense_columns(y)
         if self.kernel is None or (self.kernel == "cpu" and (wants_mask or self.is_far())):
-            return self.gradients_spelled(d_y, lse)
+            return self.gradients_decomposed(d_y, lse)
         if self.kernel == "flash":
             return [*self.gradients_flash(d_y, y, lse), None]
         d_mask = None
@@ -214,7 +214,7 @@ class Heads:
         """
         return self.has_added_mask() and bool((self.mask.amax(-1) < -1e3).any())
 
-    def gradients_spelled(self, d_y, lse):
+    def gradients_decomposed(self, d_y, lse):
         """Compute the gradients without a fused kernel."""
         q, k, wide = self.q, self.k, lse.dtype
         d_y = d_y.to(wide)

@@ -232,9 +232,9 @@ def free_stage_before(empty, step, pred):
 
 
 @gluon.jit
-def operand(stages, stage, IS_TURNED: gl.constexpr):
-    """Return the operand in a stage, transposed if IS_TURNED."""
-    if IS_TURNED:
+def operand(stages, stage, IS_TRANSPOSED: gl.constexpr):
+    """Return the operand in a stage, transposed if IS_TRANSPOSED."""
+    if IS_TRANSPOSED:
         return stages.index(stage).permute((1, 0))
     else:
         return stages.index(stage)

@@ -102,7 +102,7 @@ def _in_gluon(name: str) -> str:
 
 
 Box = tuple[int, ...]
-"""Rows and columns that TMA moves at a time, perhaps behind dimensions of 1."""
+"""Rows and columns that TMA moves at a time, perhaps after dimensions of 1."""
 
 
 @dataclass

@@ -264,7 +264,7 @@ class _Emitter(GemmEmitter):
         a_stages, *b_stages = self.memory.boxes
         stages = (a_stages, _tuple(b_stages), "full", "empty")
         rows = (f"{self.schedule.group_rows} * GROUP",) if self.schedule.splits_rows else ()
-        # What warps copy is seen by products behind a fence.
+        # What warps copy is seen by products after a fence.
         fence = ("IS_COPIED=True",) if self.loads.copies else ()
         arguments = ("acc", *stages, "step", "steps", *axes, *rows, *fence, *self._scales)
         products = [

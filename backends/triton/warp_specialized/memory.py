@@ -33,9 +33,9 @@ class SharedMemory:
         """The names of all shared memory: stages, then the buffers of ports and results."""
         ports = [f"port{number}_buffers" for number in range(len(self.staging.loads))]
         buffers = [buffers_name(self.staging, shape) for shape in self.staging.stores]
-        turned = [turned_name(self.staging, shape) for shape in self.staging.turned]
+        exchanged = [exchanged_name(self.staging, shape) for shape in self.staging.exchanged]
         stages = [*self.boxes, "full", "empty"]
-        return [*stages, *self._barriers, *ports, *buffers, *turned]
+        return [*stages, *self._barriers, *ports, *buffers, *exchanged]
 
     @property
     def _barriers(self) -> dict[str, int]:
@@ -64,8 +64,8 @@ class SharedMemory:
         for shape, count in self.staging.stores.items():
             name = buffers_name(self.staging, shape)
             text.allocate(name, groups * count, shape[:2], shape[2])
-        for shape in self.staging.turned:
-            text.allocate(turned_name(self.staging, shape), groups, shape[:2], shape[2])
+        for shape in self.staging.exchanged:
+            text.allocate(exchanged_name(self.staging, shape), groups, shape[:2], shape[2])
         return [*text.allocations, *text.initializations(), "fence_async_shared()"]
 
 
@@ -103,6 +103,8 @@ def buffers_name(staging: Staging, shape: BufferShape) -> str:
     return f"buffers_{list(staging.stores).index(shape)}"
 
 
-def turned_name(staging: Staging, shape: BufferShape) -> str:
+def exchanged_name(staging: Staging, shape: BufferShape) -> str:
     """Return the buffers in which results of a shape are redistributed among threads."""
-    return f"turned_{staging.turned.index(shape)}" if len(staging.turned) > 1 else "turned"
+    return (
+        f"exchanged_{staging.exchanged.index(shape)}" if len(staging.exchanged) > 1 else "exchanged"
+    )

@@ -15,7 +15,7 @@ from coda_ir.backends.triton.result_places import place_of_column
 from coda_ir.backends.triton.segment_results import IDENTITY
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
-from coda_ir.backends.triton.warp_specialized.memory import buffers_name, turned_name
+from coda_ir.backends.triton.warp_specialized.memory import buffers_name, exchanged_name
 from coda_ir.backends.triton.warp_specialized.subtile_order import SubtileOrder, subtile_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
@@ -33,7 +33,7 @@ from coda_ir.dialects.gemm.buffers import (
     aligned_bytes,
     buffer_bytes,
     buffer_of,
-    is_turned,
+    is_exchanged,
     moves_of,
     stored_buffer,
 )
@@ -85,7 +85,7 @@ class GroupSegmentEmitter(SegmentEmitter):
     protocol: Protocol = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
     end: str = field(kw_only=True)
-    """The name of the row behind the last one that a tile may have."""
+    """The name of the row after the last one that a tile may have."""
     ahead_name: str = field(kw_only=True)
     """The name of the device function that loads ports ahead of their subtile."""
 
@@ -216,7 +216,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         if not self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
 
-    # Spelling
+    # Text
 
     def _lane_numbers(self, lanes: int) -> str:
         return f"tl.arange(0, {lanes}, tl.SliceLayout(0, LAYOUT))"
@@ -360,7 +360,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         is_transposed = self.segment.is_stored_transposed(port)
         shape, joined = stored_buffer(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output))
-        if is_turned(self.segment, output, port):
+        if is_exchanged(self.segment, output, port):
             self._store_rows(pointer, columns, value, shape, port)
             return
         if joined > 1:
@@ -393,7 +393,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         port: ResultPortAttr,
     ) -> None:
         """Store a subtile of a result whose rows are not aligned, or not those of a box."""
-        buffer = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
+        buffer = (
+            f"{exchanged_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
+        )
         first_column, pitch = self._first_column(columns)("subtile_index"), columns.extent
         options: list[str] = []
         if isinstance(port.place, PlaceAttr):

@@ -168,9 +168,9 @@ def compare(
     file: str,
     counted: frozenset[Severity] = frozenset(),
 ) -> list[Diagnostic]:
-    """Return the mismatches: unmet expectations, and unexpected diagnostics.
+    """Return the mismatches: unmatched expectations, and unexpected diagnostics.
 
-    Each diagnostic meets the first fitting expectation on its line that no other has met.
+    Each diagnostic matches the first fitting expectation on its line that no other has matched.
     Unexpected errors and warnings always count, notes and remarks where their severity is in
     `counted` or is expected anywhere in the text.
     """
@@ -179,9 +179,9 @@ def compare(
     unexpected: list[Diagnostic] = []
     for diagnostic in emitted:
         line = _line_in(file, diagnostic)
-        met = next((e for e in missed if e.line == line and e.accepts(diagnostic)), None)
-        if met is not None:
-            missed.remove(met)
+        matched = next((e for e in missed if e.line == line and e.accepts(diagnostic)), None)
+        if matched is not None:
+            missed.remove(matched)
         else:
             unexpected.append(diagnostic)
     return [

@@ -81,7 +81,7 @@ _LENT_SHAPES = (
     *(coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp),
     *(coda.PositionsOp, coda.ExtentOp),
 )
-"""Operators of which an operand `like` only lends its shape."""
+"""Operators that read only the shape of an operand `like`."""
 
 
 def expose_saved(block: Block) -> None:

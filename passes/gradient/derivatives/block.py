@@ -68,7 +68,7 @@ def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
 
 
 def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
-    """A linear map of pairs: the gradient goes back by its adjoint, which turns the other way."""
+    """A linear map of pairs: the gradient goes back by its adjoint, which rotates the other way."""
     back = op.with_operand(adjoint.dy, transposed=op.transposed is None)
     adjoint.give(op.x, adjoint.insert(back))
 

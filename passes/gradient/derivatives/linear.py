@@ -47,8 +47,8 @@ def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
     """
     dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
     if adjoint.wants(op.x):
-        turned = adjoint.insert(coda.TransposeOp(op.weight, (1, 0)))
-        back = coda.QuantizedLinearOp(dy, turned, op.blocks, op.quantized_gradient)
+        transposed = adjoint.insert(coda.TransposeOp(op.weight, (1, 0)))
+        back = coda.QuantizedLinearOp(dy, transposed, op.blocks, op.quantized_gradient)
         adjoint.give(op.x, adjoint.insert(back))
     if adjoint.wants(op.weight):
         type = element_type_of(op.weight)

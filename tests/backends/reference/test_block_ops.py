@@ -185,10 +185,10 @@ def rotate(x: torch.Tensor, angles: torch.Tensor, layout: str) -> torch.Tensor:
         pairs = torch.complex(x[..., :half], x[..., half:])
     else:
         pairs = torch.complex(x[..., ::2], x[..., 1::2])
-    turned = pairs * torch.polar(torch.ones_like(angles), angles).unsqueeze(-2)
+    rotated = pairs * torch.polar(torch.ones_like(angles), angles).unsqueeze(-2)
     if layout == "half_split":
-        return torch.cat([turned.real, turned.imag], -1)
-    return torch.view_as_real(turned).flatten(-2)
+        return torch.cat([rotated.real, rotated.imag], -1)
+    return torch.view_as_real(rotated).flatten(-2)
 
 
 @pytest.mark.parametrize("layout", ["half_split", "interleaved"])
@@ -222,15 +222,15 @@ def test_rope_with_tables_of_each_column(layout: str, transposed: bool):
     operator += ", transposed}" if transposed else "}"
     (result,) = run_operator(operator, x, cos, sin, results=type_of(x))
 
-    def turned(heads: torch.Tensor) -> torch.Tensor:
+    def rotated(heads: torch.Tensor) -> torch.Tensor:
         if layout == "half_split":
             return torch.cat([-heads[..., 2:], heads[..., :2]], -1)
         return torch.stack([-heads[..., 1::2], heads[..., ::2]], -1).flatten(-2)
 
     heads = x.reshape(2, 3, 2, 4)
-    expected = heads * cos[:, None] + turned(heads) * sin[:, None]
+    expected = heads * cos[:, None] + rotated(heads) * sin[:, None]
     if transposed:
-        expected = heads * cos[:, None] - turned(heads * sin[:, None])
+        expected = heads * cos[:, None] - rotated(heads * sin[:, None])
     assert_results_close([result], [expected.reshape(2, 3, 8)], 1e-14)
 
 

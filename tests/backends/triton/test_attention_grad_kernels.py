@@ -104,8 +104,8 @@ def test_epilogues_agree_with_float64(name: str):
     wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
     eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
     found = gradients(compiled, tensors, d_y, LEARNED)
-    for one, spelled, exact in zip(found, eager, wanted, strict=True):
-        assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
+    for one, decomposed, exact in zip(found, eager, wanted, strict=True):
+        assert relative_error(one, exact) <= 1.25 * relative_error(decomposed, exact)
 
 
 @pytest.mark.slow
@@ -123,8 +123,8 @@ def test_random_programs_agree_with_float64(seed: int):
     compiled = trained(program.text)
     assert "dq_of_tile(" in compiled.source and "dkv_of_tile(" in compiled.source
     found = gradients(compiled, inputs, d_y, program.learned)
-    for one, spelled, wanted in zip(found, rounded, exact, strict=True):
-        assert relative_error(one, wanted) < max(1e-2, 1.25 * relative_error(spelled, wanted))
+    for one, decomposed, wanted in zip(found, rounded, exact, strict=True):
+        assert relative_error(one, wanted) < max(1e-2, 1.25 * relative_error(decomposed, wanted))
 
 
 MASKS = {
@@ -234,7 +234,7 @@ def test_heads_of_values_may_have_other_columns(keys: int, values: int):
 
 @pytest.mark.slow
 def test_what_is_done_with_parts_of_heads_agrees_with_float64():
-    """Heads of 24 columns behind a rotation, which no epilogue undoes."""
+    """Heads of 24 columns after a rotation, which no epilogue undoes."""
     of = Heads(4, 2, 24)
     compiled = trained(rotated_text(of, 48))
     assert "dq_of_tile(" in compiled.source and "pointwise over" in compiled.source.lower()
@@ -244,8 +244,8 @@ def test_what_is_done_with_parts_of_heads_agrees_with_float64():
     wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
     eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
     found = gradients(compiled, tensors, d_y, LEARNED)
-    for one, spelled, exact in zip(found, eager, wanted, strict=True):
-        assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
+    for one, decomposed, exact in zip(found, eager, wanted, strict=True):
+        assert relative_error(one, exact) <= 1.25 * relative_error(decomposed, exact)
 
 
 @pytest.mark.slow
@@ -275,8 +275,8 @@ def test_epilogues_of_shared_tiles_agree_with_float64():
     wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
     eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
     found = gradients(compiled, tensors, d_y, LEARNED)
-    for one, spelled, exact in zip(found, eager, wanted, strict=True):
-        assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
+    for one, decomposed, exact in zip(found, eager, wanted, strict=True):
+        assert relative_error(one, exact) <= 1.25 * relative_error(decomposed, exact)
 
 
 @pytest.mark.slow
@@ -318,29 +318,29 @@ def test_keys_past_the_end_have_no_weight():
         assert one.isfinite().all() and relative_error(one, other) < 2e-2
 
 
-def backward_of_turned_rows(*, are_stored: bool) -> str:
+def backward_of_transposed_rows(*, are_stored: bool) -> str:
     """Both kernels, of 2 heads of 16 columns: q, k and v are thirds of the columns of z, and dO and
     O have other rows, too, as those of PyTorch's own attention (T x B), and if `are_stored` so that
     they are read, the results.
     """
     own, given, packed = "tensor<2x17x32xf32>", "tensor<17x2x32xf32>", "tensor<17x2x96xf32>"
-    lse, turn = "tensor<2x2x17xf32>", "{perm = [1 : i64, 0 : i64, 2 : i64]}"
+    lse, order = "tensor<2x2x17xf32>", "{perm = [1 : i64, 0 : i64, 2 : i64]}"
     ranges = {"q": (0, 32), "k": (32, 64), "v": (64, 96)}
     slices = "".join(
         f"%{name}s = coda.slice %z {{dim = 2 : i64, start = {start} : i64, stop = {stop} : i64}}"
         f" : ({packed}) -> {given}\n"
         for name, (start, stop) in ranges.items()
     )
-    turns = "".join(
-        f"%{name} = coda.transpose %{name}s {turn} : ({given}) -> {own}\n"
+    transposes = "".join(
+        f"%{name} = coda.transpose %{name}s {order} : ({given}) -> {own}\n"
         for name in (*ranges, "d", "o")
     )
     results, result = ("%dq, %dk, %dv", own)
-    turned = ""
+    transposed = ""
     if are_stored:
         results, result = ("%tq, %tk, %tv", given)
-        turned = "".join(
-            f"%t{name} = coda.transpose %d{name} {turn} : ({own}) -> {given}\n" for name in ranges
+        transposed = "".join(
+            f"%t{name} = coda.transpose %d{name} {order} : ({own}) -> {given}\n" for name in ranges
         )
     options = """{head_dim = 16 : i64, causal = true}
         schedule<tma, "16x16x16", warps = 4, stages = 1, group_m = 1>"""
@@ -348,7 +348,7 @@ def backward_of_turned_rows(*, are_stored: bool) -> str:
     return f"""
     func.func @f(%z: {packed}, %ds: {given}, %os: {given}, %lse: {lse})
         -> ({result}, {result}, {result}) {{
-      {slices}{turns}
+      {slices}{transposes}
       %moment, %dq = gemm.attention_dq (%d : {own}, %o : {own}, {inputs} -> (tile : {own}) {{
       ^bb0(%a: f32):
         gemm.yield %a : f32
@@ -358,16 +358,16 @@ def backward_of_turned_rows(*, are_stored: bool) -> str:
       ^bb0(%a: f32, %b: f32):
         gemm.yield %a, %b : f32, f32
       }}
-      {turned}func.return {results} : {result}, {result}, {result}
+      {transposed}func.return {results} : {result}, {result}, {result}
     }}"""
 
 
 @pytest.mark.parametrize("are_stored", [False, True])
-def test_descriptors_of_turned_rows_agree_with_float64(are_stored: bool):
+def test_descriptors_of_transposed_rows_agree_with_float64(are_stored: bool):
     """The strides of a batch and of a row change places; the last tiles are cut. Results that are
-    read with turned rows are stored so.
+    read with transposed rows are stored so.
     """
-    module = parse(backward_of_turned_rows(are_stored=are_stored))
+    module = parse(backward_of_transposed_rows(are_stored=are_stored))
     source = emit_module(module)
     inputs = [torch.randn(17, 2, columns) for columns in (96, 32, 32)] + [3 + torch.rand(2, 2, 17)]
     found = load_module(source).run(*inputs)

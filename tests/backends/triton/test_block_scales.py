@@ -213,7 +213,7 @@ fn f(x: bf16[M, 64], w: bf16[256, 64], u: bf16[256, 64], v: f8e4m3[72, 256], sv:
 
 @pytest.mark.any_device
 def test_blocks_are_quantized_in_the_epilogue_of_a_product() -> None:
-    """Scales have a dimension of one element behind the reduction, which a view drops."""
+    """Scales have a dimension of one element after the reduction, which a view drops."""
     generator = torch.Generator().manual_seed(9)
     x, w, u = (torch.randn(n, 64, generator=generator).bfloat16() for n in (33, 256, 256))
     v = torch.randn(72, 256, generator=generator).to(torch.float8_e4m3fn)
@@ -223,5 +223,5 @@ def test_blocks_are_quantized_in_the_epilogue_of_a_product() -> None:
     hidden = torch.nn.functional.silu(x.double() @ w.double().T) * (x.double() @ u.double().T)
     exact = hidden @ dequantized(v, sv, 128).T
     assert isinstance(y, torch.Tensor) and len(compiled.kernels) == 2
-    # Rounding to float8 has 3 bits behind the point: 2.6 % for elements on average.
+    # Rounding to float8 has 3 bits after the point: 2.6 % for elements on average.
     assert relative_error(y, exact) <= 0.04

@@ -122,8 +122,8 @@ PERMUTED = """
 fn f(x: f32[2, POSITIONS, WIDTH], g: f32[COLUMNS], y: f32[6, 7, COLUMNS]) {
     q = transpose(reshape(VALUE, [2, POSITIONS, 3, COLUMNS]), [0, 2, 1, 3])
     parts = transpose(reshape(q[:, 1:], [2, 2, POSITIONS, COLUMNS]), [1, 2, 0, 3])
-    turned = silu(transpose(y, [1, 0, 2]))
-    return silu(q), abs(parts) * g, rms_norm(q, g), sum(softmax(parts)), turned
+    transposed = silu(transpose(y, [1, 0, 2]))
+    return silu(q), abs(parts) * g, rms_norm(q, g), sum(softmax(parts)), transposed
 }
 """
 

@@ -64,7 +64,7 @@ MEMORY = re.compile(r"\b(ld\.global|st\.global|cp\.async|atom\.|red\.)")
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda text: text.split(",")[0])
 def test_instructions(schedule: str):
-    """A kernel waits before it accesses memory, and starts the next one behind that."""
+    """A kernel waits before it accesses memory, and starts the next one after that."""
     program = emit_program(parse_module(PROGRAM.format(schedule=schedule)))
     # The kernels without a GEMM have no schedule.
     kernels = program.kernels if schedule == SCHEDULES[0] else program.kernels[::3]

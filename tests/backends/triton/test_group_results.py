@@ -97,7 +97,7 @@ def test_scales_of_a_pointwise_kernel(target: Target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_scales_of_rows_in_several_tiles(target: Target):
-    """The pointwise kernel behind the GEMM stores what it scales each row by: for the caller, and
+    """The pointwise kernel after the GEMM stores what it scales each row by: for the caller, and
     for another GEMM.
     """
     text = """fn f(x: f32[M, 32], w: f32[1100, 32], v: f32[24, 1100]) {

@@ -258,7 +258,7 @@ fn block(
 
 @pytest.mark.any_device
 def test_gated_network() -> None:
-    """One GEMM for gate and up projection, whose epilogue multiplies them, and one behind it."""
+    """One GEMM for gate and up projection, whose epilogue multiplies them, and one after it."""
     function = coda_ir.compile(TEXT, device=DEVICE)
     generator = torch.Generator().manual_seed(3)
     x, norm = (torch.randn(shape, generator=generator).bfloat16() for shape in ((2, 9, 256), 256))

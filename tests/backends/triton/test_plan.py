@@ -13,7 +13,7 @@ from coda_ir.passes.layout.plan_buffers import PlanBuffersPass, plan_block
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 SQUARE = "tensor<?x8xf32>"
-TURNED = "tensor<8x?xf32>"
+TRANSPOSED = "tensor<8x?xf32>"
 HALF = "tensor<?x4xf32>"
 
 # The interpreter computes with NumPy, which warns of overflow.
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def random_program(seed: int, length: int = 14) -> str:
     """Pointwise operators, views and copies in random order, with up to three results."""
     choose = random.Random(seed)
-    values = {SQUARE: ["%x", "%y"], TURNED: list[str](), HALF: list[str]()}
+    values = {SQUARE: ["%x", "%y"], TRANSPOSED: list[str](), HALF: list[str]()}
     lines: list[str] = []
 
     def add(type: str, operation: str) -> None:
@@ -35,7 +35,9 @@ def random_program(seed: int, length: int = 14) -> str:
         return choose.choice(values[type][-4:])
 
     while len(lines) < length:
-        kind = choose.choice(["unary", "binary", "reshape", "turn", "turn back", "slice", "join"])
+        kind = choose.choice(
+            ["unary", "binary", "reshape", "transpose", "transpose back", "slice", "join"]
+        )
         type = choose.choice([type for type in values if values[type]])
         if kind == "unary":
             operator = choose.choice(["neg", "tanh", "abs"])
@@ -44,12 +46,12 @@ def random_program(seed: int, length: int = 14) -> str:
             add(type, f"coda.sub {pick(type)}, {pick(type)} : ({type}, {type}) -> {type}")
         elif kind == "reshape":
             add(type, f"coda.reshape {pick(type)} : ({type}) -> {type}")
-        elif kind == "turn":
+        elif kind == "transpose":
             perm = "{perm = [1 : i64, 0 : i64]}"
-            add(TURNED, f"coda.transpose {pick(SQUARE)} {perm} : ({SQUARE}) -> {TURNED}")
-        elif kind == "turn back" and values[TURNED]:
+            add(TRANSPOSED, f"coda.transpose {pick(SQUARE)} {perm} : ({SQUARE}) -> {TRANSPOSED}")
+        elif kind == "transpose back" and values[TRANSPOSED]:
             perm = "{perm = [1 : i64, 0 : i64]}"
-            add(SQUARE, f"coda.transpose {pick(TURNED)} {perm} : ({TURNED}) -> {SQUARE}")
+            add(SQUARE, f"coda.transpose {pick(TRANSPOSED)} {perm} : ({TRANSPOSED}) -> {SQUARE}")
         elif kind == "slice":
             part = "{dim = 1 : i64, start = 2 : i64, stop = 6 : i64}"
             add(HALF, f"coda.slice {pick(SQUARE)} {part} : ({SQUARE}) -> {HALF}")

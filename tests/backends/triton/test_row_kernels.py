@@ -280,11 +280,11 @@ def test_rope(layout: str, rank: int, dtype: torch.dtype) -> None:
         heads_of_x = x.reshape(batch, time, heads, head_dim)
         if layout == "half_split":
             a, b = heads_of_x.chunk(2, -1)
-            turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+            rotated = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
         else:
             a, b = heads_of_x[..., ::2], heads_of_x[..., 1::2]
-            turned = torch.stack([a * cos - b * sin, b * cos + a * sin], -1)
-        return turned.reshape(x.shape)
+            rotated = torch.stack([a * cos - b * sin, b * cos + a * sin], -1)
+        return rotated.reshape(x.shape)
 
     x = torch.randn(batch, time, heads * head_dim).to(dtype)
     check(f'coda.rope {{head_dim = {head_dim} : i64, layout = "{layout}"}}', eager, x, cos, sin)
@@ -298,10 +298,10 @@ def test_rope_with_tables_of_each_column(layout: str) -> None:
     def eager(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         h = x.reshape(batch, time, heads, head_dim)
         if layout == "half_split":
-            turned = torch.cat([-h[..., head_dim // 2 :], h[..., : head_dim // 2]], -1)
+            rotated = torch.cat([-h[..., head_dim // 2 :], h[..., : head_dim // 2]], -1)
         else:
-            turned = torch.stack([-h[..., 1::2], h[..., ::2]], -1).flatten(-2)
-        return (h * cos.unsqueeze(-2) + turned * sin.unsqueeze(-2)).reshape(x.shape)
+            rotated = torch.stack([-h[..., 1::2], h[..., ::2]], -1).flatten(-2)
+        return (h * cos.unsqueeze(-2) + rotated * sin.unsqueeze(-2)).reshape(x.shape)
 
     x = torch.randn(batch, time, heads * head_dim)
     operator = f'coda.rope {{head_dim = {head_dim} : i64, layout = "{layout}", per_column}}'

@@ -114,7 +114,7 @@ def test_states_before_and_behind(length: int) -> None:
 
 @pytest.mark.slow
 def test_parts_of_a_sequence() -> None:
-    """The states behind one part are those before the next one."""
+    """The states after one part are those before the next one."""
     u, dt, a, b, c = operands_of(2, CHUNK + 30, 8, 4)
     whole = run_operator(OPERATOR, u, dt, a, b, c)
     states, found = torch.zeros(2, 8, 4), list[torch.Tensor]()

@@ -55,7 +55,7 @@ def test_rows_of_a_gemm(columns: int, steps: str):
 
 @pytest.mark.parametrize("numerics", MODES)
 def test_modes(numerics: str):
-    """Every mode, in the epilogue and behind a call."""
+    """Every mode, in the epilogue and after a call."""
     text = """fn f(x: bf16[M, 32], w: bf16[12, 32]) {
         top, ids = topk(softmax(linear(x, w)), 5)
         return cast(softmax(3 * cast(top, f32)), bf16), ids

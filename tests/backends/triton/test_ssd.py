@@ -159,7 +159,7 @@ def test_states_before_and_behind(length: int) -> None:
 
 
 def test_parts_of_a_sequence() -> None:
-    """The states behind one part are those before the next one."""
+    """The states after one part are those before the next one."""
     x, dt, a, b, c = operands_of(2, CHUNK + 30)
     name, cut = "coda.ssd {states = 4 : i64}", CHUNK
     whole = run_operator(name, x, dt, a, b, c)

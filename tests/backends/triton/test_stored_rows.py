@@ -162,7 +162,7 @@ def test_boxes_have_no_row_that_is_known_late():
 
 
 def test_products_apart_from_their_epilogue():
-    """The pointwise kernels behind the products of a library store the rows."""
+    """The pointwise kernels after the products of a library store the rows."""
     module = stored(text_of("rows first"))
     (op,) = gemms_of(module)
     op.schedule = None

@@ -57,15 +57,15 @@ func.func @f(%x: tensor<2x5x3x8xf32> {coda.name = "x"}, %w: tensor<8x8xf32> {cod
 """
 
 
-@pytest.mark.parametrize(("dim", "turned"), [(1, ".transpose(1, -1)"), (3, "")])
-def test_running_sums_are_scans_of_rows(dim: int, turned: str):
+@pytest.mark.parametrize(("dim", "transposed"), [(1, ".transpose(1, -1)"), (3, "")])
+def test_running_sums_are_scans_of_rows(dim: int, transposed: str):
     """PyTorch adds up the elements of a column one after the other."""
     compiled = coda_ir.compile(parse_mlir(RUNNING_SUMS.replace("DIM", str(dim))), device="cpu")
     x, w = torch.randn(2, 5, 3, 8), torch.randn(8, 8)
     exact = x.double().cumsum(dim) @ w.double().T
     torch.testing.assert_close(compiled(x, w).double(), exact, rtol=1e-4, atol=1e-4)
-    assert turned in compiled.source
-    assert (".transpose(" in compiled.source) == bool(turned)
+    assert transposed in compiled.source
+    assert (".transpose(" in compiled.source) == bool(transposed)
 
 
 def test_a_dimension_that_nothing_tells():

@@ -171,7 +171,7 @@ func.func @cache(%cache: tensor<4x8xf32> {coda.donated}, %seen: tensor<i64> {cod
 
 // -----
 
-// A step of a state space model: the states behind the position take the place of those before it.
+// A step of a state space model: the states after the position take the place of those before it.
 
 func.func @steps(%x: tensor<2x1x8xf32>, %dt: tensor<2x1x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x1x4xf32>, %c: tensor<2x1x4xf32>, %h: tensor<2x8x4xf32> {coda.donated}, %kept: tensor<2x8x4xf32>) -> (tensor<2x1x8xf32>, tensor<2x8x4xf32>, tensor<2x1x8xf32>, tensor<2x8x4xf32>) {
   %y, %last = coda.selective_scan %x, %dt, %a, %b, %c, %h : (tensor<2x1x8xf32>, tensor<2x1x8xf32>, tensor<8x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x1x8xf32>, tensor<2x8x4xf32>)

@@ -52,7 +52,7 @@ func.func @used(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %grad: tensor<16x8xf
 
 // Another type, another layout, and a result that has nothing to do with it.
 
-func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x8xbf16> {coda.donated}, %turned: tensor<8x16xf32> {coda.donated}, %other: tensor<16x8xf32> {coda.donated}) -> (tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x?xf32>) {
+func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x8xbf16> {coda.donated}, %transposed: tensor<8x16xf32> {coda.donated}, %other: tensor<16x8xf32> {coda.donated}) -> (tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x?xf32>) {
   %a = gemm.fused transposed %dy : tensor<?x16xf32>
     columns(%x : tensor<?x8xf32>) kn tile(%narrow : tensor<16x8xbf16>)
       -> (tile : tensor<16x8xf32>) {
@@ -61,7 +61,7 @@ func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x
       gemm.yield %new : f32
     }
   %b = gemm.fused transposed %dy : tensor<?x16xf32>
-    columns(%x : tensor<?x8xf32>) kn tile_t(%turned : tensor<8x16xf32>)
+    columns(%x : tensor<?x8xf32>) kn tile_t(%transposed : tensor<8x16xf32>)
       -> (tile : tensor<16x8xf32>) {
     ^bb0(%acc: f32, %old: f32):
       %new = arith.addf %old, %acc : f32
@@ -78,7 +78,7 @@ func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x
 }
 
 // REMARK: remark[missed] accumulate-in-place: gemm.fused: %narrow is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 768 bytes
-// REMARK: remark[missed] accumulate-in-place: gemm.fused: %turned is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1024 bytes
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %transposed is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1024 bytes
 // REMARK: remark[missed] accumulate-in-place: gemm.fused: %other is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1088 bytes
 // CHECK:      func.func @unfit(
 // CHECK-NEXT:   %a = gemm.fused transposed %dy : tensor<?x16xf32>
@@ -89,7 +89,7 @@ func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x
 // CHECK-NEXT:       gemm.yield %new : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %b = gemm.fused transposed %dy : tensor<?x16xf32>
-// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile_t(%turned : tensor<8x16xf32>)
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile_t(%transposed : tensor<8x16xf32>)
 // CHECK-NEXT:       -> (tile : tensor<16x8xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
 // CHECK-NEXT:       %new = arith.addf %old, %acc : f32
@@ -293,8 +293,8 @@ func.func @caches(%a: tensor<4x8xf32> {coda.donated}, %b: tensor<4x4xf32> {coda.
   %view = coda.reshape %a : (tensor<4x8xf32>) -> tensor<32xf32>
   %read_later = torch.call "aten.index_put.default"(%a, %at, %new) {arguments = "{0}, [{1}], {2}"} : (tensor<4x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<4x8xf32>
   %old = coda.neg %view : (tensor<32xf32>) -> tensor<32xf32>
-  %turned = coda.transpose %b {perm = [1 : i64, 0 : i64]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %reads_itself = torch.call "aten.add.Tensor"(%b, %turned) {arguments = "{0}, {1}"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %transposed = coda.transpose %b {perm = [1 : i64, 0 : i64]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %reads_itself = torch.call "aten.add.Tensor"(%b, %transposed) {arguments = "{0}, {1}"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %part = coda.slice %c {dim = 0 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
   %of_part = torch.call "aten.add.Tensor"(%part) {arguments = "{0}, 1"} : (tensor<2x8xf32>) -> tensor<2x8xf32>
   %not_given = torch.call "aten.index_put.default"(%kept, %at, %new) {arguments = "{0}, [{1}], {2}"} : (tensor<4x8xf32>, tensor<1xi64>, tensor<1x8xf32>) -> tensor<4x8xf32>

@@ -45,7 +45,7 @@ func.func @columns(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
 
 // -----
 
-// Rows behind those of a cache.
+// Rows after those of a cache.
 
 func.func @cache(%k: tensor<2x3x4x8xf32>, %c: tensor<2x4x5x8xf32>) -> tensor<2x8x4x8xf32> {
   %h = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x3x4x8xf32>) -> tensor<2x4x3x8xf32>

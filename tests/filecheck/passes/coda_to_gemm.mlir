@@ -125,8 +125,8 @@ func.func @qk_norm(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>, %g: tensor<8xbf1
 
 // -----
 
-// Gemma's norm between a GEMM and the residual: the GEMM, a pointwise kernel behind the statistics,
-// and a packed GeGLU behind a deferred norm of weight 1 + w.
+// Gemma's norm between a GEMM and the residual: the GEMM, a pointwise kernel after the statistics,
+// and a packed GeGLU after a deferred norm of weight 1 + w.
 
 func.func @sandwich(%y: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %w: tensor<8x8xbf16>, %g: tensor<8xbf16>, %h: tensor<8xbf16>, %v: tensor<16x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>) {
   %one = coda.constant {value = 1.0 : f64} : tensor<bf16>

@@ -1,6 +1,6 @@
 // RUN: coda-opt %s -p defer-rms-norm --split-input-file | filecheck %s
 
-// The row scale moves behind the GEMM, in float32; the column scale stays with x.
+// The row scale moves after the GEMM, in float32; the column scale stays with x.
 
 func.func @linear(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
   %s = coda.add %x, %y : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>

@@ -98,7 +98,7 @@ func.func @non_linear(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x
 }
 
 // REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.silu uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes
-// REMARK: help: use it only as the input of linear or @; for other code, such as a residual, the GEMM before it normalizes rows of at most 128 columns, and one kernel behind that GEMM wider ones
+// REMARK: help: use it only as the input of linear or @; for other code, such as a residual, the GEMM before it normalizes rows of at most 128 columns, and one kernel after that GEMM wider ones
 // CHECK:      func.func @non_linear(
 // CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>

@@ -50,13 +50,13 @@ func.func @rows(%x: tensor<?x?x256xbf16> {coda.dims = ["B", "T", 256 : i64]}, %w
 
 // The gradient of x: the rows of the weight are columns in memory.
 
-func.func @turned(%dy: tensor<?x512xbf16> {coda.dims = ["M", 512 : i64]}, %w: tensor<512x256xbf16>) -> tensor<?x256xbf16> {
+func.func @transposed(%dy: tensor<?x512xbf16> {coda.dims = ["M", 512 : i64]}, %w: tensor<512x256xbf16>) -> tensor<?x256xbf16> {
   %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<512x256xbf16>) -> tensor<256x512xbf16>
   %y = coda.quantized_linear %dy, %t : (tensor<?x512xbf16>, tensor<256x512xbf16>) -> tensor<?x256xbf16>
   func.return %y : tensor<?x256xbf16>
 }
 
-// CHECK:      func.func @turned(%dy: tensor<?x512xbf16> {coda.dims = ["M", 512 : i64]}, %w: tensor<512x256xbf16>) -> tensor<?x256xbf16> {
+// CHECK:      func.func @transposed(%dy: tensor<?x512xbf16> {coda.dims = ["M", 512 : i64]}, %w: tensor<512x256xbf16>) -> tensor<?x256xbf16> {
 // CHECK-NEXT:   %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<512x256xbf16>) -> tensor<256x512xbf16>
 // CHECK-NEXT:   %dy_1 = coda.cast %dy : (tensor<?x512xbf16>) -> tensor<?x512xf32>
 // CHECK-NEXT:   %t_1 = coda.cast %t : (tensor<256x512xbf16>) -> tensor<256x512xf32>

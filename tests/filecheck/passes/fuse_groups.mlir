@@ -277,7 +277,7 @@ func.func @rotated(%x: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> tensor<?x8xf32
 
 // -----
 
-// No GEMM: a kernel over whole rows, with the code before and behind it.
+// No GEMM: a kernel over whole rows, with the code before and after it.
 
 func.func @masked(%x: tensor<?x300xbf16>, %mask: tensor<300xbf16>) -> tensor<?x300xf32> {
   %s = coda.add %x, %mask : (tensor<?x300xbf16>, tensor<300xbf16>) -> tensor<?x300xbf16>
@@ -522,7 +522,7 @@ func.func @quantized_pairs(%x: tensor<?x4xbf16>, %w: tensor<64x4xbf16>, %v: tens
 // -----
 
 // A norm's statistics are those of the rows that a GEMM computes: the largest element of a row
-// behind it is found by the kernel that goes on with the row.
+// after it is found by the kernel that goes on with the row.
 
 func.func @behind_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>) {
   %x = gemm.fused %a : tensor<?x4xf32>

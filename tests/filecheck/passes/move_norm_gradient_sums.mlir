@@ -180,7 +180,7 @@ func.func @low_rank(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %bias: tensor<16x
 
 // -----
 
-// The same behind a LayerNorm, of whose bias both maps have a share.
+// The same after a LayerNorm, of whose bias both maps have a share.
 
 func.func @low_rank_layer_norm(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %beta: tensor<8xf32>, %w: tensor<16x8xf32>, %a: tensor<2x8xf32>, %b: tensor<16x2xf32>, %dz: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
   %h = coda.layer_norm %x, %g, %beta {eps = 1.0e-05 : f64} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32>

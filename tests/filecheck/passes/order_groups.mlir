@@ -24,7 +24,7 @@ func.func @counted(%scores: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}) -> (te
 
 // -----
 
-// The places behind each number, as `std/moe.coda` looks for them.
+// The places after each number, as `std/moe.coda` looks for them.
 
 func.func @searched(%scores: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}) -> (tensor<?xi64>, tensor<4xi32>) {
   %top, %ids = coda.topk %scores {k = 1 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)

@@ -40,7 +40,7 @@ func.func @heads(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tenso
 
 // -----
 
-// A pointwise kernel stores its columns behind those of a GEMM; an argument is copied beside them.
+// A pointwise kernel stores its columns after those of a GEMM; an argument is copied beside them.
 
 func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xbf16>, %v: tensor<?x8xbf16>) -> tensor<?x80xbf16> {
   %h = gemm.fused %x : tensor<?x64xbf16>
@@ -140,7 +140,7 @@ func.func @shared(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tens
 
 // -----
 
-// The rows of two GEMMs in each sample: keys of text behind those of an image, in heads.
+// The rows of two GEMMs in each sample: keys of text after those of an image, in heads.
 
 func.func @streams(%x: tensor<?x16x64xbf16> {coda.dims = ["B", 16, 64]}, %y: tensor<?x5x64xbf16> {coda.dims = ["B", 5, 64]}, %w: tensor<32x64xbf16>) -> tensor<?x21x2x16xbf16> {
   %a = gemm.fused %x : tensor<?x16x64xbf16>

@@ -27,7 +27,7 @@ func.func @used(%x: tensor<?x64xbf16>, %y: tensor<?x64xbf16>) -> (tensor<?x128xb
 
 // -----
 
-// The second part starts 6 bytes behind a multiple of 16.
+// The second part starts 6 bytes after a multiple of 16.
 
 func.func @unaligned(%x: tensor<?x3xbf16>, %y: tensor<?x13xbf16>) -> tensor<?x16xbf16> {
   %a = gemm.map tile(%x : tensor<?x3xbf16>) -> (tile : tensor<?x3xbf16>) {

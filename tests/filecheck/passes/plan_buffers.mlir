@@ -140,7 +140,7 @@ func.func @looked_up(%a: tensor<?xi64> {coda.dims = ["M"]}, %table: tensor<100x1
 // -----
 
 // Kernels store the parts of a concatenation of rows where they belong; another, whose first part
-// would not start at a multiple of 16 bytes behind it, is copied.
+// would not start at a multiple of 16 bytes after it, is copied.
 
 func.func @rows(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32>) -> (tensor<6x8xf32>, tensor<2x3xf32>) {
   %a = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<16x8xf32>) -> tensor<4x8xf32>

@@ -404,7 +404,7 @@ func.func @copied(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 
 // -----
 
-// A factor behind the bias is one of the bias.
+// A factor after the bias is one of the bias.
 
 func.func @factor(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>, %bias: tensor<2x5x5xf32>) -> tensor<2x5x8xf32> {
   %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
@@ -511,7 +511,7 @@ func.func @documents(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, 
 
 // -----
 
-// A factor behind a mask of positions.
+// A factor after a mask of positions.
 
 func.func @temperature(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x2x5x4xf32> {
   %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>

@@ -75,7 +75,7 @@ func.func @lengths(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k
 
 // -----
 
-// A cap behind another scale than its own is one of scaled scores: here the scale comes last.
+// A cap after another scale than its own is one of scaled scores: here the scale comes last.
 
 func.func @cap_first(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x2x5x4xf32> {
   %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>

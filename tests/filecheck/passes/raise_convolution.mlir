@@ -37,7 +37,7 @@ func.func @pointwise(%x: tensor<2x8x64xf32>, %w: tensor<96x64x1xf32>) -> tensor<
 
 // -----
 
-// Rows in front, and other code on channels before positions behind: the result is transposed.
+// Rows in front, and other code on channels before positions after: the result is transposed.
 
 func.func @rows_in_front(%x: tensor<2x8x64xf32>, %w: tensor<96x64x1xf32>) -> tensor<2x96x8xf32> {
   %t = coda.transpose %x {perm = [0, 2, 1]} : (tensor<2x8x64xf32>) -> tensor<2x64x8xf32>
@@ -72,7 +72,7 @@ func.func @whole(%x: tensor<40x3x2x14x14xbf16>, %w: tensor<64x3x2x14x14xbf16>) -
 
 // -----
 
-// Channels that are moved behind two dimensions of positions, by two readers.
+// Channels that are moved after two dimensions of positions, by two readers.
 
 func.func @two_readers(%x: tensor<1x3x4x4xf32>, %w: tensor<8x3x2x2xf32>) -> (tensor<1x2x2x8xf32>, tensor<1x4x8xf32>) {
   %c = torch.call "aten.conv2d.default"(%x, %w) {arguments = "{0}, {1}, None, [2, 2], [0, 0], [1, 1], 1"} : (tensor<1x3x4x4xf32>, tensor<8x3x2x2xf32>) -> tensor<1x8x2x2xf32>

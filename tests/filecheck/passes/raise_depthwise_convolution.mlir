@@ -1,6 +1,6 @@
 // RUN: coda-opt %s -p raise-depthwise-convolution,canonicalize,dce | filecheck %s
 
-// Channels are columns in front of the convolution or behind it; pointwise code between moves to rows.
+// Channels are columns in front of the convolution or after it; pointwise code between moves to rows.
 
 func.func @causal(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x1x2xf32>, %b: tensor<8xf32>) -> tensor<?x?x8xf32> {
   %t = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x8x?xf32>
@@ -118,7 +118,7 @@ func.func @gated(%h: tensor<2x5x24xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8x
 // CHECK-NEXT:   func.return %y : tensor<2x5x8xf32>
 // CHECK-NEXT: }
 
-// Zeros that the model puts in front of its positions, as rows or behind the channels.
+// Zeros that the model puts in front of its positions, as rows or after the channels.
 
 func.func @padded(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x1x2xf32>) -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
   %p = coda.pad %x {dim = 1 : i64, start = 1 : i64, after = 0 : i64, coda.dims = ["B", "T + 1", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>

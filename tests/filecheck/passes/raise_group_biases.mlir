@@ -31,7 +31,7 @@ func.func @counted(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %scores: t
 
 // -----
 
-// They are the places behind each number, and the bias comes first.
+// They are the places after each number, and the bias comes first.
 
 func.func @searched(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %scores: tensor<?x4xbf16> {coda.dims = ["M", 4 : i64]}, %w: tensor<4x8x16xbf16>, %b: tensor<4x16xbf16>) -> tensor<?x16xbf16> {
   %top, %ids = coda.topk %scores {k = 1 : i64, dim = 1 : i64} : (tensor<?x4xbf16>) -> (tensor<?x1xbf16>, tensor<?x1xi64>)

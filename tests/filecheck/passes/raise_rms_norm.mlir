@@ -157,7 +157,7 @@ func.func @other_forms(%x: tensor<?x16xf32>, %w: tensor<16xf32>) -> (tensor<?x16
 
 // -----
 
-// An x of float32 whose weight is narrower: the norm is converted behind the weight.
+// An x of float32 whose weight is narrower: the norm is converted after the weight.
 
 func.func @narrow_weight(%x: tensor<?x8xf32>, %w: tensor<8xbf16>) -> tensor<?x8xbf16> {
   %sq = coda.mul %x, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>

@@ -240,7 +240,7 @@ func.func @widened(%q: tensor<2x3x16xbf16>, %cos: tensor<3x1x4xf32>, %sin: tenso
 
 // -----
 
-// Pairs turn the other way: the sines are negated.
+// Pairs rotate the other way: the sines are negated.
 
 func.func @reversed(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %g: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
   %split = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p 'raise-rope{spelled=false},dce' | filecheck %s
+// RUN: coda-opt %s -p 'raise-rope{decomposed=false},dce' | filecheck %s
 
 // Some columns of each head are rotated, side by side, and joined with the others.
 
@@ -7,8 +7,8 @@ func.func @first_columns(%q: tensor<?x?x32xbf16> {coda.dims = ["B", "T", 32 : i6
   %first = coda.slice %heads {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x?x4x8xbf16>) -> tensor<?x?x4x4xbf16>
   %rest = coda.slice %heads {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x?x4x8xbf16>) -> tensor<?x?x4x4xbf16>
   %flat = coda.reshape %first : (tensor<?x?x4x4xbf16>) -> tensor<?x?x16xbf16>
-  %turned = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
-  %split = coda.reshape %turned : (tensor<?x?x16xbf16>) -> tensor<?x?x4x4xbf16>
+  %rotated = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
+  %split = coda.reshape %rotated : (tensor<?x?x16xbf16>) -> tensor<?x?x4x4xbf16>
   %y = coda.concat %split, %rest {dim = 3 : i64} : (tensor<?x?x4x4xbf16>, tensor<?x?x4x4xbf16>) -> tensor<?x?x4x8xbf16>
   func.return %y : tensor<?x?x4x8xbf16>
 }
@@ -27,8 +27,8 @@ func.func @last_columns(%q: tensor<2x5x24xf32>, %cos: tensor<2x5x2xf32>, %sin: t
   %rest = coda.slice %heads {dim = 3 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<2x5x2x12xf32>) -> tensor<2x5x2x8xf32>
   %last = coda.slice %heads {dim = 3 : i64, start = 8 : i64, stop = 12 : i64} : (tensor<2x5x2x12xf32>) -> tensor<2x5x2x4xf32>
   %flat = coda.reshape %last : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
-  %turned = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "interleaved"} : (tensor<2x5x8xf32>, tensor<2x5x2xf32>, tensor<2x5x2xf32>) -> tensor<2x5x8xf32>
-  %split = coda.reshape %turned : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %rotated = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "interleaved"} : (tensor<2x5x8xf32>, tensor<2x5x2xf32>, tensor<2x5x2xf32>) -> tensor<2x5x8xf32>
+  %split = coda.reshape %rotated : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
   %y = coda.concat %rest, %split {dim = 3 : i64} : (tensor<2x5x2x8xf32>, tensor<2x5x2x4xf32>) -> tensor<2x5x2x12xf32>
   func.return %y : tensor<2x5x2x12xf32>
 }

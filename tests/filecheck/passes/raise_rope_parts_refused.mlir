@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p 'raise-rope{spelled=false},dce' | filecheck %s
+// RUN: coda-opt %s -p 'raise-rope{decomposed=false},dce' | filecheck %s
 
 // Six of eight columns are no whole fraction of a head.
 
@@ -7,8 +7,8 @@ func.func @fraction(%q: tensor<2x5x16xf32>, %cos: tensor<5x3xf32>, %sin: tensor<
   %first = coda.slice %heads {dim = 3 : i64, start = 0 : i64, stop = 6 : i64} : (tensor<2x5x2x8xf32>) -> tensor<2x5x2x6xf32>
   %rest = coda.slice %heads {dim = 3 : i64, start = 6 : i64, stop = 8 : i64} : (tensor<2x5x2x8xf32>) -> tensor<2x5x2x2xf32>
   %flat = coda.reshape %first : (tensor<2x5x2x6xf32>) -> tensor<2x5x12xf32>
-  %turned = coda.rope %flat, %cos, %sin {head_dim = 6 : i64, layout = "half_split"} : (tensor<2x5x12xf32>, tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<2x5x12xf32>
-  %split = coda.reshape %turned : (tensor<2x5x12xf32>) -> tensor<2x5x2x6xf32>
+  %rotated = coda.rope %flat, %cos, %sin {head_dim = 6 : i64, layout = "half_split"} : (tensor<2x5x12xf32>, tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<2x5x12xf32>
+  %split = coda.reshape %rotated : (tensor<2x5x12xf32>) -> tensor<2x5x2x6xf32>
   %y = coda.concat %split, %rest {dim = 3 : i64} : (tensor<2x5x2x6xf32>, tensor<2x5x2x2xf32>) -> tensor<2x5x2x8xf32>
   func.return %y : tensor<2x5x2x8xf32>
 }
@@ -23,8 +23,8 @@ func.func @other_tensor(%q: tensor<2x5x16xf32>, %k: tensor<2x5x2x4xf32>, %cos: t
   %heads = coda.reshape %q : (tensor<2x5x16xf32>) -> tensor<2x5x2x8xf32>
   %first = coda.slice %heads {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x5x2x8xf32>) -> tensor<2x5x2x4xf32>
   %flat = coda.reshape %first : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
-  %turned = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<2x5x8xf32>, tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<2x5x8xf32>
-  %split = coda.reshape %turned : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %rotated = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<2x5x8xf32>, tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<2x5x8xf32>
+  %split = coda.reshape %rotated : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
   %y = coda.concat %split, %k {dim = 3 : i64} : (tensor<2x5x2x4xf32>, tensor<2x5x2x4xf32>) -> tensor<2x5x2x8xf32>
   func.return %y : tensor<2x5x2x8xf32>
 }
@@ -41,8 +41,8 @@ func.func @heads_before_rows(%q: tensor<2x5x16xf32>, %cos: tensor<2x2xf32>, %sin
   %first = coda.slice %moved {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x2x5x8xf32>) -> tensor<2x2x5x4xf32>
   %rest = coda.slice %moved {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x2x5x8xf32>) -> tensor<2x2x5x4xf32>
   %flat = coda.reshape %first : (tensor<2x2x5x4xf32>) -> tensor<2x2x20xf32>
-  %turned = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<2x2x20xf32>, tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2x20xf32>
-  %split = coda.reshape %turned : (tensor<2x2x20xf32>) -> tensor<2x2x5x4xf32>
+  %rotated = coda.rope %flat, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<2x2x20xf32>, tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2x20xf32>
+  %split = coda.reshape %rotated : (tensor<2x2x20xf32>) -> tensor<2x2x5x4xf32>
   %y = coda.concat %split, %rest {dim = 3 : i64} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x8xf32>
   func.return %y : tensor<2x2x5x8xf32>
 }
@@ -51,9 +51,9 @@ func.func @heads_before_rows(%q: tensor<2x5x16xf32>, %cos: tensor<2x2xf32>, %sin
 // CHECK:         coda.rope %flat, %cos, %sin
 // CHECK:         coda.concat %split, %rest
 
-// Tables that may be learned: the rotation is spelled out.
+// Tables that may be learned: the rotation is decomposed.
 
-func.func @spelled(%q: tensor<2x5x2x4xf32>, %cos: tensor<2x1x1x2xf32>, %sin: tensor<2x1x1x2xf32>) -> tensor<2x5x2x4xf32> {
+func.func @decomposed(%q: tensor<2x5x2x4xf32>, %cos: tensor<2x1x1x2xf32>, %sin: tensor<2x1x1x2xf32>) -> tensor<2x5x2x4xf32> {
   %a = coda.slice %q {dim = 3 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<2x5x2x4xf32>) -> tensor<2x5x2x2xf32>
   %b = coda.slice %q {dim = 3 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<2x5x2x4xf32>) -> tensor<2x5x2x2xf32>
   %ac = coda.mul %a, %cos : (tensor<2x5x2x2xf32>, tensor<2x1x1x2xf32>) -> tensor<2x5x2x2xf32>
@@ -66,6 +66,6 @@ func.func @spelled(%q: tensor<2x5x2x4xf32>, %cos: tensor<2x1x1x2xf32>, %sin: ten
   func.return %y : tensor<2x5x2x4xf32>
 }
 
-// CHECK-LABEL: func.func @spelled(
+// CHECK-LABEL: func.func @decomposed(
 // CHECK-NOT:     coda.rope
 // CHECK:         func.return %y

@@ -26,11 +26,11 @@ func.func @rows(%q: tensor<2x?x16xbf16> {coda.dims = [2 : i64, "T", 16 : i64]}, 
   %neg = coda.neg %b0 : (tensor<2x?x8xbf16>) -> tensor<2x?x8xbf16>
   %b1 = coda.reshape %neg : (tensor<2x?x8xbf16>) -> tensor<2x?x8x1xbf16>
   %stack = coda.concat %b1, %a {dim = 3 : i64} : (tensor<2x?x8x1xbf16>, tensor<2x?x8x1xbf16>) -> tensor<2x?x8x2xbf16>
-  %turned = coda.reshape %stack : (tensor<2x?x8x2xbf16>) -> tensor<2x?x16xbf16>
+  %rotated = coda.reshape %stack : (tensor<2x?x8x2xbf16>) -> tensor<2x?x16xbf16>
   %wide = coda.cast %q : (tensor<2x?x16xbf16>) -> tensor<2x?x16xf32>
   %straight = coda.mul %wide, %c : (tensor<2x?x16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
-  %wide_turned = coda.cast %turned : (tensor<2x?x16xbf16>) -> tensor<2x?x16xf32>
-  %crossed = coda.mul %wide_turned, %s : (tensor<2x?x16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
+  %wide_rotated = coda.cast %rotated : (tensor<2x?x16xbf16>) -> tensor<2x?x16xf32>
+  %crossed = coda.mul %wide_rotated, %s : (tensor<2x?x16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
   %sum = coda.add %straight, %crossed : (tensor<2x?x16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
   %narrow = coda.cast %sum : (tensor<2x?x16xf32>) -> tensor<2x?x16xbf16>
   %heads = coda.reshape %narrow : (tensor<2x?x16xbf16>) -> tensor<2x?x2x8xbf16>
@@ -52,9 +52,9 @@ func.func @halves(%q: tensor<2x5x8xf32>, %c: tensor<5x8xf32>, %s: tensor<5x8xf32
   %a = coda.slice %q {dim = 2 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x4xf32>
   %b = coda.slice %q {dim = 2 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x4xf32>
   %neg = coda.neg %b : (tensor<2x5x4xf32>) -> tensor<2x5x4xf32>
-  %turned = coda.concat %neg, %a {dim = 2 : i64} : (tensor<2x5x4xf32>, tensor<2x5x4xf32>) -> tensor<2x5x8xf32>
+  %rotated = coda.concat %neg, %a {dim = 2 : i64} : (tensor<2x5x4xf32>, tensor<2x5x4xf32>) -> tensor<2x5x8xf32>
   %straight = coda.mul %q, %c : (tensor<2x5x8xf32>, tensor<5x8xf32>) -> tensor<2x5x8xf32>
-  %crossed = coda.mul %turned, %s : (tensor<2x5x8xf32>, tensor<5x8xf32>) -> tensor<2x5x8xf32>
+  %crossed = coda.mul %rotated, %s : (tensor<2x5x8xf32>, tensor<5x8xf32>) -> tensor<2x5x8xf32>
   %y = coda.add %straight, %crossed : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
   func.return %y : tensor<2x5x8xf32>
 }

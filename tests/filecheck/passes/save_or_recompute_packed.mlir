@@ -26,9 +26,9 @@ func.func @packed(%z: tensor<5x2x8xbf16> {coda.name = "z", coda.dims = [5, 2, 8]
 
 // -----
 
-// Attention that the forward reads with turned rows is saved in that order.
+// Attention that the forward reads with transposed rows is saved in that order.
 
-func.func @turned(%x: tensor<5x2x16xbf16> {coda.name = "x", coda.dims = [5, 2, 16]}, %w: tensor<8x16xbf16> {coda.name = "w", coda.dims = [8, 16]}) -> (tensor<5x2x8xbf16> {coda.name = "y", coda.dims = [5, 2, 8]}) {
+func.func @transposed(%x: tensor<5x2x16xbf16> {coda.name = "x", coda.dims = [5, 2, 16]}, %w: tensor<8x16xbf16> {coda.name = "w", coda.dims = [8, 16]}) -> (tensor<5x2x8xbf16> {coda.name = "y", coda.dims = [5, 2, 8]}) {
   %q = coda.transpose %x {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>
   %a = coda.attention %q, %q, %q {head_dim = 8 : i64, causal = true} : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
   %t = coda.transpose %a {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x5x16xbf16>) -> tensor<5x2x16xbf16>
@@ -36,8 +36,8 @@ func.func @turned(%x: tensor<5x2x16xbf16> {coda.name = "x", coda.dims = [5, 2, 1
   func.return %y : tensor<5x2x8xbf16>
 }
 
-// CHECK:      func.func @turned_forward(
+// CHECK:      func.func @transposed_forward(
 // CHECK:        func.return %y, %a_lse, %t : tensor<5x2x8xbf16>, tensor<2x2x5xf32>, tensor<5x2x16xbf16>
-// CHECK:      func.func @turned_backward(
+// CHECK:      func.func @transposed_backward(
 // CHECK:        coda.weight_gradient %d_y, %t
 // CHECK:        %a = coda.transpose %t {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<5x2x16xbf16>) -> tensor<2x5x16xbf16>

@@ -10,8 +10,8 @@ func.func @scaled_first(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %score
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x1xi64>, tensor<?x1xf32>) -> tensor<?x4xf32>
   %s = coda.sigmoid %chosen : (tensor<?x4xf32>) -> tensor<?x4xf32>
   %repeat = torch.call "aten.repeat.default"(%x) {coda.dims = ["4*T", 8 : i64], arguments = "{0}, [4, 1]"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
-  %turned = coda.transpose %s {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = ["4*T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<?x1xf32>
+  %transposed = coda.transpose %s {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = ["4*T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<?x1xf32>
   %scaled = coda.mul %repeat, %factors : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
   %rows = coda.reshape %scaled {coda.dims = [4 : i64, "T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
   %up = torch.call "aten.bmm.default"(%rows, %w) {coda.dims = [4 : i64, "T", 12 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x12xf32>) -> tensor<4x?x12xf32>
@@ -35,9 +35,9 @@ func.func @scaled_first(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %score
 // CHECK-NEXT:   %repeat = coda.index %x_1, %chosen {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %s = coda.sigmoid %top : (tensor<?x1xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %s_1 = coda.reshape %s {coda.dims = ["T"]} : (tensor<?x1xf32>) -> tensor<?xf32>
-// CHECK-NEXT:   %turned = coda.index %s_1, %chosen {dim = 0 : i64} : (tensor<?xf32>, tensor<?xi64>) -> tensor<?xf32>
-// CHECK-NEXT:   %turned_1 = coda.reshape %turned {coda.dims = ["T", 1 : i64]} : (tensor<?xf32>) -> tensor<?x1xf32>
-// CHECK-NEXT:   %scaled = coda.mul %repeat, %turned_1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %transposed = coda.index %s_1, %chosen {dim = 0 : i64} : (tensor<?xf32>, tensor<?xi64>) -> tensor<?xf32>
+// CHECK-NEXT:   %transposed_1 = coda.reshape %transposed {coda.dims = ["T", 1 : i64]} : (tensor<?xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %scaled = coda.mul %repeat, %transposed_1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %up = coda.grouped_matmul %scaled, %w, %chosen_1 : (tensor<?x8xf32>, tensor<4x8x12xf32>, tensor<4xi32>) -> tensor<?x12xf32>
 // CHECK-NEXT:   %value = coda.slice %up {dim = 1 : i64, start = 6 : i64, stop = 12 : i64} : (tensor<?x12xf32>) -> tensor<?x6xf32>
 // CHECK-NEXT:   %gate = coda.slice %up {dim = 1 : i64, start = 0 : i64, stop = 6 : i64} : (tensor<?x12xf32>) -> tensor<?x6xf32>
@@ -70,8 +70,8 @@ func.func @scaled_last(%x: tensor<?x8xbf16> {coda.dims = ["T", 8 : i64]}, %score
   %wide = coda.cast %y : (tensor<4x?x16xbf16>) -> tensor<4x?x16xf32>
   %two = coda.constant {value = 2.0 : f64} : tensor<f32>
   %shifted = coda.add %wide, %two : (tensor<4x?x16xf32>, tensor<f32>) -> tensor<4x?x16xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
   %scaled = coda.mul %shifted, %factors : (tensor<4x?x16xf32>, tensor<4x?x1xf32>) -> tensor<4x?x16xf32>
   %sum = coda.sum_to %scaled : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
   func.return %sum : tensor<1x?x16xf32>
@@ -93,9 +93,9 @@ func.func @scaled_last(%x: tensor<?x8xbf16> {coda.dims = ["T", 8 : i64]}, %score
 // CHECK-NEXT:   %wide = coda.cast %y : (tensor<?x16xbf16>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %shifted = coda.add %wide, %two : (tensor<?x16xf32>, tensor<f32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %top_1 = coda.reshape %top {coda.dims = ["2*T"]} : (tensor<?x2xf32>) -> tensor<?xf32>
-// CHECK-NEXT:   %turned = coda.index %top_1, %chosen {dim = 0 : i64} : (tensor<?xf32>, tensor<?xi64>) -> tensor<?xf32>
-// CHECK-NEXT:   %turned_1 = coda.reshape %turned {coda.dims = ["2*T", 1 : i64]} : (tensor<?xf32>) -> tensor<?x1xf32>
-// CHECK-NEXT:   %scaled = coda.mul %shifted, %turned_1 : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %transposed = coda.index %top_1, %chosen {dim = 0 : i64} : (tensor<?xf32>, tensor<?xi64>) -> tensor<?xf32>
+// CHECK-NEXT:   %transposed_1 = coda.reshape %transposed {coda.dims = ["2*T", 1 : i64]} : (tensor<?xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %scaled = coda.mul %shifted, %transposed_1 : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %0 = coda.positions %chosen {dim = 0 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?xi64>) -> tensor<?xi64>
 // CHECK-NEXT:   %1 = coda.scatter %0, %chosen, %0 {dim = 0 : i64} : (tensor<?xi64>, tensor<?xi64>, tensor<?xi64>) -> tensor<?xi64>
 // CHECK-NEXT:   %scaled_1 = coda.index %scaled, %1 {dim = 0 : i64} : (tensor<?x16xf32>, tensor<?xi64>) -> tensor<?x16xf32>

@@ -9,8 +9,8 @@ func.func @ones(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tenso
   %filled = coda.broadcast %number, %scores : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
   %sum = coda.sum_to %y : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
@@ -25,8 +25,8 @@ func.func @ones(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tenso
 // CHECK-NEXT:   fill
 // CHECK-NEXT:   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-// CHECK-NEXT:   %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-// CHECK-NEXT:   %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+// CHECK-NEXT:   %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+// CHECK-NEXT:   %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
 // CHECK-NEXT:   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
 // CHECK-NEXT:   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
 // CHECK-NEXT:   %sum = coda.sum_to %y : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
@@ -41,8 +41,8 @@ func.func @shifted(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: te
   %filled = coda.broadcast %number, %scores : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
   %z = coda.sigmoid %y : (tensor<4x?x16xf32>) -> tensor<4x?x16xf32>
@@ -58,8 +58,8 @@ func.func @shifted(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: te
 // CHECK-NEXT:   fill
 // CHECK-NEXT:   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-// CHECK-NEXT:   %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-// CHECK-NEXT:   %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+// CHECK-NEXT:   %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+// CHECK-NEXT:   %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
 // CHECK-NEXT:   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
 // CHECK-NEXT:   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
 // CHECK-NEXT:   %z = coda.sigmoid %y : (tensor<4x?x16xf32>) -> tensor<4x?x16xf32>
@@ -77,8 +77,8 @@ func.func @any(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tensor
   %filled = coda.broadcast %number, %scores : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
   %sum = coda.sum_to %y : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
@@ -93,8 +93,8 @@ func.func @any(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tensor
 // CHECK-NEXT:   fill
 // CHECK-NEXT:   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-// CHECK-NEXT:   %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-// CHECK-NEXT:   %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+// CHECK-NEXT:   %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+// CHECK-NEXT:   %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
 // CHECK-NEXT:   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
 // CHECK-NEXT:   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
 // CHECK-NEXT:   %sum = coda.sum_to %y : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
@@ -114,8 +114,8 @@ func.func @twice(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: tens
   %filled = coda.broadcast %number, %like : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
   %sum = coda.sum_to %y : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
@@ -134,8 +134,8 @@ func.func @halves(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: ten
   %filled = coda.broadcast %number, %scores : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
   %pairs = coda.reshape %y {coda.dims = [2 : i64, "2*T", 16 : i64]} : (tensor<4x?x16xf32>) -> tensor<2x?x16xf32>
@@ -155,8 +155,8 @@ func.func @elements(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: t
   %filled = coda.broadcast %number, %scores : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x4xf32>
   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 8 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x8xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 8 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x8xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x8xf32>) -> tensor<4x?x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
   %sum = coda.sum_to %y : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
@@ -175,8 +175,8 @@ func.func @infinite(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %scores: t
   %sigmoid = coda.sigmoid %chosen : (tensor<?x4xf32>) -> tensor<?x4xf32>
   %silu = coda.mul %chosen, %sigmoid : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
   %rows = coda.broadcast %x : (tensor<?x8xf32>) -> tensor<4x?x8xf32>
-  %turned = coda.transpose %silu {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
-  %factors = coda.reshape %turned {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
+  %transposed = coda.transpose %silu {perm = [1 : i64, 0 : i64]} : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %factors = coda.reshape %transposed {coda.dims = [4 : i64, "T", 1 : i64]} : (tensor<4x?xf32>) -> tensor<4x?x1xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x?x8xf32>, tensor<4x?x1xf32>) -> tensor<4x?x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {coda.dims = [4 : i64, "T", 16 : i64], arguments = "{0}, {1}"} : (tensor<4x?x8xf32>, tensor<4x8x16xf32>) -> tensor<4x?x16xf32>
   %sum = coda.sum_to %y : (tensor<4x?x16xf32>) -> tensor<1x?x16xf32>
@@ -195,8 +195,8 @@ func.func @swapped(%x: tensor<8x8xf32>, %scores: tensor<8x4xf32>, %w: tensor<4x8
   %filled = coda.broadcast %number : (tensor<f32>) -> tensor<8x4xf32>
   %chosen = coda.scatter %filled, %ids, %top {dim = 1 : i64} : (tensor<8x4xf32>, tensor<8x2xi64>, tensor<8x2xf32>) -> tensor<8x4xf32>
   %rows = coda.broadcast %x : (tensor<8x8xf32>) -> tensor<4x8x8xf32>
-  %turned = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<8x4xf32>) -> tensor<4x8xf32>
-  %factors = coda.reshape %turned : (tensor<4x8xf32>) -> tensor<4x8x1xf32>
+  %transposed = coda.transpose %chosen {perm = [1 : i64, 0 : i64]} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  %factors = coda.reshape %transposed : (tensor<4x8xf32>) -> tensor<4x8x1xf32>
   %scaled = coda.mul %rows, %factors : (tensor<4x8x8xf32>, tensor<4x8x1xf32>) -> tensor<4x8x8xf32>
   %y = torch.call "aten.bmm.default"(%scaled, %w) {arguments = "{1}, {0}"} : (tensor<4x8x8xf32>, tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
   %sum = coda.sum_to %y : (tensor<4x8x8xf32>) -> tensor<1x8x8xf32>

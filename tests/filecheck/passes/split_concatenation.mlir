@@ -71,7 +71,7 @@ func.func @kn(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %x: tensor<?x6xbf16>
 
 // Rows in another order, as those of heads.
 
-func.func @turned(%dq: tensor<2x64x8xbf16>, %dk: tensor<2x64x4xbf16>, %x: tensor<64x2x6xbf16>, %w: tensor<12x6xbf16>) -> (tensor<64x2x6xbf16>, tensor<12x6xbf16>) {
+func.func @transposed(%dq: tensor<2x64x8xbf16>, %dk: tensor<2x64x4xbf16>, %x: tensor<64x2x6xbf16>, %w: tensor<12x6xbf16>) -> (tensor<64x2x6xbf16>, tensor<12x6xbf16>) {
   %d = coda.concat %dq, %dk {dim = 2 : i64} : (tensor<2x64x8xbf16>, tensor<2x64x4xbf16>) -> tensor<2x64x12xbf16>
   %t = coda.transpose %d {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x64x12xbf16>) -> tensor<64x2x12xbf16>
   %dx = coda.matmul %t, %w : (tensor<64x2x12xbf16>, tensor<12x6xbf16>) -> tensor<64x2x6xbf16>
@@ -79,7 +79,7 @@ func.func @turned(%dq: tensor<2x64x8xbf16>, %dk: tensor<2x64x4xbf16>, %x: tensor
   func.return %dx, %dw : tensor<64x2x6xbf16>, tensor<12x6xbf16>
 }
 
-// CHECK-LABEL: func.func @turned(
+// CHECK-LABEL: func.func @transposed(
 // CHECK-NEXT:     %0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<12x6xbf16>) -> tensor<8x6xbf16>
 // CHECK-NEXT:     %t = coda.transpose %dq {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<2x64x8xbf16>) -> tensor<64x2x8xbf16>
 // CHECK-NEXT:     %1 = coda.slice %w {dim = 0 : i64, start = 8 : i64, stop = 12 : i64} : (tensor<12x6xbf16>) -> tensor<4x6xbf16>

@@ -77,7 +77,7 @@ func.func @scaled(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %s: tensor<32xbf1
 
 // Slices in another order that more than attention reads.
 
-func.func @turned(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x16xbf16> {
+func.func @transposed(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x16xbf16> {
   %z = coda.linear %x, %w : (tensor<5x2x8xbf16>, tensor<32x8xbf16>) -> tensor<5x2x32xbf16>
   %q = coda.slice %z {dim = 2 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
   %k = coda.slice %z {dim = 2 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
@@ -89,7 +89,7 @@ func.func @turned(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x1
   func.return %y : tensor<2x5x16xbf16>
 }
 
-// CHECK:      func.func @turned(
+// CHECK:      func.func @transposed(
 // CHECK-NEXT:   %0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   %q = coda.linear %x, %0 : (tensor<5x2x8xbf16>, tensor<16x8xbf16>) -> tensor<5x2x16xbf16>
 // CHECK-NEXT:   %1 = coda.slice %w {dim = 0 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>

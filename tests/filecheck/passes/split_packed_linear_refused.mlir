@@ -98,7 +98,7 @@ func.func @whole_scaled(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %s: tensor<
 
 // Nor where it reads their rows in another order.
 
-func.func @turned(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x16xbf16> {
+func.func @transposed(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x16xbf16> {
   %z = coda.linear %x, %w : (tensor<5x2x8xbf16>, tensor<32x8xbf16>) -> tensor<5x2x32xbf16>
   %q = coda.slice %z {dim = 2 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
   %k = coda.slice %z {dim = 2 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
@@ -108,7 +108,7 @@ func.func @turned(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2x5x1
   func.return %o : tensor<2x5x16xbf16>
 }
 
-// CHECK:      func.func @turned(
+// CHECK:      func.func @transposed(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<5x2x8xbf16>, tensor<32x8xbf16>) -> tensor<5x2x32xbf16>
 // CHECK-NEXT:   %q = coda.slice %z {dim = 2 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>
 // CHECK-NEXT:   %k = coda.slice %z {dim = 2 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<5x2x32xbf16>) -> tensor<5x2x16xbf16>

@@ -1,6 +1,6 @@
 // RUN: coda-opt %s -p torch-to-coda | filecheck %s
 
-// A norm of every head and a rotary embedding, as a PyTorch model spells them out.
+// A norm of every head and a rotary embedding, as a PyTorch model writes them out.
 
 func.func @heads(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}, %w: tensor<8xf32>) -> tensor<?x4x?x8xf32> {
   %split = coda.reshape %q : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>

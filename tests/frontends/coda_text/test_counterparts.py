@@ -321,7 +321,7 @@ def test_counterparts_in_epilogues(name: str):
     )
 
 
-# Names that are spelled alike.
+# Names that differ in a few letters.
 
 
 @cache

@@ -154,7 +154,7 @@ fn f(x: T[M, 512], weight w1: T[1024, 512], weight w2: T[512, 1024], weight g: T
     ("norm", "element"), [("layer_norm", "bf16"), ("rms_norm", "bf16"), ("rms_norm", "f32")]
 )
 def test_norms_of_residuals_are_stored_only_where_they_are_returned(norm: str, element: str):
-    """The GEMMs behind a norm apply it: to an accumulator, and to the tile that another adds."""
+    """The GEMMs after a norm apply it: to an accumulator, and to the tile that another adds."""
     text = POST_NORM_NETWORKS.replace("NORM", norm).replace("T[", f"{element}[")
     steps = kernel_steps(parse_text(text, "networks.coda"))["f"]
     assert steps == "fused fused finalize fused fused finalize fused fused map"

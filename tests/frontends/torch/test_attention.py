@@ -87,7 +87,7 @@ class Shared(nn.Module):
         self.kv, self.columns, self.scaled = nn.Linear(16, 16), columns, scaled
 
     def heads(self, x: torch.Tensor) -> torch.Tensor:
-        """Heads that are columns of a tensor, or that lie one behind another."""
+        """Heads that are columns of a tensor, or that lie one after another."""
         if self.columns:
             return x.reshape(*x.shape[:2], 2, 8).transpose(1, 2)
         return x.reshape(x.shape[0], 2, x.shape[1], 8)
@@ -168,7 +168,7 @@ def test_attention_in_windows(masked: tuple[int, ...]):
 
 
 class Latent(nn.Module):
-    """Multi-head latent attention as transformers spells it, without rotary embedding: keys are an
+    """Multi-head latent attention as transformers writes it, without rotary embedding: keys are an
     empty tensor that is assigned to, one part of them is the same for all heads.
     """
 
@@ -245,9 +245,9 @@ def test_own_attention_reads_heads_in_place(batch_first: bool):
     model, x = Own(batch_first=batch_first), torch.randn(2, 5, 16)
     exported = export(model, (x,))
     _, _, *named, _ = (op.name.removeprefix("coda.") for op in exported.module.walk())
-    turned = [] if batch_first else ["transpose"]
-    heads = ["slice", *turned] * 3
-    assert named == ["linear", *heads, "attention", *turned, "linear"]
+    transposed = [] if batch_first else ["transpose"]
+    heads = ["slice", *transposed] * 3
+    assert named == ["linear", *heads, "attention", *transposed, "linear"]
     with torch.no_grad():
         expected = copy.deepcopy(model).double()(x.double())
     (actual,) = run_function(find_entry(exported.module), exported.arguments(x), "stated")

@@ -1,4 +1,4 @@
-"""Attention as models spell it, with masks, windows, ALiBi and sinks: raised, and as exact."""
+"""Attention as models write it, with masks, windows, ALiBi and sinks: raised, and as exact."""
 
 import copy
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from coda_ir.frontends.torch import export
 
 HEADS, WIDTH = 2, 8
 Heads = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-Spelling = Callable[[nn.Module, Heads, torch.Tensor], torch.Tensor]
+Decomposition = Callable[[nn.Module, Heads, torch.Tensor], torch.Tensor]
 
 
 def least(x: torch.Tensor) -> float:
@@ -83,7 +83,7 @@ def sinks(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
     return torch.softmax(scores, -1)[..., :-1] @ v
 
 
-EXPECTED: dict[Spelling, dict[str, Any]] = {
+EXPECTED: dict[Decomposition, dict[str, Any]] = {
     bert: {"causal": False, "mask": True},
     padded_kernel: {"causal": True, "mask": True},
     window: {"causal": True, "window": 3},
@@ -93,7 +93,7 @@ EXPECTED: dict[Spelling, dict[str, Any]] = {
 
 
 class Attention(nn.Module):
-    """All spellings of the same operands."""
+    """All decompositions, of the same operands."""
 
     def __init__(self):
         super().__init__()
@@ -102,7 +102,7 @@ class Attention(nn.Module):
 
     def forward(self, qkv: torch.Tensor, padding: torch.Tensor) -> list[torch.Tensor]:
         q, k, v = map(split_heads, qkv.chunk(3, -1))
-        results = [spelling(self, (q, k, v), padding) for spelling in EXPECTED]
+        results = [decomposition(self, (q, k, v), padding) for decomposition in EXPECTED]
         return [result.transpose(1, 2).flatten(2) for result in results]
 
 
@@ -116,7 +116,7 @@ def features(op: coda.AttentionOp) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_spellings(dtype: torch.dtype):
+def test_decompositions(dtype: torch.dtype):
     """Dynamic batch and length in float32, none in bfloat16."""
     auto: Any = torch.export.Dim.DYNAMIC
     shapes = ({0: auto, 1: auto}, {0: auto, 1: auto}) if dtype == torch.float32 else None

@@ -59,7 +59,7 @@ def test_gradients_on_bounds_are_pytorchs(backward: str):
         torch.testing.assert_close(mine, eager, rtol=1e-6, atol=1e-6, msg=name)
 
 
-class SpelledElu(nn.Module):
+class DecomposedElu(nn.Module):
     """An ELU as it is written out: in bfloat16 exp(x) − 1 is often the bound of the clamp."""
 
     def __init__(self):
@@ -74,13 +74,13 @@ class SpelledElu(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
-def test_a_spelled_elu_in_bfloat16_is_as_exact_as_eager(target: str):
-    model = SpelledElu().bfloat16()
+def test_a_decomposed_elu_in_bfloat16_is_as_exact_as_eager(target: str):
+    model = DecomposedElu().bfloat16()
     fast = compiled(model, target=target)
     errors: dict[str, list[list[float]]] = {}
     for seed in range(5):
         torch.default_generator.manual_seed(seed)
-        model.load_state_dict(SpelledElu().bfloat16().state_dict())
+        model.load_state_dict(DecomposedElu().bfloat16().state_dict())
         x, dy = torch.randn(2, 16, 32).bfloat16()
         wide = copy.deepcopy(model).double()
         exact = of_parameters(wide, wide, x.double(), dy.double())

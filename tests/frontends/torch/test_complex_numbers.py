@@ -28,8 +28,8 @@ def angles(model: Attention, places: Tensor) -> Tensor:
 
 
 def polar(model: Attention, places: Tensor) -> Tensor:
-    turn = angles(model, places)
-    return torch.polar(torch.ones_like(turn), turn)
+    found = angles(model, places)
+    return torch.polar(torch.ones_like(found), found)
 
 
 def long(model: Attention, places: Tensor) -> Tensor:
@@ -137,8 +137,8 @@ def test_a_complex_argument():
     exported = export(model, (x, places))
     with torch.no_grad():
         wanted = model(x, places)
-        for turned in (places, places.conj().resolve_conj().conj()):
-            found = exported.compile(target="reference", device="cpu")(x, turned)
+        for numbers in (places, places.conj().resolve_conj().conj()):
+            found = exported.compile(target="reference", device="cpu")(x, numbers)
             assert relative_error(found, wanted) < 0.02
         fast = compiled(model, dynamic=True)
         assert relative_error(fast(x, places), wanted) < 0.02
@@ -205,8 +205,8 @@ def test_products_with_zero():
 
     def function(x: Tensor) -> Tensor:
         z = torch.complex(linear(x), x)
-        turned = torch.exp(1j * z.angle())  # the gradient of angle has no rule
-        return (z * 0j + turned).real + (z * 0j).imag
+        unit = torch.exp(1j * z.angle())  # the gradient of angle has no rule
+        return (z * 0j + unit).real + (z * 0j).imag
 
     for ours, eager in zip(
         *(both(f, linear, x) for f in (compiled(function), function)), strict=True

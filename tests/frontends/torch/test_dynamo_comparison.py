@@ -168,7 +168,7 @@ def test_a_host_that_is_faster_is_no_reason_for_slow_kernels(
     assert inductor.graphs == expected
 
 
-def masked_graph(*, is_masked: bool, is_turned: bool = False) -> GraphModule:
+def masked_graph(*, is_masked: bool, is_transposed: bool = False) -> GraphModule:
     def attend(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         attention = torch.ops.aten.scaled_dot_product_attention.default
         return attention(q, q, q, mask) if is_masked else attention(q, q, q)
@@ -176,13 +176,13 @@ def masked_graph(*, is_masked: bool, is_turned: bool = False) -> GraphModule:
     mask = torch.ones(8, 8).bool()
     tracing: Any = import_module("torch.fx.experimental.proxy_tensor")
     return tracing.make_fx(attend, pre_dispatch=True)(
-        torch.randn(2, 4, 8, 16), mask.T if is_turned else mask
+        torch.randn(2, 4, 8, 16), mask.T if is_transposed else mask
     )
 
 
 def test_masks_whose_keys_are_not_side_by_side_have_no_kernel() -> None:
-    turned = masked_graph(is_masked=True, is_turned=True)
-    assert unread_mask_us(turned) == masked_attention_us(turned) > 0
+    transposed = masked_graph(is_masked=True, is_transposed=True)
+    assert unread_mask_us(transposed) == masked_attention_us(transposed) > 0
     assert unread_mask_us(masked_graph(is_masked=True)) == 0
 
 

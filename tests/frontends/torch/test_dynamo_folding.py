@@ -20,7 +20,7 @@ FOLDING: dict[str, Any] = {"target": "triton", "pack_weights": True, "fold_weigh
 
 
 class Network(nn.Module):
-    """A norm behind a GEMM, and two GEMMs behind the norm."""
+    """A norm after a GEMM, and two GEMMs after the norm."""
 
     def __init__(self):
         super().__init__()

@@ -277,7 +277,7 @@ def test_kernels_are_as_exact_as_eager(name: str):
 
 
 class Layer(torch.nn.Module):
-    """A layer from the projection behind its attention."""
+    """A layer from the projection after its attention."""
 
     def __init__(self):
         super().__init__()

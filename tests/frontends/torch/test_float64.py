@@ -40,8 +40,8 @@ class Rotary(nn.Module):
         cos, sin = table.cos().float(), table.sin().float()
         q = self.query(self.norm(x)).unflatten(-1, (2, 16)).transpose(1, 2)
         real, imaginary = q.reshape(*q.shape[:-1], -1, 2).unbind(-1)
-        turned = torch.stack([-imaginary, real], dim=-1).flatten(3)
-        q = (q.float() * cos + turned.float() * sin).transpose(1, 2).flatten(2)
+        rotated = torch.stack([-imaginary, real], dim=-1).flatten(3)
+        q = (q.float() * cos + rotated.float() * sin).transpose(1, 2).flatten(2)
         return x + self.out(q), table
 
 
@@ -50,7 +50,7 @@ PARTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "activations": lambda x, w: F.silu(x) + F.gelu(x) - F.relu(x) * torch.sigmoid(w),
     "bounds": lambda x, w: torch.maximum(x, w).clamp(-0.3, 0.7),
     "norms": lambda x, w: F.layer_norm(F.rms_norm(x, (D,), w, 1e-6), (D,), w, eps=1e-5),
-    "spelled norm": lambda x, w: w * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
+    "decomposed norm": lambda x, w: w * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
     "norm of heads": lambda x, w: F.rms_norm(x.reshape(-1, 2, 16), (16,)).flatten(-2) * w,
     "rows": lambda x, w: x.softmax(-1) - x.amax(-1, keepdim=True) + x.sum(-1, keepdim=True) * w,
     "views": lambda x, w: torch.cat([x[..., D // 2 :], x.chunk(2, -1)[0]], -1) + w,

@@ -52,7 +52,7 @@ MASKINGS: dict[str, Masking] = {
 
 
 class Attention(nn.Module):
-    """For each masking, attention of 2 heads that is spelled out."""
+    """For each masking, attention of 2 heads that is decomposed."""
 
     def __init__(self, maskings: Sequence[Masking]):
         super().__init__()
@@ -72,7 +72,7 @@ def attended(x: Tensor, keep: Tensor, qkv: nn.Module, out: nn.Module, masking: M
 
 
 KEEP = torch.tensor([[False] * 5, [True] * 4 + [False], [False] * 2 + [True] * 3])
-"""Samples without keys, with padding behind, and with padding in front."""
+"""Samples without keys, with padding after, and with padding in front."""
 
 FUSED = ("filled", "added", "strictly causal", "filled twice", "queries filled", "heads filled")
 

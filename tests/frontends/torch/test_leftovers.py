@@ -75,7 +75,7 @@ def assert_gradients(fast: Any, model: nn.Module, *inputs: Tensor) -> None:
 
 
 class AdaptiveBlock(nn.Module):
-    """A network behind adaLN, as DiT has it."""
+    """A network after adaLN, as DiT has it."""
 
     def __init__(self):
         super().__init__()
@@ -124,7 +124,7 @@ def test_adaptive_norm_in_training(programs: dict[str, Any]):
 
 
 class Attention(nn.Module):
-    """Rotary embeddings that the model computes, attention, and a norm behind it."""
+    """Rotary embeddings that the model computes, attention, and a norm after it."""
 
     def __init__(self, heads: int = 2):
         super().__init__()
@@ -148,7 +148,7 @@ def rotated(x: Tensor) -> Tensor:
 
 
 class GatedNetwork(nn.Module):
-    """A gated network, and running sums behind it."""
+    """A gated network, and running sums after it."""
 
     def __init__(self):
         super().__init__()
@@ -357,7 +357,7 @@ def test_results_are_laid_out_as_stated(monkeypatch: pytest.MonkeyPatch, program
 
 
 class Convolved(nn.Module):
-    """A convolution behind a GEMM: cuDNN may add the gradient of its weight in any order."""
+    """A convolution after a GEMM: cuDNN may add the gradient of its weight in any order."""
 
     def __init__(self):
         super().__init__()

@@ -39,7 +39,7 @@ PRODUCT, OUTPUT, GRADIENT = (10 ** (-decibels / 20) for decibels in (25, 18, 17)
 
 
 class Network(nn.Module):
-    """A gated network behind a norm."""
+    """A gated network after a norm."""
 
     def __init__(self, d: int = 128, f: int = 256):
         super().__init__()

@@ -31,7 +31,7 @@ class Windows(nn.Module):
         return self.function(self, x)
 
     def attend(self, windows: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attention within windows of 4 rows, as Swin spells it."""
+        """Attention within windows of 4 rows, as Swin writes it."""
         n, length, width = windows.shape
         q, k, v = self.qkv(windows).reshape(n, length, 3, 2, 8).permute(2, 0, 3, 1, 4)
         scores = q * 8**-0.5 @ k.transpose(-2, -1)

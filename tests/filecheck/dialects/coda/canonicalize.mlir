@@ -150,7 +150,7 @@ func.func @sliced_transpose(%x: tensor<2x3x8xf32>) -> (tensor<2x3x2xf32>, tensor
 
 // -----
 
-// Rows are selected before they are widened, also behind a reshape; narrowing them again is no
+// Rows are selected before they are widened, also after a reshape; narrowing them again is no
 // operator at all.
 
 func.func @selected(%x: tensor<3x1x8xbf16>, %ids: tensor<?xi64>) -> (tensor<?x8xf32>, tensor<?x8xbf16>) {

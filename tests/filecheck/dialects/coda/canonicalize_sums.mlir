@@ -2,7 +2,7 @@
 
 // A sum over the last dimension of a transpose is one over the dimension before.
 
-func.func @turned(%x: tensor<2x?x4xf32>, %y: tensor<?x?x4xbf16>, %z: tensor<?x4xf32>) -> (tensor<2x4x1xf32>, tensor<?x4x1xbf16>, tensor<4x1xf32>) {
+func.func @transposed(%x: tensor<2x?x4xf32>, %y: tensor<?x?x4xbf16>, %z: tensor<?x4xf32>) -> (tensor<2x4x1xf32>, tensor<?x4x1xbf16>, tensor<4x1xf32>) {
   %f = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x?x4xf32>) -> tensor<2x4x?xf32>
   %s = coda.reduce %f {kind = "sum"} : (tensor<2x4x?xf32>) -> tensor<2x4x1xf32>
   %g = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x4xbf16>) -> tensor<?x4x?xbf16>
@@ -12,7 +12,7 @@ func.func @turned(%x: tensor<2x?x4xf32>, %y: tensor<?x?x4xbf16>, %z: tensor<?x4x
   func.return %s, %t, %u : tensor<2x4x1xf32>, tensor<?x4x1xbf16>, tensor<4x1xf32>
 }
 
-// CHECK:      func.func @turned(%x: tensor<2x?x4xf32>, %y: tensor<?x?x4xbf16>, %z: tensor<?x4xf32>) -> (tensor<2x4x1xf32>, tensor<?x4x1xbf16>, tensor<4x1xf32>) {
+// CHECK:      func.func @transposed(%x: tensor<2x?x4xf32>, %y: tensor<?x?x4xbf16>, %z: tensor<?x4xf32>) -> (tensor<2x4x1xf32>, tensor<?x4x1xbf16>, tensor<4x1xf32>) {
 // CHECK-NEXT:   %s = coda.sum_to %x : (tensor<2x?x4xf32>) -> tensor<2x1x4xf32>
 // CHECK-NEXT:   %s_1 = coda.reshape %s : (tensor<2x1x4xf32>) -> tensor<2x4x1xf32>
 // CHECK-NEXT:   %t = coda.sum_to %y : (tensor<?x?x4xbf16>) -> tensor<?x1x4xbf16>

@@ -26,7 +26,7 @@
 // CHECK-NEXT:   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
 // CHECK-NEXT:   %dpadded = coda.embedding_grad %ids, %x {padding_idx = 0 : i64} : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
 // CHECK-NEXT:   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %rotated = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   func.return
 func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tensor<?x?x1xf32>, %dloss: tensor<f32>, %losses: tensor<?x?xf32>, %w: tensor<8xbf16>, %ids: tensor<?x?xi64>, %table: tensor<?x8xbf16>, %cos: tensor<?x2xf32>) {
   %dw = coda.weight_gradient %dy, %x : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>) -> tensor<16x8xbf16>
@@ -50,6 +50,6 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %dtable = coda.embedding_grad %ids, %x : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
   %dpadded = coda.embedding_grad %ids, %x {padding_idx = 0 : i64} : (tensor<?x?xi64>, tensor<?x?x8xbf16>) -> tensor<100x8xbf16>
   %dvocab = coda.embedding_grad %ids, %x, %table : (tensor<?x?xi64>, tensor<?x?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
-  %turned = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
+  %rotated = coda.rope %dy, %cos, %cos {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x?x16xbf16>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x?x16xbf16>
   func.return
 }

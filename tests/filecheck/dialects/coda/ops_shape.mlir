@@ -7,7 +7,7 @@
 // CHECK:      func.func @shape(%x: tensor<2x3x4xf32>, %y: tensor<?x?x8xbf16>) {
 // CHECK-NEXT:   %flat = coda.reshape %x : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
 // CHECK-NEXT:   %rows = coda.reshape %y : (tensor<?x?x8xbf16>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %turned = coda.transpose %x {perm = [2 : i64, 0 : i64, 1 : i64]} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+// CHECK-NEXT:   %transposed = coda.transpose %x {perm = [2 : i64, 0 : i64, 1 : i64]} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
 // CHECK-NEXT:   %part = coda.slice %x {dim = 2 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<2x3x4xf32>) -> tensor<2x3x2xf32>
 // CHECK-NEXT:   %later = coda.shift %y {by = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %earlier = coda.shift %x {by = -2 : i64} : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
@@ -17,7 +17,7 @@
 func.func @shape(%x: tensor<2x3x4xf32>, %y: tensor<?x?x8xbf16>) {
   %flat = coda.reshape %x : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
   %rows = coda.reshape %y : (tensor<?x?x8xbf16>) -> tensor<?x8xbf16>
-  %turned = coda.transpose %x {perm = [2 : i64, 0 : i64, 1 : i64]} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+  %transposed = coda.transpose %x {perm = [2 : i64, 0 : i64, 1 : i64]} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
   %part = coda.slice %x {dim = 2 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<2x3x4xf32>) -> tensor<2x3x2xf32>
   %later = coda.shift %y {by = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %earlier = coda.shift %x {by = -2 : i64} : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>

@@ -23,7 +23,7 @@ HEAD = D // HEADS
 EPS = 1e-5
 DYNAMIC: Any = torch.export.Dim.DYNAMIC
 
-Spelling = Callable[[Tensor, Tensor], Tensor]
+Decomposition = Callable[[Tensor, Tensor], Tensor]
 """A function of an input (batch x T x D) and a vector of D weights."""
 
 
@@ -40,7 +40,7 @@ def float32_sum(x: Tensor) -> Tensor:
     return x.float().pow(2).sum(-1, keepdim=True)
 
 
-RMS_NORMS: Mapping[str, Spelling] = {
+RMS_NORMS: Mapping[str, Decomposition] = {
     "operator": lambda x, w: F.rms_norm(x, (D,), w, EPS),
     "weight_last": lambda x, w: (
         w * (x.float() * torch.rsqrt(mean_square(x.float()) + EPS)).to(x.dtype)
@@ -99,7 +99,7 @@ RMS_NORMS: Mapping[str, Spelling] = {
     ),
 }
 
-ACTIVATIONS: Mapping[str, Spelling] = {
+ACTIVATIONS: Mapping[str, Decomposition] = {
     "gelu": lambda x, w: F.gelu(x + w),
     "gelu_erf": lambda x, w: (x + w) * 0.5 * (1.0 + torch.erf((x + w) / math.sqrt(2.0))),
     "gelu_erf_times": lambda x, w: 0.5 * ((x + w) * (1 + torch.erf((x + w) * math.sqrt(0.5)))),
@@ -116,7 +116,7 @@ ACTIVATIONS: Mapping[str, Spelling] = {
     ),
 }
 
-GATES: Mapping[str, Spelling] = {
+GATES: Mapping[str, Decomposition] = {
     "silu": lambda x, w: F.silu(x) * w,
     "sigmoid": lambda x, w: x * torch.sigmoid(x) * w,
     "sigmoid_left": lambda x, w: w * (x.sigmoid() * x),
@@ -200,8 +200,8 @@ def rows_of_neighbours(x: Tensor, w: Tensor) -> Tensor:
     table = torch.outer(positions, 0.9**frequencies).repeat_interleave(2, -1)
     x = x * w
     real, imaginary = x.reshape(*x.shape[:-1], D // 2, 2).unbind(-1)
-    turned = torch.stack((-imaginary, real), -1).flatten(-2)
-    return heads((x.float() * table.cos() + turned.float() * table.sin()).to(x.dtype))
+    rotated = torch.stack((-imaginary, real), -1).flatten(-2)
+    return heads((x.float() * table.cos() + rotated.float() * table.sin()).to(x.dtype))
 
 
 def partial(x: Tensor, w: Tensor) -> Tensor:
@@ -223,7 +223,7 @@ def rotated_in_part(x: Tensor, table: Tensor) -> Tensor:
     return torch.cat((rotated * cos + rotate_half(rotated) * sin, kept), -1)
 
 
-ROTATIONS: Mapping[str, Spelling] = {
+ROTATIONS: Mapping[str, Decomposition] = {
     function.__name__: function
     for function in (
         half_split,
@@ -260,7 +260,7 @@ def weighted(scores: Tensor, x: Tensor) -> Tensor:
     return F.softmax(scores, -1, dtype=torch.float32).to(x.dtype) @ heads(x)
 
 
-ATTENTIONS: Mapping[str, Spelling] = {
+ATTENTIONS: Mapping[str, Decomposition] = {
     "operator": lambda x, w: F.scaled_dot_product_attention(heads(x * w), heads(x), heads(x)),
     "operator_causal": lambda x, w: F.scaled_dot_product_attention(
         heads(x * w), heads(x), heads(x), is_causal=True
@@ -284,28 +284,28 @@ ATTENTIONS: Mapping[str, Spelling] = {
 }
 
 
-class Spellings(nn.Module):
-    """Each spelling of its own rows of the input, with its own weight."""
+class Decompositions(nn.Module):
+    """Each decomposition of its own rows of the input, with its own weight."""
 
-    def __init__(self, spellings: Mapping[str, Spelling]):
+    def __init__(self, decompositions: Mapping[str, Decomposition]):
         super().__init__()
-        self.spellings = list(spellings.values())
-        self.weights = nn.ParameterList(torch.rand(D) + 0.5 for _ in self.spellings)
+        self.decompositions = list(decompositions.values())
+        self.weights = nn.ParameterList(torch.rand(D) + 0.5 for _ in self.decompositions)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        pairs = enumerate(zip(self.spellings, self.weights, strict=True))
-        return tuple(spelling(x[index], weight) for index, (spelling, weight) in pairs)
+        pairs = enumerate(zip(self.decompositions, self.weights, strict=True))
+        return tuple(decomposition(x[index], weight) for index, (decomposition, weight) in pairs)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Spellings of one operator, and what must not remain of them."""
+    """Decompositions of one operator, and what must not remain of them."""
 
-    spellings: Mapping[str, Spelling]
+    decompositions: Mapping[str, Decomposition]
     operators: Mapping[str, int]
     gone: tuple[str, ...]
     has_heads: bool = False
-    """True if reshapes are part of the spellings: those of bf16 then have a dynamic length."""
+    """True if reshapes are part of the decompositions: those of bf16 then have a dynamic length."""
 
 
 GROUPS = {
@@ -335,13 +335,13 @@ def operators(model: ExportedModel) -> Counter[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 @pytest.mark.parametrize("name", GROUPS)
-def test_spellings(name: str, dtype: torch.dtype):
+def test_decompositions(name: str, dtype: torch.dtype):
     group = GROUPS[name]
     torch.default_generator.manual_seed(0)
-    model = Spellings(group.spellings).requires_grad_(False).to(dtype)
+    model = Decompositions(group.decompositions).requires_grad_(False).to(dtype)
     is_dynamic = group.has_heads and dtype == torch.bfloat16
     # A batch of one is the case in which reshapes of static shapes are merged the most.
-    x = torch.randn(len(group.spellings), 2 if is_dynamic else 1, T, D, dtype=dtype)
+    x = torch.randn(len(group.decompositions), 2 if is_dynamic else 1, T, D, dtype=dtype)
     exported = export(model, (x,), dynamic_shapes=({2: DYNAMIC},) if is_dynamic else None)
     found = operators(exported)
     left: dict[str, Any] = {operator: found[operator] for operator in group.gone}
@@ -351,8 +351,10 @@ def test_spellings(name: str, dtype: torch.dtype):
     wanted: tuple[Tensor, ...] = model.double()(x.double())
     got = exported.result(run_function(find_entry(exported.module), exported.arguments(x)))
     errors, allowed = relative_errors(got, wanted), relative_errors(eager, wanted)
-    for spelling, error, bound, result in zip(group.spellings, errors, allowed, eager, strict=True):
-        assert is_as_exact([error], [bound], [result]), (spelling, error, bound)
+    for decomposition, error, bound, result in zip(
+        group.decompositions, errors, allowed, eager, strict=True
+    ):
+        assert is_as_exact([error], [bound], [result]), (decomposition, error, bound)
 
 
 class Residual(nn.Module):
@@ -397,8 +399,8 @@ def test_a_batch_of_one_is_fused_like_others():
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_einsum_with_weights(dtype: torch.dtype):
-    """A linear map by any spelling, of weights that are cast as under autocast, too; attention of a
-    single head has no weights.
+    """A linear map by any decomposition, of weights that are cast as under autocast, too; attention
+    of a single head has no weights.
     """
 
     class Model(nn.Module):

@@ -7,28 +7,28 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.passes.support.function_pass import FunctionRewriter
-from coda_ir.storage import ROWS_TURNED
+from coda_ir.storage import ROWS_TRANSPOSED
 
 
-def turned_attention(value: SSAValue, forward: Collection[Operation]) -> SSAValue | None:
-    """Return attention `value` with turned rows, if the forward reads nothing else of it."""
+def transposed_attention(value: SSAValue, forward: Collection[Operation]) -> SSAValue | None:
+    """Return attention `value` with transposed rows, if the forward reads nothing else of it."""
     if not isinstance(value.owner, coda.AttentionOp):
         return None
     users = [use.operation for use in value.uses]
     readers = [op for op in users if op in forward or isinstance(op, ReturnOp)]
     if len(readers) != 1 or not isinstance(readers[0], coda.TransposeOp):
         return None
-    return readers[0].result if readers[0].permutation == ROWS_TURNED else None
+    return readers[0].result if readers[0].permutation == ROWS_TRANSPOSED else None
 
 
-def read_turned_attention(rewriter: FunctionRewriter, forward: Collection[Operation]) -> None:
-    """Let the backward turn back what the forward reads: kernels and PyTorch store attention in
+def read_transposed_attention(rewriter: FunctionRewriter, forward: Collection[Operation]) -> None:
+    """Let the backward transpose what the forward reads: kernels and PyTorch store attention in
     that order, and the kernels of its gradient read any.
     """
     for op in rewriter.ops_of(coda.AttentionOp):
-        turned = turned_attention(op.result, forward)
+        transposed = transposed_attention(op.result, forward)
         others = [use for use in op.result.uses if use.operation not in forward]
-        for use in others if turned is not None else ():
+        for use in others if transposed is not None else ():
             insert = rewriter.before(use.operation).insert
-            back = insert(coda.TransposeOp(turned, ROWS_TURNED), op.result.name_hint)
+            back = insert(coda.TransposeOp(transposed, ROWS_TRANSPOSED), op.result.name_hint)
             use.operation.operands[use.index] = back

@@ -1,4 +1,4 @@
-"""Spelled-out attention: products, a mask, and a softmax over the scores."""
+"""Decomposed attention: products, a mask, and a softmax over the scores."""
 
 import ast
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ MAX_STEPS = 64
 
 
 @dataclass
-class SpelledAttention:
+class DecomposedAttention:
     """softmax(mask(softcap(scale · q kᵀ))) v, of heads (B x heads x T x D), or flat ones."""
 
     q: SSAValue
@@ -55,7 +55,7 @@ class AttentionFinder:
 
     shapes: SymbolicShapes
 
-    def find(self, op: Operation, mask: AttentionMask) -> SpelledAttention | Refusal | None:
+    def find(self, op: Operation, mask: AttentionMask) -> DecomposedAttention | Refusal | None:
         """Return the attention whose last product is `op`; `mask` records what hides keys.
 
         None where `op` is something else: no product, or one without a softmax of scores that
@@ -75,7 +75,7 @@ class AttentionFinder:
             return _refused("its weights are changed after the softmax") if changed else None
         if not any(map(_is_product, _inner(scores))):
             return None
-        found = SpelledAttention(scores, scores, v, mask)
+        found = DecomposedAttention(scores, scores, v, mask)
         return self._from_scores(self.through(scores), weights, found) or found
 
     def through(self, value: SSAValue) -> SSAValue:
@@ -108,7 +108,7 @@ class AttentionFinder:
         return None
 
     def _from_scores(
-        self, value: SSAValue, weights: SSAValue, found: SpelledAttention
+        self, value: SSAValue, weights: SSAValue, found: DecomposedAttention
     ) -> Refusal | None:
         """Walk from the input of the softmax inwards to the product of queries and keys."""
         value = self.through(self._without_maximum(value))
@@ -134,7 +134,7 @@ class AttentionFinder:
         )
         return None
 
-    def _step(self, value: SSAValue, found: SpelledAttention) -> SSAValue | Refusal:
+    def _step(self, value: SSAValue, found: DecomposedAttention) -> SSAValue | Refusal:
         """Return the scores before the operator that computes `value`, which `found` records."""
         is_flat = len(shape_of(value)) == 3
         match value.owner:
@@ -159,7 +159,7 @@ class AttentionFinder:
                 return _refused(f"its scores go through {_name(value)}")
 
     def _added(
-        self, op: coda.AddOp, found: SpelledAttention, *, is_flat: bool
+        self, op: coda.AddOp, found: DecomposedAttention, *, is_flat: bool
     ) -> SSAValue | Refusal:
         for scores, bias in operand_pairs(op):
             is_whole = self.shapes.dims(scores) == self.shapes.dims(op.result)
@@ -172,7 +172,7 @@ class AttentionFinder:
         return _refused("it adds a tensor to its scores that does not broadcast to them")
 
     def _chosen(
-        self, op: coda.WhereOp, found: SpelledAttention, *, is_flat: bool
+        self, op: coda.WhereOp, found: DecomposedAttention, *, is_flat: bool
     ) -> SSAValue | Refusal:
         is_negated = number_of(op.lhs) is not None
         hidden, scores = (op.lhs, op.rhs) if is_negated else (op.rhs, op.lhs)
@@ -181,7 +181,7 @@ class AttentionFinder:
         )
         return refusal or scores
 
-    def _unscaled(self, value: SSAValue, found: SpelledAttention) -> SSAValue:
+    def _unscaled(self, value: SSAValue, found: DecomposedAttention) -> SSAValue:
         """Return a factor of the scores before it was multiplied by a number, which `found`
         records.
         """
@@ -209,7 +209,7 @@ class AttentionFinder:
                 return None
 
     def _takes_sinks(
-        self, joined: coda.ConcatOp, weights: SSAValue, found: SpelledAttention
+        self, joined: coda.ConcatOp, weights: SSAValue, found: DecomposedAttention
     ) -> bool:
         """Return whether a score that each head has for all rows follows those of the keys."""
         if len(joined.parts) != 2 or joined.dim.value.data != len(shape_of(joined.result)) - 1:
@@ -253,7 +253,7 @@ def _product(op: object) -> tuple[SSAValue, SSAValue] | None:
 
 
 def _product_and_sum(
-    op: object, found: SpelledAttention
+    op: object, found: DecomposedAttention
 ) -> tuple[SSAValue, SSAValue] | Refusal | None:
     """Return the factors of beta · bias + alpha · q kᵀ; `found` records the rest."""
     if not isinstance(op, CallOp) or op.callee.data != PRODUCT_AND_SUM:

@@ -1,4 +1,4 @@
-"""Parts of models in spellings that no library of models has: as exact as eager, and compiled."""
+"""Parts of models written as in no library of models: as exact as eager, and compiled."""
 
 import copy
 import re
