@@ -97,7 +97,8 @@ def fused_table(layer: CompiledFunction) -> Table:
     steps: dict[int, dict[str, None]] = {}
     for remark in layer.remarks:
         if remark.kind == "passed" and remark.position is not None:
-            step = f"{remark.operator}: {remark.message}"
+            message = remark.message.replace(f"{LAYER}:", "")  # the table is of one file
+            step = f"{remark.operator}: {message}"
             steps.setdefault(remark.position[1], {})[step] = None
     table = Table("line", "program", "rewrites", title="Operators fused", title_justify="left")
     for line in sorted(steps):
