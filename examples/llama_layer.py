@@ -97,7 +97,7 @@ def fused_table(layer: CompiledFunction) -> Table:
     steps: dict[int, dict[str, None]] = {}
     for remark in layer.remarks:
         if remark.kind == "passed" and remark.position is not None:
-            message = remark.message.replace(f"{LAYER}:", "")  # the table is of one file
+            message = remark.message.replace(f"{LAYER.name}:", "")  # the table is of one file
             step = f"{remark.operator}: {message}"
             steps.setdefault(remark.position[1], {})[step] = None
     table = Table("line", "program", "rewrites", title="Operators fused", title_justify="left")

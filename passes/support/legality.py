@@ -5,6 +5,7 @@ The conditions are those of the design's table of rewrites; the passes only act 
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
@@ -38,7 +39,7 @@ from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
-from coda_ir.remarks import format_location, source_position
+from coda_ir.remarks import source_position
 
 NO_PRODUCER = Refusal(
     "an operand is computed by a GEMM or a pointwise kernel of the same function",
@@ -64,7 +65,12 @@ def kernel_name(op: Operation) -> str:
 
 
 def _place(op: Operation) -> str:
-    return f" at {format_location(op.location)}" if source_position(op.location) else ""
+    """Return the place of an operator in its file; a remark begins with the path."""
+    match source_position(op.location):
+        case None:
+            return ""
+        case file, line, column:
+            return f" at {Path(file).name}:{line}:{column}"
 
 
 def reader_name(op: Operation) -> str:
