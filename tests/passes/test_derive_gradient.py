@@ -30,6 +30,7 @@ from support.gradients import assert_gradcheck, assert_gradients, differentiated
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     bf16,
+    f16,
     f32,
     f64,
     i32,
@@ -156,6 +157,12 @@ CASES: dict[str, Case] = {
     "rms_norm of f64": Case(X, lambda v: coda.RMSNormOp(v.x, eps=0.1), types={"x": f64}),
     "layer_norm of f64": Case(X, lambda v: coda.LayerNormOp(v.x, [], eps=0.1), types={"x": f64}),
     "softmax of f64": Case(X, of(coda.SoftmaxOp), types={"x": f64}),
+    **{
+        f"softmax that is rounded to {type}": Case(
+            X, lambda v, type=type: (y := coda.SoftmaxOp(v.x), coda.CastOp(y.result, type))
+        )
+        for type in (bf16, f16)
+    },
     "sum_to": Case(HEADS, lambda v: coda.SumToOp(v.x, (8,))),
     "sum_to ones": Case(HEADS, lambda v: coda.SumToOp(v.x, (DYNAMIC_INDEX, 1, 8))),
     "sum_to a scalar": Case(HEADS, lambda v: coda.SumToOp(v.x, ())),
@@ -396,6 +403,20 @@ def test_gradients(name: str):
         assert joint.argument_gradients
         if seed == 0 and name not in KINKED:
             assert_gradcheck(module, joint, sizes, seed=7)
+
+
+def test_weight_that_rounds_to_one():
+    """The gradient of rounded weights keeps what is left where 1 minus a weight cancels."""
+    case = Case(X, lambda v: (p := coda.SoftmaxOp(v.x), coda.CastOp(p.result, bf16)))
+    joint = joint_of(case.module())
+    x = torch.randn(64, 8) + torch.tensor([8.0, *[0.0] * 7])
+    dy = torch.randn(64, 8).bfloat16()
+    assert (x.softmax(-1).bfloat16() == 1).any()
+    _, gradient = run_function(joint.func, [x, dy], "stated")
+    exact = x.double().requires_grad_()
+    (expected,) = torch.autograd.grad(exact.softmax(-1), exact, dy.double())
+    error, size = (t.square().sum(-1) for t in (gradient - expected, expected))
+    assert (error < 2**-12 * size).all()
 
 
 def test_every_rule_is_tested():

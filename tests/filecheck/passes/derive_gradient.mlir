@@ -257,3 +257,48 @@ func.func @convolution(%x: tensor<?x3x16x16xf32> {coda.name = "x", coda.dims = [
 // CHECK-NEXT:   %d_x, %d_w, %d_b = torch.call "aten.convolution_backward.default"(%d_y, %x, %w) {arguments = "{0}, {1}, {2}, [8], [4, 4], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]", positions = [0 : i64, 1 : i64, 2 : i64]} : (tensor<?x8x4x4xf32>, tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>) -> (tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>, tensor<8xf32>)
 // CHECK-NEXT:   func.return %y, %d_x, %d_w, %d_b : tensor<?x8x4x4xf32>, tensor<?x3x16x16xf32>, tensor<8x3x4x4xf32>, tensor<8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A softmax that is only used in bfloat16: its gradient reads the rounded weights, and subtracts the sum once more.
+func.func @rounded_weights(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}) -> (tensor<?x8xbf16> {coda.name = "y", coda.dims = ["M", 8]}) {
+  %p = coda.softmax %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %y = coda.cast %p : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func private @rounded_weights_joint(
+// CHECK-NEXT:   %p = coda.softmax %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = coda.cast %p : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %d_y_1 = coda.cast %d_y : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %y_1, %d_y_1 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.reduce %0 {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %2 = coda.sub %d_y_1, %1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %3 = coda.mul %y_1, %2 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %4 = coda.reduce %3 {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %5 = coda.sub %2, %4 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_x = coda.mul %y_1, %5 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+
+// -----
+
+// It reads those in float32 if the function returns them as well.
+func.func @wide_weights(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}) -> (tensor<?x8xbf16> {coda.name = "y", coda.dims = ["M", 8]}, tensor<?x8xf32> {coda.name = "p", coda.dims = ["M", 8]}) {
+  %p = coda.softmax %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %y = coda.cast %p : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  func.return %y, %p : tensor<?x8xbf16>, tensor<?x8xf32>
+}
+
+// CHECK:      func.func private @wide_weights_joint(
+// CHECK-NEXT:   %p = coda.softmax %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = coda.cast %p : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %d_y_1 = coda.cast %d_y : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_p_1 = coda.add %d_p, %d_y_1 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %p, %d_p_1 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.reduce %0 {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %2 = coda.sub %d_p_1, %1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %d_x = coda.mul %p, %2 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
