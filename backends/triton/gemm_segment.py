@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.epilogue import RegionEmitter, stored_values
@@ -13,12 +14,16 @@ from coda_ir.backends.triton.ports import (
     ColumnIndex,
     load_port,
     partial_extents,
+    port_extent,
     spread_extents,
     table_index,
 )
 from coda_ir.backends.triton.segment_results import IDENTITY, REDUCTIONS, SegmentResults
 from coda_ir.backends.triton.split_k import SplitK
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, Port, ResultKind
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, Port, PortKind, ResultKind
+
+_WITH_NEIGHBOURS = (PortKind.TILE, PortKind.TABLE, PortKind.ROW)
+"""Ports whose elements for neighbouring columns are neighbours in memory."""
 
 
 @dataclass(kw_only=True)
@@ -142,10 +147,33 @@ class SegmentEmitter(SegmentResults):
             if port.kind.has_columns != with_columns or is_late:
                 continue
             args = self.segment.port_args(index)
+            if self._load_neighbours(args, port):
+                continue
             for arg, column in zip(args, self._columns_of(port), strict=False):
                 if arg not in self.port_values and (arg.uses or self._is_named(index)):
                     hint = arg.name_hint or port.value.name_hint or port.kind.value
                     self.port_values[arg] = self._load_port(hint, port, column)
+
+    def _load_neighbours(self, args: Sequence[SSAValue], port: Port) -> bool:
+        """Load the elements of both columns of each pair together, and return True, where they are
+        neighbours in memory. Alone, every other column of 16 bits takes a load of its own: those of
+        two tables made the kernel of a rotation spill in tiles of 128 x 256.
+        """
+        is_wanted = len(args) == 2 and all(arg.uses for arg in args)
+        if not is_wanted or port.kind not in _WITH_NEIGHBOURS or args[0] in self.port_values:
+            return False
+        has_columns = port_extent(port, self.lane_columns)[1]
+        if not has_columns or self.arguments.computed(port.value) is not None:
+            return False
+        columns = self._neighbour_columns()
+        if columns is None:
+            return False
+        hint = port.value.name_hint or port.kind.value
+        both = self._load_port(hint, port, columns)
+        names = [self.names.fresh(arg.name_hint or hint) for arg in args]
+        self.lines.append(f"{', '.join(names)} = column_neighbours({both})")
+        self.port_values |= dict(zip(args, names, strict=True))
+        return True
 
     def _load_partials(self) -> None:
         """Load the partials of ports before the main loop, which hides their latency."""

@@ -28,6 +28,7 @@ class SegmentColumns:
     def _set_columns(self, lanes: int, prefix: str = "") -> None:
         self.lane_columns = self._emit_lane_columns(lanes, prefix)
         self.accumulator_columns = self._emit_accumulator_columns(prefix)
+        self._neighbours: ColumnIndex | None = None
 
     @property
     def is_pair(self) -> bool:
@@ -36,6 +37,20 @@ class SegmentColumns:
     def _columns_of(self, port: Port) -> list[ColumnIndex]:
         """Return the columns for which each argument of a port is loaded, if it has columns."""
         return [self.lane_columns] if port.kind.is_half else self.accumulator_columns
+
+    def _neighbour_columns(self) -> ColumnIndex | None:
+        """Return the columns of all pairs of a tile where those of a pair are neighbours; None
+        where they are not, and where lanes have no column.
+        """
+        first, width = self.lane_columns.first, self.lane_columns.width
+        pairing = self.segment.pairing
+        if not first or pairing is None or not pairing.is_adjacent:
+            return None
+        if self._neighbours is None:
+            lanes = self._lane_numbers(2 * width)
+            name = self._let("neighbour", f"2 * ({first}) + {lanes}")
+            self._neighbours = ColumnIndex(name, self.segment.columns, None)
+        return self._neighbours
 
     def _argument_extents(self) -> list[tuple[SSAValue, Extent]]:
         """Return the extent of each argument of the region."""

@@ -130,18 +130,12 @@ class SegmentResults(SegmentColumns):
         Neighbours are stored together: alone, every other column of 16 bits took a store of its
         own, and 4096 x 2560 of them 150 us on an H100.
         """
-        first, width, pairing = (
-            self.lane_columns.first,
-            self.lane_columns.width,
-            self.segment.pairing,
-        )
         is_transposed = self.segment.is_stored_transposed(port)
-        if not first or is_transposed or pairing is None or not pairing.is_adjacent:
+        neighbours = None if is_transposed else self._neighbour_columns()
+        if neighbours is None:
             return list(zip(self.accumulator_columns, values, strict=True))
-        lanes = self._lane_numbers(2 * width)
-        column = self._let("neighbour", f"2 * ({first}) + {lanes}")
         value = self._let("neighbours", f"tl.interleave({', '.join(values)})")
-        return [(ColumnIndex(column, self.segment.columns, None), value)]
+        return [(neighbours, value)]
 
     def _output_pointer(self, output: SSAValue, port: ResultPortAttr) -> str:
         """Return the parameter that points to a result, or to the operand that it overwrites."""

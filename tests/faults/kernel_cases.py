@@ -418,6 +418,18 @@ func.func @f(%x: tensor<3x5x4x8xf32>) -> tensor<4x5x3x8xf32> {
 """Rows in another order, which a kernel reads where they are."""
 
 
+NEIGHBOURS = """
+func.func @f(%x: tensor<?x24xf32>, %w: tensor<64x24xf32>, %cos: tensor<?x16xf32>,
+             %sin: tensor<?x16xf32>) -> tensor<?x64xf32> {
+  %y = coda.linear %x, %w : (tensor<?x24xf32>, tensor<64x24xf32>) -> tensor<?x64xf32>
+  %z = coda.rope %y, %cos, %sin {head_dim = 16 : i64, layout = "interleaved", per_column}
+    : (tensor<?x64xf32>, tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x64xf32>
+  func.return %z : tensor<?x64xf32>
+}
+"""
+"""Tables with elements of their own for both columns of a pair, which a kernel loads together."""
+
+
 COPIED = """
 func.func @f(%x: tensor<3x5x4x8xf32>) -> tensor<3x8x4x5xf32> {
   %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 2 : i64, 1 : i64]}
@@ -517,6 +529,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "two weights": KernelCase(programs.swiglu("f32", 40, 42, SMALL), "", rows),
         "halves": KernelCase(programs.swiglu("f32", 40, 42, SMALL, "halves, 12"), "", rows),
         "adjacent": KernelCase(programs.swiglu("f32", 40, 42, SMALL, "adjacent"), "", rows),
+        "neighbours": KernelCase(NEIGHBOURS, FUSED, rows),
         "loss head": KernelCase(programs.lm_head("f32", 40, 70, SMALL), "", {"?": 83}),
         "head norm": KernelCase(
             programs.qkv_rope("f32", 24, 12, (5, 3), SMALL, norm=True), "", rows

@@ -145,6 +145,11 @@ KERNEL_FAULTS = (
         Nth("keep", "Mult", 1),
     ),
     KernelFault(
+        "kernel: operands of neighbouring columns are swapped",
+        f"{T}gemm_segment:SegmentEmitter._load_neighbours",
+        Text("zip(args, names", "zip(args, names[::-1]"),
+    ),
+    KernelFault(
         "kernel: padding of a group is reduced",
         f"{RESULTS}_of_group",
         Text("{IDENTITY[combiner]}", "1.0"),

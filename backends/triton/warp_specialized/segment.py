@@ -304,6 +304,10 @@ class GroupSegmentEmitter(SegmentEmitter):
         extended = "" if isinstance(element, Float32Type) else ".to(tl.float32)"
         return self._let(hint, f"{buffer}.load(LAYOUT){extended}")
 
+    def _load_neighbours(self, args: Sequence[SSAValue], port: Port) -> bool:
+        """Load the columns of a pair one by one: subtiles have a layout in which neither moves."""
+        return False
+
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
         """Load ports that vary by column ahead of subtiles, unconverted: conversions would wait."""
         if not port.kind.has_columns or not self.has_room_ahead:
