@@ -49,16 +49,18 @@ def rank(
     """
     workload, cuts = Workload.of(op, rows, nominal), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
+    illegal: ValueError | None = None
     for configuration in configurations(cuts, space, device, workload):
         is_row = configuration.schedule.has_one_row
         for name in (ONE_ROW,) if is_row else _main_loops(space, cuts):
             try:
                 ranked = _rank(cuts, configuration, name, workload, device)
-            except ValueError:
-                if space.tile is not None:
-                    raise
+            except ValueError as error:
+                illegal = illegal or error
                 continue
             found.setdefault(ranked.schedule, ranked)
+    if illegal is not None and space.tile is not None and not found:
+        raise illegal
     rows_alone = {s: ranked for s, ranked in found.items() if s.has_one_row}
     found = rows_alone or found
     return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))

@@ -280,6 +280,12 @@ def test_a_main_loop_that_cannot_run_falls_back():
     assert found.refused is not None and found.refused[0] == "TMA"
 
 
+def test_a_given_tile_falls_back_to_fewer_stages():
+    """Four warps are too few for the only main loop that has six stages of this tile."""
+    found = best(gemm("?", 512, 512), Space(("warp_specialized",), tile=(128, 64, 64)))
+    assert (found.schedule.mainloop, found.schedule.stages.data) == ("tma", 3)
+
+
 def test_shared_memory_limits_the_stages():
     stages = {
         ranked.schedule.stages.data

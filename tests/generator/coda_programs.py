@@ -215,11 +215,14 @@ def coda_program(choices: Choices) -> Program:
     return Program(parse_text(text, "random.coda"), extents, text=text)
 
 
-def draw_text(choices: Choices) -> tuple[str, dict[str, int]]:
-    """The text of a program, and extents for its symbols."""
+COLUMNS = (8, 4, 12, 3)
+
+
+def draw_text(choices: Choices, widths: Sequence[int] = COLUMNS) -> tuple[str, dict[str, int]]:
+    """The text of a program with some of these numbers of columns, and extents for its symbols."""
     rows = choices.pick(ROWS)
     element = choices.pick(("bf16", "f32", "f16"))
-    columns = tuple(choices.pick((8, 4, 12, 3)) for _ in range(2))
+    columns = tuple(choices.pick(widths) for _ in range(2))
     b = TextBuilder(choices, rows, element, columns)
     n = choices.pick(columns)
     b.tiles.append((b.parameter(*rows, n), n))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.block_texts import FIRST, element_of, program
 from support.daily import daily
 from support.elements import DTYPES
 from support.kernel_steps import BLOCK_STEPS, STEPS_IN_ONE_TILE, kernel_steps
@@ -26,28 +27,6 @@ HELPERS = {
     *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows", "float8_hidden"),
 }
 """Functions that the tested ones call."""
-
-FLOAT32 = ("cos", "sin", "balance")
-"""Parameters of f32, as scales are; those whose names end in 8 are float8, all others bf16."""
-
-
-def element_of(name: str) -> str:
-    if name == "ids":
-        return "i64"
-    if name in FLOAT32 or name.endswith("scale"):
-        return "f32"
-    return "f8e4m3" if name.endswith("8") else "bf16"
-
-
-def program(name: str, block: Block) -> str:
-    def parameter(name: str, dims: str) -> str:
-        return f"{'weight ' * name.startswith('w')}{name}: {element_of(name)}[{dims}]"
-
-    parameters = ", ".join(parameter(*item) for item in block.parameters.items())
-    arguments = ", ".join(filter(None, [*block.parameters, block.options]))
-    call = block.call or f"{name.split('.')[1].split()[0]}({arguments})"
-    body = f"{block.statements}\nreturn {call}"
-    return f'import "std/{block.file}.coda"\nfn f({parameters}) {{\n{body}\n}}\n'
 
 
 def drawn(block: Block) -> Values:
@@ -111,10 +90,6 @@ def assert_close(name: str, compiled: CompiledFunction, least: float, *, wide: b
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_are_as_close_to_float64_as_eager(name: str):
     assert_close(name, coda_ir.compile(program(name, BLOCKS[name])), 1e-6)
-
-
-FIRST = {block.file: name for name, block in reversed(BLOCKS.items())}
-"""The first function of each file."""
 
 
 @pytest.mark.slow
