@@ -343,15 +343,29 @@ def test_bounded_masks(emitted: Any, dtype: torch.dtype, shape: tuple[int, ...],
     mask[torch.rand(shape) < 0.2] = lowest
     mask[torch.rand(shape) < 0.2] = hides
     mask[0], mask[-1].view(-1, shape[-1])[-1] = hides, lowest
-    bounded, top, shares = emitted.bounded_mask(mask, keys, dtype)
+    queries = shape[-2]
+    bounded, top, shares = emitted.bounded_mask(mask, queries, keys, dtype)
     wanted = mask.clamp(min=max(lowest, emitted.LOWEST)).masked_fill(mask == hides, hides)
     rows = wanted.expand(*shape[:-1], keys)
     assert torch.equal(bounded, wanted)
     assert torch.equal(top, rows.amax(-1).float())
     assert torch.equal(shares, (rows == rows.amax(-1, keepdim=True)).sum(-1).reciprocal())
-    bounded, top, _ = emitted.bounded_mask(mask > 0, keys, dtype, lowest)
+    bounded, top, _ = emitted.bounded_mask(mask > 0, queries, keys, dtype, hidden=lowest)
     assert torch.equal(bounded, torch.where(mask > 0, 0.0, lowest).to(dtype))
     assert torch.equal(top, bounded.amax(-1).float())
+
+
+@pytest.mark.parametrize(("causal", "window"), [(True, None), (True, 2), (False, 3)])
+@pytest.mark.parametrize("shape", [(2, 1, 3, 5), (3, 5), (2, 4, 1, 5), (2, 1, 3, 1), (5,)])
+def test_bounded_masks_of_causality_and_windows(
+    emitted: Any, shape: tuple[int, ...], causal: bool, window: int | None
+):
+    mask, lowest = torch.rand(shape) < 0.5, float(emitted.LOWEST)
+    distances = emitted.seen_distances(3, 5, causal, window)
+    bounded, top, _ = emitted.bounded_mask(mask, 3, 5, torch.float32, distances, lowest)
+    seen = emitted.attention_mask(mask, 3, 5, causal, window, mask.device)
+    assert torch.equal(bounded, torch.where(seen, 0.0, lowest).expand_as(bounded))
+    assert torch.equal(top, bounded.amax(-1))
 
 
 @pytest.mark.parametrize(

@@ -106,18 +106,28 @@ def attention_mask(mask, queries, keys, causal, window, device):
         return dense_columns(torch.where(seen, mask, float("-inf")))
 
 
-def seen_keys(queries, keys, causal, window, device):
-    """Return the bool mask (queries x keys) of causality and window; None if all keys are seen."""
+def seen_distances(queries, keys, causal, window):
+    """Return the smallest and the largest number of positions from a query back to a key that it
+    sees; None if every query sees every key.
+    """
     is_causal = causal and queries > 1
     has_window = window is not None and window < max(queries, keys)
     if not is_causal and not has_window:
         return None
+    last = window - 1 if has_window else keys
+    return (0 if is_causal else -last), last
+
+
+def seen_keys(queries, keys, causal, window, device):
+    """Return the bool mask (queries x keys) of causality and window; None if all keys are seen."""
+    distances = seen_distances(queries, keys, causal, window)
+    if distances is None:
+        return None
+    first, last = distances
     positions = torch.arange(keys - queries, keys, device=device)
     distance = positions[:, None] - torch.arange(keys, device=device)
-    if not has_window:
-        return distance >= 0
-    else:
-        return (distance >= 0 if is_causal else distance > -window) & (distance < window)
+    seen = distance >= first
+    return seen if last >= keys else seen & (distance <= last)
 
 
 def attention_with_sinks(q, k, v, mask, scale, sinks):

@@ -20,6 +20,7 @@ from coda_ir.backends.triton.runtime.attention import (
     dense_columns,
     hidden_scores,
     joined_heads,
+    seen_distances,
     softmax_of_keys,
     split_heads,
     split_qkv,
@@ -98,7 +99,7 @@ float32 when they are added to it."""
 class Heads:
     """Attention of q, k and v: batch x heads x rows x head_dim; v may have another head_dim.
 
-    `kernel`, `is_causal` and `mask` are the results of `attention_kernel`.
+    `kernel`, `is_causal`, `mask` and `distances` are the results of `attention_kernel`.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Heads:
         self.q, self.k, self.v = q, k, v
         self.scale, self.softcap, self.sinks = scale, softcap, sinks
         found = attention_kernel(q, k, v, causal, window, softcap, mask)
-        self.kernel, self.is_causal, self.mask = found
+        self.kernel, self.is_causal, self.mask, self.distances = found
 
     def attend(self):
         """Return the result of attention, and the logsumexp of the scores."""
@@ -197,7 +198,12 @@ class Heads:
     @functools.cached_property
     def bounded(self):
         """The results of `bounded_mask` for the mask."""
-        return bounded_mask(self.mask, self.k.shape[2], self.q.dtype)
+        return self.bounded_with(float("-inf"))
+
+    def bounded_with(self, hidden):
+        """Return the results of `bounded_mask`, with the number `hidden` for hidden keys."""
+        queries, keys = self.q.shape[2], self.k.shape[2]
+        return bounded_mask(self.mask, queries, keys, self.q.dtype, self.distances, hidden)
 
     def unseen(self):
         """Return whether the mask hides all keys of a query, for each query."""
@@ -291,8 +297,7 @@ class Heads:
         if mask is None:
             return None
         if self.kernel == "efficient":
-            is_known = hidden == float("-inf")
-            mask, *_ = self.bounded if is_known else bounded_mask(mask, keys, self.q.dtype, hidden)
+            mask, *_ = self.bounded if hidden == float("-inf") else self.bounded_with(hidden)
         elif mask.dtype == torch.bool:
             mask = self.q.new_zeros(()).masked_fill(~mask, hidden)
         mask = mask.expand(*mask.shape[:-1], keys).contiguous()
@@ -308,7 +313,8 @@ def summed_heads(x, heads):
 
 def attention_kernel(q, k, v, causal, window, softcap, mask):
     """Return the kernel of PyTorch that computes attention and its gradient, whether that kernel
-    applies the causal mask, and the mask to pass to it.
+    applies the causal mask, the mask to pass to it, and the `seen_distances` that `bounded_mask`
+    has to add to the mask, or None.
 
     The kernel is "cpu", "flash" or "efficient". It is None if no kernel supports the arguments; the
     mask then includes the causal mask.
@@ -318,9 +324,12 @@ def attention_kernel(q, k, v, causal, window, softcap, mask):
     if causal and is_square and mask is None:
         kernel = available_kernel(q, k, v, softcap, None, True)
         if kernel is not None:
-            return kernel, True, None
+            return kernel, True, None, None
+    mask = None if mask is None else dense_columns(mask)
+    if mask is not None and available_kernel(q, k, v, softcap, mask, False) == "efficient":
+        return "efficient", False, mask, seen_distances(queries, keys, causal, window)
     mask = attention_mask(mask, queries, keys, causal, window, q.device)
-    return available_kernel(q, k, v, softcap, mask, False), False, mask
+    return available_kernel(q, k, v, softcap, mask, False), False, mask, None
 
 
 ATTENTION_OPERATORS = {

@@ -9,29 +9,52 @@ LOWEST = -(2.0**99)
 """The lowest number that a mask may add, except for hidden keys. Its small multiples are finite in
 float32 and bfloat16; float16 has a higher lowest number, which is used instead."""
 
+ANY_DISTANCE = 2**30
+"""More positions than there are between a query and a key."""
+
 
 @triton.jit
 def bound_mask(
-    mask_ptr, bounded_ptr, top_ptr, share_ptr, COLUMNS, REPEATS, LOWEST, HIDDEN, BLOCK: tl.constexpr
+    mask_ptr,
+    bounded_ptr,
+    top_ptr,
+    share_ptr,
+    ROWS,
+    COLUMNS,
+    matrix_stride,
+    row_stride,
+    column_stride,
+    REPEATS,
+    SHIFT,
+    FIRST,
+    LAST,
+    LOWEST,
+    HIDDEN,
+    BLOCK: tl.constexpr,
 ):
     """Compute a row of `bounded_mask`: raise finite numbers below LOWEST to LOWEST, and replace
-    -inf and false by HIDDEN. Store the largest number of the row, and the reciprocal of the number
-    of keys that have it. Each column of the mask applies to REPEATS keys.
+    -inf, false and what is not FIRST to LAST positions back by HIDDEN; SHIFT is the position of the
+    first query. Store the largest number of the row, and the reciprocal of the number of keys that
+    have it. Each column of the mask applies to REPEATS keys.
     """
     row = tl.program_id(0).to(tl.int64)
+    query = row % ROWS
+    first_place = row // ROWS * matrix_stride + query * row_stride
     top = tl.full((), float("-inf"), tl.float32)
     count = tl.zeros((), tl.int32)
     start = 0
     while start < COLUMNS:
         columns = start + tl.arange(0, BLOCK)
         places, is_there = row * COLUMNS + columns, columns < COLUMNS
-        x = tl.load(mask_ptr + places, is_there, 0)
+        x = tl.load(mask_ptr + first_place + columns * column_stride, is_there, 0)
         if mask_ptr.dtype.element_ty == tl.int1:
             x = tl.where(x != 0, 0.0, HIDDEN)
         else:
             # This order of comparisons keeps NaN.
             x = x.to(tl.float32)
             x = tl.where(x == float("-inf"), HIDDEN, tl.where(x < LOWEST, LOWEST, x))
+        distance = query + SHIFT - columns
+        x = tl.where((distance >= FIRST) & (distance <= LAST), x, HIDDEN)
         tl.store(bounded_ptr + places, x.to(bounded_ptr.dtype.element_ty), is_there)
         x = tl.where(is_there, x, float("-inf"))
         block_top = tl.max(x, 0)
@@ -44,22 +67,30 @@ def bound_mask(
     tl.store(share_ptr + row, 1.0 / (count * REPEATS).to(tl.float32))
 
 
-def bounded_mask(mask, keys, dtype, hidden=float("-inf")):
+def bounded_mask(mask, queries, keys, dtype, distances=None, hidden=float("-inf")):
     """Return the mask in a form that PyTorch's kernels can add to the scores, the largest number of
     each row, and the reciprocal of the number of keys that have it.
 
     Hidden keys get the number `hidden`, and lower numbers than LOWEST are raised to it: the kernels
-    multiply scores by log2(e), and would return 0 or NaN where the product overflows.
+    multiply scores by log2(e), and would return 0 or NaN where the product overflows. Keys that are
+    not as far back as `distances` says are hidden, too (see `seen_distances`); the mask then has a
+    row for each query and a column for each key.
     """
-    mask = mask.contiguous()
-    bounded, columns = torch.empty_like(mask, dtype=dtype), mask.shape[-1]
-    top, shares = (mask.new_empty(mask.shape[:-1], dtype=torch.float32) for _ in range(2))
+    mask = mask.contiguous() if mask.dim() > 1 else mask.contiguous()[None]
+    matrix, shape = mask.shape[-2:], mask.shape
+    if distances is not None:
+        shape = (*shape[:-2], queries, keys)
+    rows, columns = shape[-2:]
+    bounded = mask.new_empty(shape, dtype=dtype)
+    top, shares = (mask.new_empty(shape[:-1], dtype=torch.float32) for _ in range(2))
+    first, last = distances or (-ANY_DISTANCE, ANY_DISTANCE)
+    strides = matrix.numel(), matrix[1] * (matrix[0] > 1), int(matrix[1] > 1)
     lowest = max(LOWEST, torch.finfo(dtype).min)
     block = min(triton.next_power_of_2(columns), 4096)
-    if mask.numel():
-        sizes = columns, keys // columns
+    if bounded.numel():
+        numbers = rows, columns, *strides, keys // columns, keys - queries, first, last
         grid = (top.numel(),)
-        bound_mask[grid](mask, bounded, top, shares, *sizes, lowest, hidden, BLOCK=block)
+        bound_mask[grid](mask, bounded, top, shares, *numbers, lowest, hidden, BLOCK=block)
     return bounded, top, shares
 
 
