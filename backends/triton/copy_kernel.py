@@ -65,7 +65,7 @@ class Copy:
     def across(self) -> int | None:
         """The dimension that is transposed with the last one; None where rows are copied."""
         axes = range(len(self.strides) - 1)
-        is_of_rows = self.strides[-1] == 1 or not axes
+        is_of_rows = self.strides[-1] <= 1 or not axes
         return None if is_of_rows else min(axes, key=lambda axis: self.strides[axis])
 
     @property

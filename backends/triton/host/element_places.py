@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
-from coda_ir.storage import ALIGNMENT
+from coda_ir.dialects.coda import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from coda_ir.dialects.torch import CallOp
+from coda_ir.storage import ALIGNMENT, EXPAND
 from coda_ir.symbolic_shapes import Dims
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -29,21 +30,23 @@ class ElementPlaces:
     def of(
         value: SSAValue, dims_of: Callable[[SSAValue], Dims]
     ) -> tuple[SSAValue, ElementPlaces] | None:
-        """Return the tensor of which `value` is a view with parts or a transposition, and the
-        places in it; None if it is no such view. A reshape that copies begins another tensor.
+        """Return the tensor of which `value` is a view with parts, repeated elements or a
+        transposition, and the places in it; None if it is no such view. A reshape that copies
+        begins another tensor, and so does a repetition of unknown extents.
         """
-        steps, base = list[ReshapeOp | SliceOp | TransposeOp](), value
-        while isinstance(op := base.owner, ReshapeOp | SliceOp | TransposeOp):
+        steps, base = list[Operation](), value
+        while (op := _step_to(base)) is not None:
             steps.insert(0, op)
-            base = op.x
+            base = op.operands[0]
         places, is_moved = _dense(dims_of(base)), False
         for op in steps:
-            dims = dims_of(op.result)
-            if isinstance(op, ReshapeOp):
-                moved = places.reshaped(dims)
-                if moved is None:
-                    base, moved, is_moved = op.result, _dense(dims), False
-                places = moved
+            (result,) = op.results
+            dims = dims_of(result)
+            if not isinstance(op, SliceOp | TransposeOp):
+                is_reshaped = isinstance(op, ReshapeOp)
+                moved = places.reshaped(dims) if is_reshaped else places.repeated(dims)
+                is_moved = moved is not None and (is_moved or not is_reshaped)
+                base, places = (result, _dense(dims)) if moved is None else (base, moved)
                 continue
             is_moved = True
             if isinstance(op, SliceOp):
@@ -61,6 +64,20 @@ class ElementPlaces:
         """Return the places of a transposition."""
         dims, strides = ([numbers[axis] for axis in order] for numbers in (self.dims, self.strides))
         return ElementPlaces(tuple(dims), tuple(strides), self.start)
+
+    def repeated(self, dims: Dims) -> ElementPlaces | None:
+        """Return the places of elements repeated to `dims`; None where extents may differ."""
+        sizes = _sizes(dims)
+        missing = len(sizes) - len(self.dims)
+        pairs = list(zip((ONE,) * missing + self.dims, sizes, strict=True))
+        if any(own not in (ONE, size) for own, size in pairs):
+            return None
+        known = (SymbolicSize(),) * missing + self.strides
+        strides = [
+            stride if own == size else SymbolicSize()
+            for stride, (own, size) in zip(known, pairs, strict=True)
+        ]
+        return ElementPlaces(sizes, tuple(strides), self.start)
 
     def reshaped(self, dims: Dims) -> ElementPlaces | None:
         """Return the places of the same elements as `dims`; None where that takes a copy."""
@@ -93,6 +110,17 @@ class ElementPlaces:
     def starts_at_multiple_of(self, bytes: int) -> bool:
         """Return whether the first of elements of so many bytes is aligned for vector loads."""
         return all(factor * bytes % ALIGNMENT == 0 for _, factor in self.start.terms)
+
+
+def _step_to(value: SSAValue) -> Operation | None:
+    """Return the operator that makes `value` a view of its first operand; None for another one."""
+    match value.owner:
+        case BroadcastOp() | ReshapeOp() | SliceOp() | TransposeOp() as op:
+            return op
+        case CallOp() as op if op.callee.data == EXPAND:
+            return op
+        case _:
+            return None
 
 
 def _dense(dims: Dims) -> ElementPlaces:

@@ -176,13 +176,13 @@ def pitch_of(host: HostProgram, value: SSAValue) -> Pitch | None:
 
 def _pitch(places: ElementPlaces) -> Pitch | None:
     """Return the elements between the starts of rows, whose elements are side by side, or where the
-    rows start; None where that is not known.
+    rows start; None where that is not known, and for repeated rows, which TMA cannot load.
     """
     if not places.dims or places.strides[-1] != ONE:
         return None
     rows = places.runs(-1)[::-1]
     extents, strides = [extent for extent, _ in rows[:-1]], [stride for _, stride in rows]
-    if not rows or any(size.symbols for size in (*extents, *strides)):
+    if not rows or any(size.symbols for size in (*extents, *strides)) or 0 in map(int, strides):
         return None
     runs = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
     return runs if extents else runs.strides[0]

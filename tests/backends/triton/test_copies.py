@@ -66,3 +66,18 @@ def test_products_share_copies() -> None:
     y, d = x.transpose(1, 2), c.permute(2, 0, 1)
     expected = y @ y.mT, z @ y, d @ d.mT, c @ c.mT
     torch.testing.assert_close(function(x, z, c), expected)
+
+
+def test_repetitions() -> None:
+    """Matrices that queries share, and columns that are repeated one by one."""
+    text = """fn f(q: f32[2, 6, 5, 8], k: f32[2, 3, 1, 9, 8], m: f32[2, 7, 4, 1], x: f32[2, 12, 5])
+        {
+        keys = reshape(broadcast(k, [2, 3, 2, 9, 8]), [2, 6, 9, 8])
+        return q @ transpose(keys), reshape(broadcast(m, [2, 7, 4, 3]), [2, 7, 12]) @ x
+    }"""
+    function, copies = compiled(text)
+    assert len(copies) == 2 and "dense_" not in function.source
+    q, k = torch.randn(2, 6, 5, 8), torch.randn(2, 3, 1, 9, 8)
+    m, x = torch.randn(2, 7, 4, 1), torch.randn(2, 12, 5)
+    keys, columns = k[:, :, 0].repeat_interleave(2, 1), m[..., 0].repeat_interleave(3, -1)
+    torch.testing.assert_close(function(q, k, m, x), (q @ keys.mT, columns @ x))
