@@ -213,13 +213,16 @@ def _cumsum(call: Call, dy: SSAValue) -> None:
 
 
 def _matmul(call: Call, dy: SSAValue) -> None:
-    """dy · bᵀ and aᵀ · dy, summed over the batches that were broadcast."""
+    """dy · bᵀ and aᵀ · dy, summed over the batches that were broadcast. A GEMM computes the latter
+    for a matrix b of known extents; PyTorch multiplies the others.
+    """
     a, b = call.operand(0, "self"), call.operand(1, "other") or call.operand(1, "mat2")
     if a is None or b is None or min(len(shape_of(a)), len(shape_of(b))) < 2:
         raise LeftToPyTorch
     if call.wants(a):
         call.adjoint.give(a, _product(call, dy, _transposed(call, b)))
-    if call.wants(b) and len(shape_of(b)) == 2 and element_type_of(a) == element_type_of(dy):
+    is_matrix = len(shape_of(b)) == 2 and element_type_of(a) == element_type_of(dy)
+    if call.wants(b) and is_matrix and DYNAMIC_INDEX not in shape_of(b):
         call.adjoint.give(b, call.adjoint.insert(coda.WeightGradientOp(a, dy)))
     elif call.wants(b):
         call.adjoint.give(b, _product(call, _transposed(call, a), dy))

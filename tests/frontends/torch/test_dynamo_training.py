@@ -105,6 +105,24 @@ def test_gradients_of_what_is_not_read(part: str):
     check(compiled(model), model, torch.randn(3, 16))
 
 
+class ProductsOfRows(nn.Module):
+    """Similarities of the rows of a batch, and of its columns, as in contrastive losses."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 8, bias=False), nn.Linear(16, 8, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = self.first(x), self.second(x)
+        return (a @ b.T).log_softmax(-1).diagonal().sum() + (a.T @ b).square().sum()
+
+
+def test_products_of_symbolic_columns(derived: list[TrainableFunction]):
+    model = ProductsOfRows()
+    check(compiled(model, dynamic=True), model, torch.randn(5, 16))
+    assert derived
+
+
 class ContrastiveLoss(nn.Module):
     """That of CLIP."""
 
