@@ -134,7 +134,7 @@ def _stored_row(value: SSAValue) -> Part | None:
 
 def _joined_part(value: SSAValue) -> Part | None:
     use, copies = value.get_unique_use(), 1
-    if use is not None and splits_columns(use.operation):
+    if use is not None and (splits_columns(use.operation) or adds_ones(use.operation)):
         value = use.operation.results[0]
         use = value.get_unique_use()
     if use is not None and repeats_columns(use.operation):
@@ -153,10 +153,21 @@ def _joined_part(value: SSAValue) -> Part | None:
 
 
 def columns_of(part: SSAValue) -> SSAValue:
-    """Return the tensor (... x N) whose columns `part` groups or repeats, or `part` itself."""
+    """Return the tensor (... x N) whose columns `part` groups or repeats, or to which it only adds
+    dimensions of extent 1, or `part` itself.
+    """
     if repeats_columns(part.owner):
         part = part.owner.x
-    return part.owner.x if splits_columns(part.owner) else part
+    return part.owner.x if splits_columns(part.owner) or adds_ones(part.owner) else part
+
+
+def adds_ones(op: object) -> TypeGuard[ReshapeOp]:
+    """Return whether `op` only adds dimensions of extent 1 before the columns."""
+    if not isinstance(op, ReshapeOp) or len(shape_of(op.result)) <= len(shape_of(op.x)):
+        return False
+    before, after = ([n for n in shape_of(value) if n != 1] for value in (op.x, op.result))
+    is_known = before.count(DYNAMIC_INDEX) <= 1
+    return is_known and before == after and shape_of(op.x)[-1:] == shape_of(op.result)[-1:]
 
 
 def splits_columns(op: object) -> TypeGuard[ReshapeOp]:

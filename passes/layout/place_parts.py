@@ -1,6 +1,8 @@
 """Pass `place-parts`: let kernels store their results directly in a concatenation or a cache."""
 
 from collections.abc import Sequence
+from itertools import chain
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Attribute, SSAValue
@@ -14,7 +16,7 @@ from coda_ir.dialects.coda.shapes import (
     tensor_type,
 )
 from coda_ir.dialects.gemm import MapOp, Port, PortKind, Result, ResultPortAttr
-from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
+from coda_ir.dialects.gemm.places import PlaceAttr, adds_ones, columns_of, part_of
 from coda_ir.dialects.torch import CallOp, StoredRow
 from coda_ir.passes.layout.absorption import may_be_read_by
 from coda_ir.passes.support.editing import EpilogueEditor, Site
@@ -41,8 +43,9 @@ class PlacePartsPass(FunctionPass):
     run per head. A head that is repeated beside others, such as the rotary columns that the keys of
     multi-head latent attention share, is stored once for each of them (`at<128, 64, 192, 16>`).
     Runs of several rows are those of a sample, such as the keys of text and images in joint
-    attention (arXiv 2403.03206). A pointwise kernel that stores a part also stores the parts that
-    it reads (%x, f(%x)). Parts that no kernel computes are copied; padding with a number is filled.
+    attention (arXiv 2403.03206), or stacked tensors. A pointwise kernel that stores a part also
+    stores the parts that it reads (%x, f(%x)). Parts that no kernel computes are copied; padding
+    with a number is filled.
     Legal iff the concatenation is the only use of the result, the extents of the joined dimension
     and those after it are known, and every run starts at a multiple of 16 bytes.
 
@@ -102,20 +105,26 @@ def _reader(op: coda.ConcatOp, number: int, rewriter: FunctionRewriter) -> int |
     repeats; None if there is none, and if a kernel computes part `number`.
     """
     part, dims = op.parts[number], rewriter.shapes.dims
-    start = sum(shape_of(each)[-1] for each in op.parts[:number]) * element_bytes(part.type)
-    is_last = op.dim.value.data == len(shape_of(part)) - 1 and DYNAMIC_INDEX not in (
-        shape_of(each)[-1] for each in op.parts
-    )
+    runs = [shape_of(each)[op.dim.value.data :] for each in op.parts]
+    start = sum(map(prod, runs[:number])) * element_bytes(part.type)
     is_computed = Site.of(columns_of(part)) is not None
-    if is_computed or not is_last or start % ALIGNMENT or not is_float(element_type_of(part)):
+    if is_computed or DYNAMIC_INDEX in chain(*runs) or start % ALIGNMENT:
         return None
-    for index, other in enumerate(op.parts):
+    x = _without_ones(part)
+    if not is_float(element_type_of(x)) or (_repeated(x) is not x and len(runs[number]) > 1):
+        return None
+    for index, other in enumerate(map(_without_ones, op.parts)):
         kernel = other.owner
-        if not isinstance(kernel, MapOp) or kernel.segment().pairing or dims(other) != dims(part):
+        if not isinstance(kernel, MapOp) or kernel.segment().pairing or dims(other) != dims(x):
             continue
-        if _repeated(part) in kernel.operands and _why_not_stored(other) is None:
+        if _repeated(x) in kernel.operands and _why_not_stored(op.parts[index]) is None:
             return index
     return None
+
+
+def _without_ones(part: SSAValue) -> SSAValue:
+    """Return the tensor to which `part` adds dimensions of extent 1, or `part` itself."""
+    return part.owner.x if adds_ones(part.owner) else part
 
 
 def _repeated(part: SSAValue) -> SSAValue:
@@ -126,14 +135,20 @@ def _repeated(part: SSAValue) -> SSAValue:
 
 def _store_again(op: coda.ConcatOp, number: int, other: int, rewriter: FunctionRewriter) -> None:
     """Let the kernel of part `other` store part `number`, which it reads."""
-    part, kernel = op.parts[number], op.parts[other].owner
+    part, kernel = op.parts[number], _without_ones(op.parts[other]).owner
     assert isinstance(kernel, MapOp), "checked before"
-    editor = EpilogueEditor(kernel, rewriter.order)
-    lanes = editor.lanes_of(_repeated(part), 0, shape_of(part), half=False)
-    index = editor.add_result(0, ResultPortAttr.tile(), tensor_type(part), lanes)
+    x, editor = _without_ones(part), EpilogueEditor(kernel, rewriter.order)
+    lanes = editor.lanes_of(_repeated(x), 0, shape_of(x), half=False)
+    index = editor.add_result(0, ResultPortAttr.tile(), tensor_type(x), lanes)
     (stored,) = editor.commit_and_locate(0, [index])
     stored.name_hint = part.name_hint
-    op.operands[number] = stored
+    view = part.owner
+    if x is part or not isinstance(view, coda.ReshapeOp):
+        op.operands[number] = stored
+        return
+    op.operands[number] = rewriter.before(op).again(view, [stored], shape_of(part))
+    if not part.uses:
+        rewriter.order.erase(view)
 
 
 def _why_not_stored(part: SSAValue) -> Refusal | None:

@@ -230,6 +230,11 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
         return concat(q, silu(linear(head, wq)), tail[:, :, 0:24] * 2, dim=1)""",
         (),
     ),
+    "stacked": (
+        """halves = concat(reshape(tail, [B, 1, 3, 48]), reshape(exp(tail), [B, 1, 3, 48]), dim=1)
+        return reshape(halves, [B, 288])""",
+        (),
+    ),
     "padded": (
         "return pad(reshape(linear(x, w), [B, T, 3, 16]), 8, 16, value=-2)",
         ("fill", "fill"),

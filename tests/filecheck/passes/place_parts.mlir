@@ -108,6 +108,37 @@ func.func @pairs(%q: tensor<4x1x8xbf16>, %h: tensor<4x6x8xbf16>) -> tensor<4x6x3
 
 // -----
 
+// So it does for rows of each sample, which are stacked.
+
+func.func @stacked(%x: tensor<4x6x8xbf16>, %w: tensor<4x8x8xbf16>) -> tensor<4x2x6x8xbf16> {
+  %p = torch.call "aten.bmm.default"(%x, %w) {arguments = "{0}, {1}"} : (tensor<4x6x8xbf16>, tensor<4x8x8xbf16>) -> tensor<4x6x8xbf16>
+  %n = gemm.map tile(%p : tensor<4x6x8xbf16>) -> (tile : tensor<4x6x8xbf16>) {
+    ^bb0(%a: f32):
+      %m = arith.negf %a : f32
+      gemm.yield %m : f32
+    }
+  %first = coda.reshape %p : (tensor<4x6x8xbf16>) -> tensor<4x1x6x8xbf16>
+  %second = coda.reshape %n : (tensor<4x6x8xbf16>) -> tensor<4x1x6x8xbf16>
+  %joined = coda.concat %first, %second {dim = 1 : i64} : (tensor<4x1x6x8xbf16>, tensor<4x1x6x8xbf16>) -> tensor<4x2x6x8xbf16>
+  func.return %joined : tensor<4x2x6x8xbf16>
+}
+
+// CHECK:      func.func @stacked(
+// CHECK-NEXT:   %p = torch.call "aten.bmm.default"(%x, %w) {arguments = "{0}, {1}"} : (tensor<4x6x8xbf16>, tensor<4x8x8xbf16>) -> tensor<4x6x8xbf16>
+// CHECK-NEXT:   %n, %first = gemm.map tile(%p : tensor<4x6x8xbf16>)
+// CHECK-NEXT:       -> (tile at<48, 48, 96> : tensor<4x6x8xbf16>, tile at<0, 48, 96> : tensor<4x6x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %m = arith.negf %a : f32
+// CHECK-NEXT:       gemm.yield %m, %a : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %second = coda.reshape %n : (tensor<4x6x8xbf16>) -> tensor<4x1x6x8xbf16>
+// CHECK-NEXT:   %first_1 = coda.reshape %first : (tensor<4x6x8xbf16>) -> tensor<4x1x6x8xbf16>
+// CHECK-NEXT:   %joined = coda.concat %first_1, %second {dim = 1 : i64} : (tensor<4x1x6x8xbf16>, tensor<4x1x6x8xbf16>) -> tensor<4x2x6x8xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<4x2x6x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // One head of rotary columns beside those of each head of keys, repeated by PyTorch.
 
 func.func @shared(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tensor<32x64xbf16>, %v: tensor<8x64xbf16>) -> tensor<?x?x2x24xbf16> {
