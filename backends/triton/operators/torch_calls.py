@@ -73,7 +73,8 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
-    callee = ATTENTION_OF_HEADS.get(op.callee.data) or f"torch.ops.{callee}"
+    function = ATTENTION_OF_HEADS.get(op.callee.data) or _function_for(op, host)
+    callee = function or f"torch.ops.{callee}"
     call = f"{callee}({template.render(operands, symbols)})"
     hint = op.callee.data.split(".")[1]
     with repeatable(host, op):
@@ -89,6 +90,18 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
         host.assign_all(op.outputs, call, hint=hint, is_dense=is_dense)
     for result in op.outputs:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
+
+
+def _function_for(op: CallOp, host: HostProgram) -> str | None:
+    """Return PyTorch's function for a product of as many matrices with as many others, None for
+    another call. `matmul` would expand and flatten the batches before it calls that function, which
+    takes more time on the host than the function does.
+    """
+    if op.callee.data not in PRODUCTS:
+        return None
+    dims = [host.dims(factor) for factor in op.inputs]
+    has_batch = all(len(each) == 3 for each in dims) and len({each[0] for each in dims}) == 1
+    return "torch.bmm" if has_batch else None
 
 
 def _factor(host: HostProgram, value: SSAValue) -> str:
