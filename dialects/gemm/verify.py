@@ -296,7 +296,8 @@ def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns:
     if not shape:
         raise VerifyException(f"{what} is a scalar, expected at least one dimension")
     period = shape[-1]
-    if DYNAMIC_INDEX not in (period, columns) and columns % period:
+    is_divisor = period == columns or (period != 0 and columns % period == 0)
+    if DYNAMIC_INDEX not in (period, columns) and not is_divisor:
         raise VerifyException(
             f"{what} has {period} columns, expected a divisor of the {columns} columns"
         )

@@ -440,8 +440,8 @@ def _leaky_relu(x: torch.Tensor, negative_slope: float = 0.01) -> torch.Tensor:
 def _hardtanh(x: torch.Tensor, min_val: float = -1, max_val: float = 1) -> Any:
     if not x.is_floating_point():
         return NotImplemented
-    limited = x.relu() if min_val == 0 else x.masked_fill(x <= min_val, min_val)
-    return limited.masked_fill(limited >= max_val, max_val)
+    limited = x.relu() if min_val == 0 else torch.where(x <= min_val, min_val, x)
+    return torch.where(limited >= max_val, max_val, limited)
 
 
 def _hardsigmoid(x: torch.Tensor) -> torch.Tensor:
@@ -455,4 +455,4 @@ def _hardswish(x: torch.Tensor) -> torch.Tensor:
 
 def _up_to_six(x: torch.Tensor) -> torch.Tensor:
     shifted = (x + 3).relu()
-    return shifted.masked_fill(shifted >= 6, 6)
+    return torch.where(shifted >= 6, 6, shifted)

@@ -32,7 +32,7 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
         case coda.SortOp() | coda.TopkOp() as op if value is op.results[1]:
             dim: int = op.given["dim"]
             return SymbolicSize.of(shapes.dims(op.operands[0])[dim])
-        case CallOp() as op if op.callee.data == "aten.max.dim" and value is op.results[1]:
+        case CallOp() as op if op.callee.data == "aten.max.dim" and _is_index(value, op):
             number = literal(op.template.call.args[1])
             return SymbolicSize.of(shapes.dims(op.inputs[0])[int(number or 0)])
         case coda.ConcatOp() as op:
@@ -50,6 +50,11 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
             return bound_of(op.operands[0], shapes)
         case _:
             return None
+
+
+def _is_index(value: SSAValue, op: CallOp) -> bool:
+    """Return whether a result of a call that gives values and their positions is the latter."""
+    return value is op.outputs[-1] and (op.picks is None or 1 in op.picks)
 
 
 def _is_kept(bound: SymbolicSize | None, type: Attribute) -> bool:

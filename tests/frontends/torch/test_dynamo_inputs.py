@@ -208,6 +208,26 @@ def test_products_without_elements(caplog: pytest.LogCaptureFixture):
     assert " runs in " not in caplog.text
 
 
+def test_rows_without_elements():
+    """A table of rows that have no columns."""
+    layer = linear()
+
+    def model(x: torch.Tensor, narrow: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return layer(x), narrow * narrow.cos().mean(0)
+
+    check(compiled(model, target="triton"), model, torch.randn(3, 8), torch.randn(2, 3, 0))
+
+
+def test_integers_that_are_the_largest_of_a_row():
+    layer = linear()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)
+        return torch.where((4 * x).long().max(0).values >= 3, y.sum(-1, keepdim=True), x)
+
+    check(compiled(model, target="reference"), model, torch.randn(3, 8))
+
+
 def test_negative_views():
     """The imaginary part of conjugated numbers is negated where it is read."""
     x = torch.randn(5, 1, dtype=torch.complex64).conj().imag

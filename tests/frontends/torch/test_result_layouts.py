@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from support.torch_compile import compiled
 from torch import Tensor, nn
 
@@ -23,6 +24,7 @@ OUTPUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "columns": lambda y: y[..., :4],
     "columns, contiguous": lambda y: y[..., :4].contiguous(),
     "new order": lambda y: torch.relu(y.permute(2, 0, 1)),
+    "bounded": lambda y: F.hardsigmoid(F.hardtanh(y.permute(1, 0, 2))),
     "one row": lambda y: y[:, :1].permute(1, 0, 2),
     "one number": lambda y: y.sum(),
     "repeated": lambda y: y[:, :1].expand(-1, 3, -1),
