@@ -395,8 +395,12 @@ def finalize(op: gemm.FinalizeOp, operands: Tensors, numerics: Numerics) -> Tens
 def _combine_tiles(
     combiner: gemm.Combiner, partial: torch.Tensor, order: gemm.OrderAttr | None
 ) -> torch.Tensor:
-    """Combine the partials (..., T) of each row: tree after tree if an order is stated."""
-    by_row = partial.reshape(-1, partial.shape[-1])
+    """Combine the partials (..., T) of each row: tree after tree if an order is stated. Without
+    tiles, as without rows, the result is the identity.
+    """
+    by_row = partial.reshape(prod(partial.shape[:-1]), partial.shape[-1])
+    if by_row.shape[-1] == 0:
+        return by_row.new_full(by_row.shape[:1], identity_of(combiner))
     if order is None:
         return reduce_last(combiner, by_row)
     trees = Tiling(1, [Cut(0, by_row.shape[-1], order["partials"])], is_ordered=True)

@@ -103,6 +103,8 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "its rows are in groups, and its groups of warps compute separate tiles"
     if op.order is not None:
         return "its sums have a stated order"
+    if len({segment.layout for segment in cuts.segments}) > 1:
+        return "some of its weights are K x N and others N x K, and its stages have one shape"
     if schedule.splits_rows and not cuts.promotes_sums:
         return "its sums are not promoted, and eight warps compute them together"
     if schedule.split_k.data > 1:

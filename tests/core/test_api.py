@@ -191,6 +191,19 @@ class TestCall:
         result = loss(torch.zeros(0, 8), torch.zeros(0, dtype=torch.int64))
         assert result.shape == () and result.isnan()
 
+    def test_partials_of_no_rows_combine_to_the_identity(self):
+        loads = coda_ir.compile("""
+epilogue loads(acc) -> (total: partial_col<add>, largest: partial_col<max>) {
+    total = acc
+    largest = acc
+}
+fn f(x: f32[M, 8], weight w: f32[3, 8]) {
+    total, largest = loads(linear(x, w))
+    return finalize(total), finalize(largest)
+}""")
+        total, largest = loads(torch.zeros(0, 8), torch.zeros(3, 8))
+        assert total.tolist() == [0.0] * 3 and largest.tolist() == [-torch.inf] * 3
+
     def test_nan_and_inf_stay_in_their_rows(self, rotate: CompiledFunction):
         given = inputs()
         clean = rotate(**given)

@@ -75,6 +75,25 @@ func.func @f(%x : tensor<?x?x72xbf16>, %w : tensor<264x72xbf16>, %wv : tensor<13
 """
 
 
+def different_layouts(schedule: str) -> str:
+    """A GEMM of two weights, one of them K x N."""
+    return f"""
+func.func @f(%x : tensor<?x72xbf16>, %w : tensor<264x72xbf16>, %v : tensor<72x264xbf16>)
+    -> (tensor<?x264xbf16>, tensor<?x264xbf16>) {{
+  %y, %z = gemm.fused %x : tensor<?x72xbf16> schedule<{schedule}>
+      columns(%w : tensor<264x72xbf16>) -> (tile : tensor<?x264xbf16>) {{
+      ^epilogue(%acc : f32):
+        gemm.yield %acc : f32
+      }}
+      columns(%v : tensor<72x264xbf16>) kn -> (tile : tensor<?x264xbf16>) {{
+      ^epilogue(%acc : f32):
+        gemm.yield %acc : f32
+      }}
+  func.return %y, %z : tensor<?x264xbf16>, tensor<?x264xbf16>
+}}
+"""
+
+
 class TestNumbers:
     @pytest.mark.parametrize(
         ("rows", "k", "n"), [(1, 64, 256), (300, 72, 264), (129, 200, 512), (64, 8, 8)]
@@ -343,6 +362,7 @@ class TestStaging:
             (programs.residual_norm("bf16", 72, 512, schedule(32)), "a tile of 32 columns"),
             (programs.qkv_rope("bf16", 72, 96, (4, 2), schedule()), "48 columns"),
             (sum_of_tiles(6), "moves 7 tiles"),
+            (different_layouts(schedule()), "some of its weights are K x N"),
             (gradients.norm_gradient(512, 72, schedule(stages=4)), "do not fit beside 4 stages"),
             (
                 programs.residual_norm(
