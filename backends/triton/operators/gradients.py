@@ -8,10 +8,12 @@ from coda_ir.backends.triton.host.literals import written
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
-from coda_ir.backends.triton.operators.launching import Writer, kernel_named
+from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch, operands_of
+from coda_ir.backends.triton.operators.row_pitches import pitch_of
+from coda_ir.backends.triton.pad_kernel import has_pad_kernel, pad_kernel
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import (
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
@@ -75,7 +77,15 @@ def _broadcast(host: HostProgram, op: coda.BroadcastOp) -> None:
 
 
 def _pad(host: HostProgram, op: coda.PadOp) -> None:
-    x, (dim, start, _) = host.variable(op.x), op.range
+    dim, start, _ = op.range
+    if has_pad_kernel(op):
+        is_of_columns = dim == len(shape_of(op.x)) - 1
+        pitch = pitch_of(host, op.x) if is_of_columns else None
+        kernel = kernel_named(host, op, "pad", pad_kernel, pitch)
+        rows = host.extents.size(host.dims(op.result)[:dim])
+        launch(host, op, kernel, rows, operands_of(host, op, [] if pitch is None else [op.x]))
+        return
+    x = host.variable(op.x)
     if op.after is None:
         extent = host.extents.of(host.dims(op.result)[dim])
     else:

@@ -1,4 +1,4 @@
-"""Transpositions that kernels copy: PyTorch's elements, once for all readers."""
+"""Transpositions, repetitions and padding that kernels copy: PyTorch's elements."""
 
 import re
 from typing import Any, cast
@@ -82,3 +82,25 @@ def test_repetitions() -> None:
     m, x = torch.randn(2, 7, 4, 1), torch.randn(2, 12, 5)
     keys, columns = k[:, :, 0].repeat_interleave(2, 1), m[..., 0].repeat_interleave(3, -1)
     torch.testing.assert_close(function(q, k, m, x), (q @ keys.mT, columns @ x))
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("batch", [0, 3])
+def test_padding(type: str, batch: int) -> None:
+    """Columns, rows and whole matrices between numbers, of dense tensors and of a transposition."""
+    text = f"""fn f(x: {type}[B, 5, 6], y: {type}[5, 7]) {{
+        z = transpose(x, [1, 0, 2])
+        rows = pad(x, 2, 1, dim=1)
+        return pad(x, 2, 1, value=3), rows, pad(z, 0, 3), pad(y, 1, 1, dim=0, value=-2)
+    }}"""
+    function, copies = compiled(text)
+    assert not copies and len(re.findall(r"^def pad\w*\(", function.source, re.MULTILINE)) == 4
+    x, y = (torch.randint(-9, 9, shape).to(TYPES[type]) for shape in ((batch, 5, 6), (5, 7)))
+    around = torch.nn.functional.pad
+    expected = [
+        around(x, (2, 1), value=3),
+        around(x, (0, 0, 2, 1)),
+        around(x.transpose(0, 1), (0, 3)),
+        around(y, (0, 0, 1, 1), value=-2),
+    ]
+    assert all(map(torch.equal, function(x, y), expected))
