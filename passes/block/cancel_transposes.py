@@ -43,12 +43,15 @@ class CancelTransposesPass(FunctionPass):
         %r = coda.reshape %s : (1 x heads x 1 x D) to (heads x D)
         %y = coda.mul %x, %r
 
-    The code may consist of elementwise operators, slices, concatenations, and norms and reductions
-    of the last dimension. Heads then remain the columns that a GEMM stores and attention reads.
-    Legal iff the last dimension stays the last one. Worth it iff fewer bytes are transposed,
-    counting operands that must be transposed instead and results that others read. Long code is not
-    rewritten, because analyzing it for each transpose takes too long.
+    The code may consist of elementwise operators, slices and concatenations, and where the last
+    dimension stays the last one, of norms and reductions of it. Heads then remain the columns that
+    a GEMM stores and attention reads. Worth it iff fewer bytes are transposed, counting operands
+    that must be transposed instead and results that others read. Long code is not rewritten,
+    because analyzing it for each transpose takes too long. With `last=false`, what is refused is
+    left to a later run, without remarks.
     """
+
+    last: bool = True
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         orders = permuted_values(rewriter.ops)
@@ -57,12 +60,14 @@ class CancelTransposesPass(FunctionPass):
                 continue
             if orders.get(op.x) == inverse(op.permutation):
                 code = _Code.before(op, orders, rewriter)
-                if rewriter.accepts(
-                    op,
-                    code.refusal,
-                    "moves before the code of its operand, and cancels transposes there",
-                ):
+                refusal = code.refusal
+                if refusal is None:
+                    rewriter.passed(
+                        op, "moves before the code of its operand, and cancels transposes there"
+                    )
                     code.move()
+                elif self.last:
+                    rewriter.missed(op, refusal)
 
 
 @dataclass
@@ -154,7 +159,7 @@ class _Code:
         """Return an operand of the code before the permutation."""
         if isinstance(value.owner, coda.TransposeOp) and self._is_transposed(value):
             return value.owner.x
-        if len(shape_of(value)) < 2:
+        if prod(shape_of(value)) == 1:
             return value
         dims = self.rewriter.shapes.dims(value)
         whole = (*(1,) * (len(self.order) - len(dims)), *dims)

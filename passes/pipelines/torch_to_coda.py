@@ -29,11 +29,12 @@ STEPS: tuple[ModulePass, ...] = (
     # Patterns match operators of `coda`.
     RaiseElementwisePass(),
     # First: depthwise convolutions see the rows that are products of single positions, and the
-    # code that moves to rows with them.
+    # code that moves to rows with them, before it is seen through views.
     RaiseConvolutionPass(),
     DeadCodeElimination(),
     RaiseDepthwiseConvolutionPass(),
     DeadCodeElimination(),
+    CancelTransposesPass(last=False),
     # Before reshapes are merged: the rows that were flattened are seen in pairs of them.
     RaiseLinearPass(),
     CanonicalizePass(),

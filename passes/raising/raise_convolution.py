@@ -10,7 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
-from coda_ir.passes.support.rows import ROWS, is_transposed
+from coda_ir.passes.support.permuted import ROWS, is_transposed
 
 OVERLAP = Refusal(
     "each element of the input is in one window: strides as large as the kernel, no padding",

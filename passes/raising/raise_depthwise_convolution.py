@@ -10,7 +10,8 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.rows import ROWS, is_transposed, replace_by_rows, rows_of
+from coda_ir.passes.support.matching import defined_by
+from coda_ir.passes.support.permuted import ROWS, is_transposed, permuted_values
 from coda_ir.passes.support.views import start_of
 from coda_ir.symbolic_shapes import Dim
 
@@ -37,10 +38,11 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
         %y = coda.transpose %s : B x T x C
 
     One pointwise kernel reads the rows in place. Pointwise code around it that also has channels
-    before positions moves to rows and joins the kernel. Legal iff there are as many groups as
-    channels, the stride is 1, and the result has the positions of the input: padding, or zeros that
-    the model adds, fill the windows, or the readers of the result take that many positions. Worth
-    it iff the channels are columns before or after the convolution, and the window is narrow.
+    before positions joins the kernel when `cancel-transposes` has moved it to rows. Legal iff there
+    are as many groups as channels, the stride is 1, and the result has the positions of the input:
+    padding, or zeros that the model adds, fill the windows, or the readers of the result take that
+    many positions. Worth it iff the channels are columns before or after the convolution, and the
+    window is narrow.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -68,17 +70,19 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     if kept is None:
         return OTHER_LENGTH
     insert = rewriter.before(op)
-    x = source.x if source.is_rows else rows_of(source.x, insert)
-    if x is None and not all(map(_are_transposes, kept)):
+    has_rows = source.is_rows or permuted_values(rewriter.ops).get(source.x) == ROWS
+    if not has_rows and not all(map(_are_transposes, kept)):
         return CHANNELS_FIRST
     rewriter.passed(op, f"raised to {taps} shifted rows")
-    x = x or insert.insert(coda.TransposeOp(source.x, ROWS))
+    x = source.x
+    if not source.is_rows:
+        x = insert.insert(coda.TransposeOp(x, ROWS), x.name_hint)
     for value, start in kept.items():
         y = coda.shifted_convolution(
             insert.insert, x, found.weight, found.bias, before=before - start, dilation=dilation
         )
         y.name_hint = op.results[0].name_hint
-        replace_by_rows(value, y, insert)
+        value.replace_all_uses_with(insert.insert(coda.TransposeOp(y, ROWS), y.name_hint))
     return None
 
 
@@ -94,13 +98,14 @@ class _Input:
 
     @staticmethod
     def of(value: SSAValue) -> _Input:
-        transposed = value.owner if isinstance(value.owner, coda.TransposeOp) else None
-        is_rows = transposed is not None and transposed.permutation == ROWS
-        pad = transposed.x.owner if transposed is not None and is_rows else value.owner
-        if not isinstance(pad, coda.PadOp) or pad.number or pad.added is None:
-            return _Input(value)
+        transpose = defined_by(value, coda.TransposeOp)
+        is_rows = transpose is not None and transpose.permutation == ROWS
+        x = transpose.x if transpose is not None and is_rows else value
+        pad = defined_by(x, coda.PadOp)
+        if pad is None or pad.number or pad.added is None:
+            return _Input(x, is_rows)
         is_of_positions = pad.dim.value.data == (1 if is_rows else 2)
-        return _Input(pad.x, is_rows, pad.added) if is_of_positions else _Input(value)
+        return _Input(pad.x, is_rows, pad.added) if is_of_positions else _Input(x, is_rows)
 
 
 def _kept(

@@ -20,8 +20,7 @@ from coda_ir.passes.support.matching import (
     same_type,
 )
 from coda_ir.passes.support.norm_products import is_modulated
-from coda_ir.passes.support.permuted import moves_elements
-from coda_ir.passes.support.rows import ROWS, is_transposed
+from coda_ir.passes.support.permuted import ROWS, is_transposed, moves_elements
 from coda_ir.passes.support.views import View, insert_steps
 
 BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)

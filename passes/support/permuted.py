@@ -11,6 +11,14 @@ from coda_ir.dialects.coda.shapes import shape_of
 
 Order: TypeAlias = tuple[int, ...]
 
+ROWS: Order = (0, 2, 1)
+"""The permutation between channels before positions (B x C x T) and rows (B x T x C)."""
+
+
+def is_transposed(op: object) -> bool:
+    """Return whether an operator exchanges channels and positions."""
+    return isinstance(op, coda.TransposeOp) and op.permutation == ROWS
+
 
 def inverse(order: Order) -> Order:
     """Return the permutation that undoes `order`."""
@@ -24,35 +32,35 @@ def moves_elements(shape: Sequence[int], order: Sequence[int]) -> bool:
 
 
 def permuted_values(ops: Sequence[Operation]) -> dict[SSAValue, Order]:
-    """Return the permutation of each value of `ops`, in order, that comes from a transposed tensor
-    whose last dimension stayed the last one.
+    """Return the permutation of each value of `ops`, in order, that comes from a transposed tensor.
 
     A concatenation counts iff all of its parts do: new rows after a cache do not.
     """
     found: dict[SSAValue, Order] = {}
     for op in ops:
         if isinstance(op, coda.TransposeOp):
-            if op.keeps_columns:
-                found[op.result] = op.permutation
-        elif _keeps_order(op):
+            found[op.result] = op.permutation
+        elif len(op.results) == 1:
             (result,) = op.results
             rank = len(shape_of(result))
             orders = [found.get(v) for v in op.operands if len(shape_of(v)) == rank]
             known = {order for order in orders if order is not None}
             if len(known) == 1 and not (isinstance(op, coda.ConcatOp) and None in orders):
-                found[result] = known.pop()
+                order = known.pop()
+                if _keeps_order(op, is_by_row=order[-1] == rank - 1):
+                    found[result] = order
     return found
 
 
-def _keeps_order(op: Operation) -> bool:
-    """Return whether `op` gives the permuted result for permuted operands, if the last dimension
-    stays the last one.
+def _keeps_order(op: Operation, *, is_by_row: bool) -> bool:
+    """Return whether `op` gives the permuted result for permuted operands, whose rows are those
+    before the permutation if it `is_by_row`.
     """
     match op:
         case ElementwiseOp() | coda.CastOp() | coda.SliceOp() | coda.ConcatOp():
             return True
         case coda.RMSNormOp() | coda.LayerNormOp() | coda.SoftmaxOp() | coda.ReduceOp():
             is_plain = "group" not in op.properties and len(op.results) == 1
-            return is_plain and all(len(shape_of(v)) == 1 for v in op.operands[1:])
+            return is_by_row and is_plain and all(len(shape_of(v)) == 1 for v in op.operands[1:])
         case _:
             return False

@@ -97,3 +97,26 @@ func.func @difference(%a: tensor<4x?x8xf32> {coda.dims = [4 : i64, "T", 8 : i64]
 // CHECK-LABEL: func.func @difference(
 // CHECK-NEXT:    %y = coda.sub %a, %b : (tensor<4x?x8xf32>, tensor<4x?x8xf32>) -> tensor<4x?x8xf32>
 // CHECK-NEXT:    func.return %y : tensor<4x?x8xf32>
+
+// -----
+
+// Channels before positions: vectors over channels and over positions, a number, and a part of the channels.
+
+func.func @channels(%x: tensor<2x5x16xf32>, %c: tensor<8x1xf32>, %p: tensor<5xf32>, %n: tensor<1x1x1xf32>) -> tensor<2x5x8xf32> {
+  %t = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x5x16xf32>) -> tensor<2x16x5xf32>
+  %s = coda.slice %t {dim = 1 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<2x16x5xf32>) -> tensor<2x8x5xf32>
+  %a = coda.add %s, %c : (tensor<2x8x5xf32>, tensor<8x1xf32>) -> tensor<2x8x5xf32>
+  %b = coda.mul %a, %p : (tensor<2x8x5xf32>, tensor<5xf32>) -> tensor<2x8x5xf32>
+  %m = coda.mul %b, %n : (tensor<2x8x5xf32>, tensor<1x1x1xf32>) -> tensor<2x8x5xf32>
+  %y = coda.transpose %m {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x5xf32>) -> tensor<2x5x8xf32>
+  func.return %y : tensor<2x5x8xf32>
+}
+
+// CHECK-LABEL: func.func @channels(
+// CHECK-NEXT:    %s = coda.slice %x {dim = 2 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<2x5x16xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %c_1 = coda.reshape %c : (tensor<8x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:    %a = coda.add %s, %c_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %p_1 = coda.reshape %p : (tensor<5xf32>) -> tensor<5x1xf32>
+// CHECK-NEXT:    %b = coda.mul %a, %p_1 : (tensor<2x5x8xf32>, tensor<5x1xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %y = coda.mul %b, %n : (tensor<2x5x8xf32>, tensor<1x1x1xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    func.return %y : tensor<2x5x8xf32>

@@ -31,7 +31,7 @@ func.func @other_readers(%q: tensor<2x3x4x8xf32>) -> (tensor<2x3x4x8xf32>, tenso
 
 // -----
 
-// The last dimension moves: a norm and what broadcasts would change their meaning.
+// The last dimension moves: a softmax would change its meaning.
 
 func.func @columns(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
   %t = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x3x8xf32>) -> tensor<2x8x3xf32>
