@@ -120,6 +120,9 @@ def coda(
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs in Inductor: %s", described_graph(graph), reason)
         return LeftGraph(_lookup_backend("inductor")(graph, example_inputs))
+    except import_module("torch._dynamo.exc").RestartAnalysis:
+        # TorchDynamo traces the function again, with a number as a constant.
+        raise
     except Exception as error:
         # The model has to run, whatever is wrong with this compiler, or with how it traces.
         if chosen.errors == "raise":

@@ -270,6 +270,14 @@ def test_numbers_of_the_caller_and_of_modules():
     check(fast, model, x, 7.0)
 
 
+def test_tracing_again_is_no_defect(caplog: pytest.LogCaptureFixture):
+    """TorchDynamo traces a function again whose modules have a number, such as an epsilon."""
+    model = nn.Sequential(nn.LayerNorm(8), linear())
+    check(compiled(model, dynamic=True, errors="fallback"), model, torch.randn(3, 8))
+    assert graphs() == 1
+    assert "defect" not in caplog.text
+
+
 def test_integers_of_the_caller_of_any_sign(caplog: pytest.LogCaptureFixture):
     """A program has integers as sizes, so that PyTorch runs a graph where they are negative."""
     layer = linear()
