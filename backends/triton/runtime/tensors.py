@@ -60,6 +60,12 @@ def library_gemm(dtype, x, w, *others):
     return total.to(dtype)
 
 
+def product_of_batches(x, w):
+    """Return x @ w for batches of equal extents, of several dimensions."""
+    product = torch.bmm(x.flatten(0, -3), w.flatten(0, -3))
+    return product.view(*x.shape[:-1], w.shape[-1])
+
+
 def grouped_library_gemm(dtype, x, w, ends):
     """Return x @ w by PyTorch's grouped GEMM, in the given dtype.
 
