@@ -292,6 +292,7 @@ RULES: dict[type, Rule] = {
     coda.AttentionOp: _attention,
     coda.SelectiveScanGradOp: _like_others,
     coda.SSDGradOp: _like_others,
+    coda.DeltaRuleGradOp: _like_others,
     coda.GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
     coda.ReshapeOp: _reshape,
     coda.SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],

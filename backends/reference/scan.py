@@ -1,12 +1,12 @@
 """State-space models, computed step by step."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 
 from coda_ir.backends.reference.numerics import Handlers, Numerics
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.delta_rule import DeltaRuleLike
 from coda_ir.dialects.coda.scan import ScanLike, StateSpaceGradLike, StateSpaceLike, StateSpaceModel
 
 Tensors = Sequence[torch.Tensor]
@@ -35,7 +35,7 @@ def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.
     x, dt, a, b, c, *initial = operands
     heads = len(a)
     x_heads = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
-    b_heads, c_heads = (_by_head(part, heads, states) for part in (b, c))
+    b_heads, c_heads = (_repeated(part, heads, states) for part in (b, c))
     first = x.new_zeros(*x_heads.shape[:1], *x_heads.shape[2:], states)
     state = initial[0] if initial else first
     rows: list[torch.Tensor] = []
@@ -47,16 +47,37 @@ def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.
     return (torch.stack(rows, 1) if rows else x.clone()), state
 
 
-def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
-    """Return the columns of b or c for each head."""
-    groups = part.shape[-1] // states
-    return part.reshape(*part.shape[:-1], groups, states).repeat_interleave(heads // groups, 2)
+def _repeated(part: torch.Tensor, heads: int, columns: int) -> torch.Tensor:
+    """Return the columns for each head of a tensor with groups of columns, which heads share."""
+    groups = part.shape[-1] // columns
+    return part.reshape(*part.shape[:-1], groups, columns).repeat_interleave(heads // groups, 2)
+
+
+def delta_rule(operands: Tensors, head_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return y of the gated delta rule, given q, k, v, beta, decay and initial states, and the
+    states after the last position; see `coda.DeltaRuleOp`.
+    """
+    q, k, v, beta, decay, *initial = operands
+    heads = beta.shape[-1]
+    q_heads, k_heads = (_repeated(part, heads, head_dim) for part in (q, k))
+    v_heads = v.reshape(*v.shape[:-1], heads, v.shape[-1] // heads)
+    first = v.new_zeros(len(v), heads, head_dim, v_heads.shape[-1])
+    state = initial[0] if initial else first
+    rows: list[torch.Tensor] = []
+    for position in range(v.shape[1]):
+        key = k_heads[:, position, :, :, None]
+        state = torch.exp(decay[:, position, :, None, None]) * state
+        rest = v_heads[:, position] - (state * key).sum(-2)
+        state = state + key * (beta[:, position, :, None] * rest)[:, :, None]
+        rows.append((state * q_heads[:, position, :, :, None]).sum(-2).flatten(1))
+    return (torch.stack(rows, 1) if rows else v.clone()), state
 
 
 def _scan_of(op: StateSpaceLike) -> Scan:
     if isinstance(op, ScanLike):
         return scanned_channels
-    return partial(scanned_states, states=op.state_count)
+    run = delta_rule if isinstance(op, DeltaRuleLike) else scanned_states
+    return lambda operands: run(operands, op.state_count)
 
 
 def _model(op: StateSpaceModel, operands: Tensors, _: Numerics) -> Tensors:
@@ -79,4 +100,6 @@ SCAN_HANDLERS: Handlers = {
     coda.SelectiveScanGradOp: _gradients,
     coda.SSDOp: _model,
     coda.SSDGradOp: _gradients,
+    coda.DeltaRuleOp: _model,
+    coda.DeltaRuleGradOp: _gradients,
 }

@@ -19,6 +19,7 @@ _HELPERS = read_definitions(
     "attention_heads",
     "attention_tiles",
     "attention_outputs",
+    "delta_rule",
 )
 
 

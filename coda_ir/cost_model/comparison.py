@@ -39,7 +39,7 @@ from coda_ir.cost_model.operator_times import (
     moving_us,
 )
 from coda_ir.dialects import coda, gemm, torch
-from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.scan import StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.storage import is_trained
 from coda_ir.traffic import is_executed
@@ -262,7 +262,7 @@ def _launching(op: Operation, costs: HostCosts) -> float:
     if isinstance(op, coda.EmbeddingGradOp):
         return costs.embedding_gradient
     if isinstance(op, StateSpaceLike):
-        is_forward = isinstance(op, coda.SelectiveScanOp | coda.SSDOp)
+        is_forward = isinstance(op, StateSpaceModel)
         return costs.scan if is_forward else costs.scan_gradient
     if isinstance(op, torch.VjpOp):
         return 2 * costs.call

@@ -26,7 +26,7 @@ from coda_ir.cost_model.ranking import described
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
-from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
 from coda_ir.storage import is_shifted_where_read
@@ -139,8 +139,8 @@ numbers, beside kernels of PyTorch and of a compiler. On an H200, one of 16.8 MB
 STATE_BYTES = 4 * 2
 """Bytes that a compiler moves for each state of a selective scan: in float32, stored and loaded."""
 
-SSD_CHUNK = 256
-"""Positions of a chunk of a state space model of heads in transformers."""
+SSD_CHUNK, DELTA_CHUNK = 256, 64
+"""Positions of a chunk of a state space model of heads in transformers, and of the delta rule."""
 
 
 class Sizes(dict[str, int]):
@@ -382,9 +382,11 @@ class OperatorTimes:
         """Return the number of states of all channels at all positions; for a state space model of
         heads, which PyTorch computes in chunks, the number of decays between positions of a chunk.
         """
-        if isinstance(op, coda.SSDLike):
-            return op.heads * SSD_CHUNK * self._product(self.shapes.dims(op.x)[:2])
-        return op.state_count * self._product(self.shapes.dims(op.x))
+        dims = self.shapes.dims(op.written)
+        if not isinstance(op, coda.SSDLike | coda.DeltaRuleLike):
+            return op.state_count * self._product(dims)
+        chunk = SSD_CHUNK if isinstance(op, coda.SSDLike) else DELTA_CHUNK
+        return op.heads * chunk * self._product(dims[:2])
 
     def stored_states_us(self, op: StateSpaceLike) -> float:
         """Return the microseconds of a state space model whose states, or decays, a compiler
@@ -392,8 +394,9 @@ class OperatorTimes:
         products.
         """
         states = self.states(op)
-        products = op.state_count + op.head_columns if isinstance(op, coda.SSDLike) else 0
-        scale = GRADIENT_PRODUCTS if isinstance(op, coda.SSDGradOp) else 1
+        has_heads = isinstance(op, coda.SSDLike | coda.DeltaRuleLike)
+        products = op.state_count + op.head_columns if has_heads else 0
+        scale = GRADIENT_PRODUCTS if isinstance(op, StateSpaceGradLike) else 1
         computing = 2 * scale * states * products / (1e6 * self.device.vector_tflops)
         return self.moving_us(states * STATE_BYTES) + computing
 

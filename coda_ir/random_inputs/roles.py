@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue, Use
 from xdsl.traits import SymbolTable
 
 from coda_ir.dialects import coda, gemm
-from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.scan import MambaLike
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.row_numbers import is_permutation
 
@@ -36,7 +36,7 @@ class RotaryTable:
 
 @dataclass(frozen=True)
 class Decay:
-    """A factor of the decay of a scan: positive times, or negative rates."""
+    """A factor of the decay of a scan: positive times or steps, or negative rates."""
 
     sign: Literal[1, -1]
 
@@ -140,8 +140,12 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
-        case StateSpaceLike() if value in (op.dt, op.a):
+        case MambaLike() if value in (op.dt, op.a):
             return Decay(1 if value is op.dt else -1)
+        case coda.DeltaRuleLike() if value in (op.beta, op.decay):
+            return Decay(1 if value is op.beta else -1)
+        case coda.DeltaRuleLike() if value in (op.q, op.k):
+            return GemmWeight(op.state_count)
         case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
             return Index(*op.index[1:])
         case coda.EmbeddingOp() if index == 0:

@@ -27,6 +27,11 @@ from coda_ir.dialects.coda.convolution import (
     MAX_TAPS as MAX_TAPS,
     shifted_convolution as shifted_convolution,
 )
+from coda_ir.dialects.coda.delta_rule import (
+    DeltaRuleGradOp as DeltaRuleGradOp,
+    DeltaRuleLike as DeltaRuleLike,
+    DeltaRuleOp as DeltaRuleOp,
+)
 from coda_ir.dialects.coda.elementwise import (
     BY_OVERLOAD as BY_OVERLOAD,
     ELEMENTWISE_OPS as ELEMENTWISE_OPS,

@@ -1,4 +1,4 @@
-"""State space models: the selective scan of Mamba, and Mamba 2's, with one decay for each head."""
+"""State space models: the rules of all of them, and the models of Mamba and of Mamba 2."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -42,13 +42,16 @@ MAX_HEAD_COLUMNS = 256
 class StateSpaceLike(CodaOp, ABC):
     """The operands of a state space model and of its gradients, and the rules for them."""
 
-    x = operand_def(TensorType)
-    dt = operand_def(TensorType)
-    a = operand_def(TensorType)
-    b = operand_def(TensorType)
-    c = operand_def(TensorType)
+    WRITTEN: ClassVar[str]
+    """The operand that is written into the states. The result has its shape."""
+
     carried = var_operand_def(TensorType)
     """The states before the first position; of gradients, also the adjoint of the last ones."""
+
+    @property
+    def written(self) -> SSAValue:
+        """The operand that is written into the states."""
+        return getattr(self, self.WRITTEN)
 
     @property
     @abstractmethod
@@ -75,17 +78,32 @@ class StateSpaceLike(CodaOp, ABC):
 
     def verify_operands(self) -> None:
         """Raise unless the operands are those of the model."""
-        expect_rank("operand x", self.x, 3)
-        type = element_type_of(self.x)
+        name, type = f"operand {self.WRITTEN}", element_type_of(self.written)
+        expect_rank(name, self.written, 3)
         if not (is_float(type) and computes_in_float32(type)):
-            raise VerifyException(f"operand x has element type {type}, expected f32, bf16 or f16")
+            raise VerifyException(f"{name} has element type {type}, expected f32, bf16 or f16")
         self.verify_shapes()
         for name, value in zip(("initial", "d_final"), self.carried, strict=False):
             self.verify_states(f"operand {name}", value)
+
+
+class MambaLike(StateSpaceLike, ABC):
+    """The operands of a model of Mamba or Mamba 2, and of its gradients."""
+
+    WRITTEN: ClassVar = "x"
+
+    x = operand_def(TensorType)
+    dt = operand_def(TensorType)
+    a = operand_def(TensorType)
+    b = operand_def(TensorType)
+    c = operand_def(TensorType)
+
+    def verify_operands(self) -> None:
+        super().verify_operands()
         for name, value in (("dt", self.dt), ("a", self.a)):
             expect_wide_element_type(f"operand {name}", value, self.x)
         for name, value in (("b", self.b), ("c", self.c)):
-            expect_element_type(f"operand {name}", value, type)
+            expect_element_type(f"operand {name}", value, element_type_of(self.x))
 
 
 class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
@@ -103,7 +121,7 @@ class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
     @property
     def is_step(self) -> bool:
         """Return whether there is one position: the states are read and written once."""
-        return shape_of(self.x)[1] == 1
+        return shape_of(self.written)[1] == 1
 
     def check(self) -> None:
         self.verify_operands()
@@ -116,14 +134,9 @@ class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
 
 
 class StateSpaceGradLike(StateSpaceLike, ABC):
-    """The gradients of a state space model for x, dt, a, b and c, from that of its result."""
+    """The gradients of a state space model for its operands, from that of its result."""
 
     d_y = operand_def(TensorType)
-    d_x = result_def(TensorType)
-    d_dt = result_def(TensorType)
-    d_a = result_def(TensorType)
-    d_b = result_def(TensorType)
-    d_c = result_def(TensorType)
     d_initial = opt_result_def(TensorType)
 
     @property
@@ -138,7 +151,7 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
         carried: tuple[SSAValue, SSAValue] | tuple[()] = (),
     ):
         """The gradients of `op`, with states to begin with and the adjoint of those at the end."""
-        given = [op.x, op.dt, op.a, op.b, op.c]
+        given = op.operands[: len(op.operands) - len(op.carried)]
         super().__init__(
             operands=[d_y, *given, carried],
             result_types=[*(v.type for v in given), [v.type for v in carried[:1]]],
@@ -147,19 +160,30 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
 
     def verify_(self) -> None:
         self.verify_operands()
-        expect_shape("operand d_y", self.d_y, shape_of(self.x))
-        expect_wide_element_type("operand d_y", self.d_y, self.x)
+        expect_shape("operand d_y", self.d_y, shape_of(self.written))
+        expect_wide_element_type("operand d_y", self.d_y, self.written)
+        given = len(self.operands) - 1 - len(self.carried)
         if len(self.carried) not in (0, 2) or bool(self.carried) != (self.d_initial is not None):
             raise VerifyException(
-                f"{len(self.carried)} operands of states and {len(self.results) - 5} results for "
-                "them, expected 2 and 1, or none"
+                f"{len(self.carried)} operands of states and {len(self.results) - given} results "
+                "for them, expected 2 and 1, or none"
             )
         for operand, result in zip(self.operands[1:], self.results, strict=False):
             name = f"result {result.index}"
             expect_like(name, result, operand)
 
 
-class ScanLike(StateSpaceLike, ABC):
+class MambaGradLike(StateSpaceGradLike, ABC):
+    """The gradients for x, dt, a, b and c."""
+
+    d_x = result_def(TensorType)
+    d_dt = result_def(TensorType)
+    d_a = result_def(TensorType)
+    d_b = result_def(TensorType)
+    d_c = result_def(TensorType)
+
+
+class ScanLike(MambaLike, ABC):
     """The operands of a selective scan and of its gradients, and the rules for them."""
 
     @property
@@ -209,7 +233,7 @@ class SelectiveScanOp(StateSpaceModel, ScanLike):
 
 
 @irdl_op_definition
-class SelectiveScanGradOp(StateSpaceGradLike, ScanLike):
+class SelectiveScanGradOp(MambaGradLike, ScanLike):
     """The gradients of `coda.selective_scan` for x, dt, a, b and c, from that of its result; with
     states to begin with, and the adjoint of those at the end, also for the former.
 
@@ -221,7 +245,7 @@ class SelectiveScanGradOp(StateSpaceGradLike, ScanLike):
     name = "coda.selective_scan_grad"
 
 
-class SSDLike(StateSpaceLike, ABC):
+class SSDLike(MambaLike, ABC):
     """The operands of a state space model of heads and of its gradients, and the rules for them."""
 
     states = prop_def(IntegerAttr)
@@ -322,7 +346,7 @@ class SSDOp(StateSpaceModel, SSDLike):
 
 
 @irdl_op_definition
-class SSDGradOp(StateSpaceGradLike, SSDLike):
+class SSDGradOp(MambaGradLike, SSDLike):
     """The gradients of `coda.ssd` for x, dt, a, b and c, from that of its result; with states to
     begin with, and the adjoint of those at the end, also for the former.
 

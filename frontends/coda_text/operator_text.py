@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, BoolAttr, FloatAttr, IntegerAttr, S
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.operators import NAMED_BY, OPERATORS
@@ -215,7 +216,7 @@ class OperatorWriter:
         given = {name: self._tensor(x) for name, x in tensors.items() if x is not None}
         return self._called(op, (op.q, op.k, op.v), (), **given)
 
-    def state_space(self, op: coda.SelectiveScanOp | coda.SSDOp) -> Text:
+    def state_space(self, op: StateSpaceModel) -> Text:
         return self._called(op, final="false" if op.final is None else "true")
 
     def reshape(self, op: coda.ReshapeOp) -> Text:
@@ -300,6 +301,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.AttentionOp: OperatorWriter.attention,
     coda.SelectiveScanOp: OperatorWriter.state_space,
     coda.SSDOp: OperatorWriter.state_space,
+    coda.DeltaRuleOp: OperatorWriter.state_space,
     coda.ReshapeOp: OperatorWriter.reshape,
     coda.BroadcastOp: OperatorWriter.broadcast,
     coda.TransposeOp: OperatorWriter.transpose,

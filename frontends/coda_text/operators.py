@@ -37,7 +37,14 @@ from coda_ir.frontends.coda_text.scaled_linear import (
     quantized_linear,
     scaled_linear,
 )
-from coda_ir.frontends.coda_text.scan import SELECTIVE_SCAN, SSD, selective_scan, ssd
+from coda_ir.frontends.coda_text.scan import (
+    DELTA_RULE,
+    SELECTIVE_SCAN,
+    SSD,
+    delta_rule,
+    selective_scan,
+    ssd,
+)
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
 from coda_ir.frontends.coda_text.values import (
@@ -429,6 +436,7 @@ _RULES: dict[str, Rule] = {
     ATTENTION: attention,
     SELECTIVE_SCAN: selective_scan,
     SSD: ssd,
+    DELTA_RULE: delta_rule,
     'cross_entropy(logits, target, *, reduction: string = "mean", '
     "ignore_index: integer = -100)": cross_entropy,
     "embedding(ids, table, *, padding_idx: integer?)": embedding,

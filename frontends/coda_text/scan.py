@@ -1,13 +1,18 @@
-"""The state space models of .coda: `selective_scan` and `ssd`."""
+"""The state space models of .coda: `selective_scan`, `ssd` and `delta_rule`."""
 
 from xdsl.ir import Attribute
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.shape_operators import broadcast_to
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dims, TensorValue, TupleValue, Value
 
 SELECTIVE_SCAN = "selective_scan(u, dt, a, b, c, initial?, *, final: boolean = false)"
+DELTA_RULE = (
+    "delta_rule(q, k, v, beta, decay?, initial?, *, head_dim: integer, dtype: type?, "
+    "final: boolean = false)"
+)
 SSD = "ssd(x, dt, a, b, c, initial?, *, states: integer, dtype: type?, final: boolean = false)"
 
 
@@ -57,6 +62,34 @@ def ssd(call: Invocation) -> Value:
     initial = initial_states(call, at_one, "samples, heads, columns of a head, states")
     operands, final = (x, dt, a, b, c, initial), call.flag("final")
     results = call.make_all(coda.SSDOp, *operands, states=states, final=final, element_type=type)
+    return TupleValue(tuple(results)) if final else results[0]
+
+
+def delta_rule(call: Invocation) -> Value:
+    q, k, v = (call.float_tensor(name, rank=3) for name in "qkv")
+    beta, head_dim = call.tensor("beta", rank=3), call.integer("head_dim", 1)
+    (batch, length, columns), heads = v.dims, beta.dims[2]
+    if not isinstance(heads, int) or not isinstance(columns, int):
+        raise Mistake(
+            f"delta_rule: v is {v.type} and beta is {beta.type}, expected constant columns and "
+            "heads",
+            "give them as numbers or consts",
+            "E0507",
+            argument="beta",
+        )
+    call.expect_dims("beta", beta, (batch, length, heads), "the positions of v by heads")
+    call.expect_dims("k", k, (batch, length, k.dims[2]), "the positions of v by heads of keys")
+    call.expect_dims("q", q, k.dims, "that of k")
+    decay = call.optional_tensor("decay")
+    if decay is None:
+        decay = broadcast_to(call, call.emit_number(0, beta.type.element), beta.dims)
+    call.expect_dims("decay", decay, beta.dims, "that of beta")
+    type = _result_type(call, v)
+    at_one = (batch, heads, head_dim, columns // heads)
+    initial = initial_states(call, at_one, "samples, heads, head_dim, columns of a head of v")
+    operands, final = (q, k, v, beta, decay, initial), call.flag("final")
+    given = {"head_dim": head_dim, "final": final, "element_type": type}
+    results = call.make_all(coda.DeltaRuleOp, *operands, **given)
     return TupleValue(tuple(results)) if final else results[0]
 
 

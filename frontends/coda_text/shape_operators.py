@@ -12,6 +12,7 @@ from coda_ir.frontends.coda_text.values import (
     MAX_TERMS,
     SIZE_LIMITS,
     Dim,
+    Dims,
     TensorValue,
     TupleValue,
     Value,
@@ -174,6 +175,11 @@ def broadcast_(call: Invocation) -> TensorValue:
             "E0502",
             argument="shape",
         )
+    return broadcast_to(call, x, shape)
+
+
+def broadcast_to(call: Invocation, x: TensorValue, shape: Dims) -> TensorValue:
+    """x repeated to a shape that it broadcasts to."""
     if x.dims == shape:
         return x
     before = (1,) * (len(shape) - len(x.dims)) + tuple(x.dims)

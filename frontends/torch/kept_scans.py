@@ -18,8 +18,7 @@ from torch import Tensor
 
 from coda_ir.diagnostics import ModelError
 from coda_ir.frontends.torch.checkpoints import function_of_transformers
-from coda_ir.frontends.torch.delta_rule import gated_delta_rule
-from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
+from coda_ir.frontends.torch.state_spaces import DELTA_RULE, HEADS, SCAN, state_space
 
 MODULE, FUNCTION = "transformers.utils.import_utils", "is_torchdynamo_exporting"
 
@@ -37,15 +36,14 @@ def keep_scans() -> None:
     """Make torch.compile trace each state-space model of transformers as one operator.
 
     The models' own functions loop over time or over chunks, or compute products over chunks that
-    need many times the memory. After this call, torch.compile traces `coda_ir::state_space`, or for
-    linear attention `coda_ir::gated_delta_rule`, instead, for every backend; untraced code is
-    unchanged. The call has two more effects. The load-balancing losses of experts, in models that
-    have been imported, are traced without `bincount`, at which TorchDynamo breaks the graph. Within
-    torch.compile, models that ask whether they are being exported get the answer no, whereas
-    PyTorch 2.11 would answer yes; `torch.export` with `strict=False` still asks PyTorch. The
-    backend `coda` calls this function if transformers has been imported. It is public for functions
-    that are compiled before that. Raises CodaError for a version of transformers without this
-    query.
+    need many times the memory. After this call, torch.compile traces `coda_ir::state_space`
+    instead, for every backend; untraced code is unchanged. The call has two more effects. The
+    load-balancing losses of experts, in models that have been imported, are traced without
+    `bincount`, at which TorchDynamo breaks the graph. Within torch.compile, models that ask whether
+    they are being exported get the answer no, whereas PyTorch 2.11 would answer yes; `torch.export`
+    with `strict=False` still asks PyTorch. The backend `coda` calls this function if transformers
+    has been imported. It is public for functions that are compiled before that. Raises CodaError
+    for a version of transformers without this query.
     """
     _substitute(function_of_transformers(MODULE, FUNCTION), _is_exporting)
     for model in MODELS:
@@ -259,14 +257,44 @@ def _chunk_gated_delta_rule(
     use_qk_l2norm_in_kernel: bool = False,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
+    given = (query, key, value, g, beta, initial_state)
+    return _gated_delta_rule(*given, output_final_state, use_qk_l2norm_in_kernel)
+
+
+def _recurrent_gated_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    given = (query, key, value, g, beta, initial_state)
+    return _gated_delta_rule(*given, output_final_state, use_qk_l2norm_in_kernel)
+
+
+def _gated_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial: Tensor | None,
+    is_final_read: bool,
+    is_normalized: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Compute the rule, whose operands are B x T x heads x columns, or x heads."""
     query, key = query.float(), key.float()
-    if use_qk_l2norm_in_kernel:
+    if is_normalized:
         query, key = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (query, key))
-    operands = [query * key.shape[-1] ** -0.5, key, value, g, beta]
-    if initial_state is not None:
-        operands.append(initial_state)
-    y, last = gated_delta_rule(operands)
-    return y.to(value.dtype), last if output_final_state else None
+    head_dim = key.shape[-1]
+    operands = [x.flatten(2) for x in (query * head_dim**-0.5, key, value)]
+    operands += [beta.float(), g.float(), *([] if initial is None else [initial])]
+    y, last = state_space(DELTA_RULE, operands, head_dim)
+    return y.view(value.shape), last if is_final_read else None
 
 
 # Losses of experts
@@ -315,13 +343,14 @@ STATE_SPACES: Mapping[str, Callable[..., Any]] = {
     "mamba_selective_state_update": _selective_state_update,
     "mamba2_chunk_scan": _chunk_scan,
     "mamba2_selective_state_update": _head_state_update,
+    "torch_chunk_gated_delta_rule": _chunk_gated_delta_rule,
+    "torch_recurrent_gated_delta_rule": _recurrent_gated_delta_rule,
 }
 """Replacements, by name, for functions of transformers that compute a state-space model."""
 
 SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
     **STATE_SPACES,
     "causal_conv1d_update": _causal_conv1d_update,
-    "torch_chunk_gated_delta_rule": _chunk_gated_delta_rule,
     "load_balancing_loss_func": _load_balancing_loss,
 }
 """Replacements, by name, for functions of transformers while a graph is traced."""

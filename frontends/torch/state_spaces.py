@@ -1,7 +1,8 @@
 """State-space models as one operator of PyTorch, which traced graphs do not decompose.
 
 In eager PyTorch, `coda_ir::state_space` runs a program of the language. In a graph that this
-compiler compiles, it becomes `coda.selective_scan` or `coda.ssd`, for any length.
+compiler compiles, it becomes `coda.selective_scan`, `coda.ssd` or `coda.delta_rule`, for any
+length.
 """
 
 from __future__ import annotations
@@ -26,8 +27,21 @@ if TYPE_CHECKING:
 
 Tensors = Sequence[torch.Tensor]
 
-SCAN, HEADS = "selective_scan", "ssd"
+SCAN, HEADS, DELTA_RULE = "selective_scan", "ssd", "delta_rule"
 """The models, as the language calls them."""
+
+_NAMES: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        **dict.fromkeys((SCAN, HEADS), ("x", "dt", "a", "b", "c", "initial")),
+        DELTA_RULE: ("q", "k", "v", "beta", "decay", "initial"),
+    }
+)
+"""The operands of each model."""
+
+_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {SCAN: "", HEADS: ", states={states}, dtype=f32", DELTA_RULE: ", head_dim={states}"}
+)
+"""The arguments of each model behind its operands."""
 
 _TYPES: Mapping[torch.dtype, str] = MappingProxyType(
     {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
@@ -35,25 +49,29 @@ _TYPES: Mapping[torch.dtype, str] = MappingProxyType(
 
 _PROGRAM = """
 fn model({arguments}) {{
-    y, last = {model}(x, dt, a, b, c, initial{options}, final=true)
+    y, last = {model}({operands}{options}, final=true)
     return y, last
 }}
 """
 
 
 def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute y of x, dt, a, b and c, and the states after the last position.
+    """Compute y of the operands of a model, and the states after the last position.
 
     Models call it instead of a loop over time. It is a single operator, with kernels and a
-    derivative in `torch.compile` and `coda_ir.export`. `model` is "selective_scan" or "ssd". The
-    operands are those of `coda.selective_scan` or of `coda.ssd`, dense and of at most 32 bits. An
-    optional sixth operand has the states before the first position, in float32, by default 0. y has
-    the type of x, but is float32 for `ssd`; states are float32. Raises CodaError for operands that
-    the operators do not accept.
+    derivative in `torch.compile` and `coda_ir.export`. `model` is "selective_scan", "ssd" or
+    "delta_rule", and `states` the number of states of a column, which is the `head_dim` of
+    "delta_rule". The operands are those of `coda.selective_scan`, `coda.ssd` or `coda.delta_rule`,
+    of at most 32 bits. An optional sixth operand has the states before the first position, in
+    float32, by default 0. y has the type of x or v, but is float32 for `ssd`; states are float32.
+    Raises CodaError for operands that the operators do not accept.
     """
-    dtype = operands[0].dtype
-    x, dt, a, b, c, *initial = operands
-    given = [x, dt, a, b.to(dtype), c.to(dtype), *(state.float() for state in initial)]
+    narrow = ("q", "k") if model == DELTA_RULE else ("b", "c")
+    dtype = operands[_written(model)].dtype
+    given = [
+        value.to(dtype) if name in narrow else value.float() if name == "initial" else value
+        for name, value in zip(_NAMES[model], operands, strict=False)
+    ]
     return _OPERATOR(given, model, states)
 
 
@@ -65,6 +83,8 @@ def imported_state_space(graph: GraphImporter, node: Node) -> Value | None:
     is_read = 1 in used_results(node)
     if model == SCAN:
         op = coda.SelectiveScanOp(*operands, final=is_read)
+    elif model == DELTA_RULE:
+        op = coda.DeltaRuleOp(*operands, head_dim=states, final=is_read)
     else:
         options: Any = {"states": states, "element_type": f32}
         op = coda.SSDOp(*operands, final=is_read, **options)
@@ -72,15 +92,27 @@ def imported_state_space(graph: GraphImporter, node: Node) -> Value | None:
     return [op.result, op.final]
 
 
+def _written(model: str) -> int:
+    """Return the number of the operand that is written into states, whose shape y has."""
+    return 2 if model == DELTA_RULE else 0
+
+
 # The operator by itself
 
 
 def _result_types(operands: Tensors, model: str, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    x, a = operands[0], operands[2]
+    x = operands[_written(model)]
     samples, _, columns = x.shape
-    heads = len(a)
-    last = a.shape if model == SCAN else (heads, columns // heads, states)
-    dtype = x.dtype if model == SCAN else torch.float32
+    last: Sequence[int]
+    if model == SCAN:
+        last = operands[2].shape
+    elif model == DELTA_RULE:
+        heads = operands[3].shape[-1]
+        last = (heads, states, columns // heads)
+    else:
+        heads = len(operands[2])
+        last = (heads, columns // heads, states)
+    dtype = torch.float32 if model == HEADS else x.dtype
     return x.new_empty(x.shape, dtype=dtype), x.new_empty((samples, *last), dtype=torch.float32)
 
 
@@ -105,13 +137,15 @@ def _described(operand: torch.Tensor) -> tuple[str, str, torch.Size]:
 def _program(
     model: str, operands: tuple[tuple[str, str, torch.Size], ...], states: int
 ) -> TrainableFunction:
-    names = ("x", "dt", "a", "b", "c", "initial")
+    names = _NAMES[model]
     arguments = ", ".join(
         f"{name}: {type}[{', '.join(map(str, shape))}]"
         for name, (_, type, shape) in zip(names, operands, strict=True)
     )
-    options = "" if model == SCAN else f", states={states}, dtype=f32"
-    text = _PROGRAM.format(model=model, arguments=arguments, options=options)
+    options = _OPTIONS[model].format(states=states)
+    text = _PROGRAM.format(
+        model=model, arguments=arguments, operands=", ".join(names), options=options
+    )
     device = operands[0][0]
     target = "reference" if device == "cpu" else "triton"
     return compile(text, training=True, device=device, target=target)

@@ -51,7 +51,7 @@ _REASONS: dict[type[Operation], Refusal] = {
         "runs as PyTorch's scaled dot-product attention",
     ),
     **dict.fromkeys(
-        (coda.SelectiveScanOp, coda.SSDOp),
+        (coda.SelectiveScanOp, coda.SSDOp, coda.DeltaRuleOp),
         Refusal(
             "a row does not depend on other rows of the sequence",
             "runs as separate kernels over chunks of the sequence",
@@ -63,6 +63,10 @@ _REASONS: dict[type[Operation], Refusal] = {
             "a row does not depend on other rows of the sequence",
             "runs as separate kernels, which recompute the states",
         ),
+    ),
+    coda.DeltaRuleGradOp: Refusal(
+        "a row does not depend on other rows of the sequence",
+        "runs in PyTorch, which computes the rule again and differentiates it",
     ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"

@@ -41,6 +41,7 @@ FACTORS: Mapping[type[Operation], Sequence[str]] = {
     coda.AttentionGradOp: ("d_out",),
     coda.SelectiveScanGradOp: ("d_y",),
     coda.SSDGradOp: ("d_y",),
+    coda.DeltaRuleGradOp: ("d_y",),
 }
 """The operands of which one that is zero makes every result zero."""
 

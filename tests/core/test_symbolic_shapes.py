@@ -169,6 +169,7 @@ class TestRules:
     def test_models_of_heads_keep_the_shape(self):
         func, (x, dt, a, b) = arguments(("B", "T", 8), ("B", "T", 2), (2,), ("B", "T", 4))
         assert dims_after(func, coda.SSDOp(x, dt, a, b, b, states=4)) == [("B", "T", 8)]
+        assert dims_after(func, coda.DeltaRuleOp(b, b, x, dt, dt, head_dim=4)) == [("B", "T", 8)]
 
     def test_reductions_leave_one_column(self):
         func, (x,) = arguments(("M", 8))

@@ -398,6 +398,22 @@ def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"{call})", n
 
 
+def _delta_rule(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """The gated delta rule with short keys, where there is one dimension of positions."""
+    if len(b.rows) != 2:
+        return f"silu({x})", n
+    heads = 2 if n % 2 == 0 else 1
+    q, k = (f"(0.5 * tanh({b.parameter(*b.rows, 3)}))" for _ in range(2))
+    call = f"delta_rule({q}, {k}, {x}, sigmoid({b.parameter(*b.rows, heads)})"
+    if b.choices.chance(70):
+        call += f", -exp(tanh({b.parameter(*b.rows, heads)}))"
+    if b.choices.chance(30):
+        call += f", initial={b.parameter(b.rows[0], heads, 3, n // heads, element='f32')}"
+    if b.choices.chance(30):
+        b.result(f"{call}, head_dim=3, final=true)", unused=("_",))
+    return f"{call}, head_dim=3)", n
+
+
 def _groups(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
     """A linear map with a weight for each group of rows, where these are one dimension."""
     if len(b.rows) != 1:
@@ -507,6 +523,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (3, _positions_convolved),
     (1, _scan),
     (1, _heads),
+    (1, _delta_rule),
     (1, _groups),
     (1, _attention),
     (1, _loss),

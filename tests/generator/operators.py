@@ -458,6 +458,31 @@ def add_ssd(b: FunctionBuilder) -> None:
         b.extras.append(op.final)
 
 
+def add_delta_rule(b: FunctionBuilder) -> None:
+    """The gated delta rule with short keys."""
+    v = b.pick_tile()
+    element, columns = element_type_of(v), b.columns_of(v)
+    if len(shape_of(v)) != 3 or FLOATS["f64"] in (element, b.style.element):
+        return
+    heads, head_dim = b.choices.pick(_divisors(columns)), b.choices.pick((1, 3, 4))
+    key_heads = b.choices.pick(_divisors(heads))
+    drawn = [b.parameter(b.tile_dims(key_heads * head_dim), element, hint=name) for name in "qk"]
+    half = b.add(coda.ConstantOp(0.5, element))
+    q, k = (b.add(coda.MulOp(b.add(elementwise.TanhOp(x)), half)) for x in drawn)
+    beta = b.add(elementwise.SigmoidOp(b.parameter(b.tile_dims(heads), element, hint="beta")))
+    times = b.parameter(b.tile_dims(heads), element, hint="times")
+    decay = b.add(coda.NegOp(b.add(elementwise.SoftplusOp(times))))
+    operands = [q, k, v, beta, decay]
+    if b.choices.chance(30):
+        at_one = (b.style.rows[0], heads, head_dim, columns // heads)
+        operands.append(b.parameter(at_one, FLOATS["f32"], hint="initial"))
+    type, final = b.choices.pick((element, FLOATS["f32"])), b.choices.chance(30)
+    op = coda.DeltaRuleOp(*operands, head_dim=head_dim, final=final, element_type=type)
+    b.tile(op)
+    if op.final is not None:
+        b.extras.append(op.final)
+
+
 def _divisors(n: int) -> tuple[int, ...]:
     """The divisors of n that are no more than 4."""
     return tuple(count for count in (1, 2, 3, 4) if n % count == 0)
@@ -518,6 +543,7 @@ STEPS: Sequence[tuple[int, Step]] = (
     (2, add_shift),
     (1, add_scan),
     (1, add_ssd),
+    (1, add_delta_rule),
     (1, add_tied_rows),
     (3, add_grouped_linear),
     (2, add_scaled_linear),

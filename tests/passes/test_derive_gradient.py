@@ -1,6 +1,6 @@
 """Gradients of every operator: PyTorch's autograd and central differences, in float64."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 import torch
@@ -43,6 +43,12 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp, Torch
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
+
+DELTA_RULE: Mapping[str, tuple[int | str, ...]] = {
+    **dict.fromkeys("qk", ("B", "T", 6)),
+    "v": ("B", "T", 8),
+    **dict.fromkeys(("beta", "decay"), ("B", "T", 4)),
+}
 
 CASES: dict[str, Case] = {
     **{name: Case(HEADS, build) for name, build in UNARY.items()},
@@ -248,6 +254,10 @@ CASES: dict[str, Case] = {
             "initial": ("B", 4, 2, 3),
         },
         of(coda.SSDOp, states=3, final=True),
+    ),
+    "delta_rule": Case(DELTA_RULE, of(coda.DeltaRuleOp, head_dim=3)),
+    "delta_rule between states": Case(
+        {**DELTA_RULE, "initial": ("B", 4, 3, 2)}, of(coda.DeltaRuleOp, head_dim=3, final=True)
     ),
     "embedding": Case(
         {"ids": ("B", "T"), "table": (9, 8)}, of(coda.EmbeddingOp), types={"ids": i64}

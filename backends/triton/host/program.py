@@ -369,10 +369,10 @@ class HostProgram:
         self.lines.append(f"{name} = {expression}")
         return name
 
-    def scratch(self, elements: str, hint: str) -> str:
-        """Return this many uninitialized float32 that only the current operator needs."""
+    def scratch(self, elements: str, hint: str, type: str = "torch.float32") -> str:
+        """Return this many uninitialized elements that only the current operator needs."""
         name = self.names.fresh(hint)
-        self.lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', 'torch.float32')}")
+        self.lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', type)}")
         self._temporaries.append(name)
         return name
 

@@ -1,4 +1,4 @@
-"""Launches of state-space models (selective scans and SSD): kernels over chunks of rows."""
+"""Launches of state-space models: kernels over chunks of rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -7,6 +7,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton import (
+    delta_rule_kernel,
     scan_text,
     selective_scan_grad_kernel,
     selective_scan_kernel,
@@ -19,7 +20,15 @@ from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import EmittedKernel, ceiling, indented
 from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch, operands_of
 from coda_ir.backends.triton.operators.row_pitches import row_pitch
-from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp, SSDGradOp, SSDOp
+from coda_ir.dialects.coda import (
+    DeltaRuleGradOp,
+    DeltaRuleLike,
+    DeltaRuleOp,
+    SelectiveScanGradOp,
+    SelectiveScanOp,
+    SSDGradOp,
+    SSDOp,
+)
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of
 
@@ -29,7 +38,10 @@ Emit = Callable[[Any, str, Mapping[SSAValue, int]], EmittedKernel]
 
 def row_pitches_of(host: HostProgram, op: StateSpaceLike) -> Mapping[SSAValue, int]:
     """Return the pitches of operands that are ranges of columns."""
-    tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
+    if isinstance(op, DeltaRuleLike):
+        tensors = [op.q, op.k, op.v]
+    else:
+        tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
     pitches = {value: row_pitch(host, value) for value in tensors}
     return {value: pitch for value, pitch in pitches.items() if pitch is not None}
 
@@ -42,18 +54,20 @@ class _Chunks:
         self.final = op.final if isinstance(op, StateSpaceModel) else None
         self.d_initial = op.d_initial if isinstance(op, StateSpaceGradLike) else None
         self.pitches = row_pitches_of(host, op)
-        self.samples, self.length, self.columns = map(host.extents.of, host.dims(op.x))
+        self.samples, self.length, self.columns = map(host.extents.of, host.dims(op.written))
         self.chunks = host.number(ceiling(self.length, rows), "chunks")
         self.all = host.number(f"{self.samples} * {self.chunks}", "all_chunks")
 
-    def scratch(self, name: str, *extents: str | int) -> str:
-        """Return an uninitialized float32 tensor of this many elements."""
-        return self.host.scratch(" * ".join(map(str, extents)), name)
+    def scratch(self, name: str, *extents: str | int, type: str = "torch.float32") -> str:
+        """Return an uninitialized tensor of this many elements."""
+        return self.host.scratch(" * ".join(map(str, extents)), name, type)
 
-    def launch(self, emit: Emit, name: str, outputs: Sequence[str]) -> None:
-        """Launch a kernel whose rows are all chunks."""
+    def launch(
+        self, emit: Emit, name: str, outputs: Sequence[str], rows: str | None = None
+    ) -> None:
+        """Launch a kernel whose rows are all chunks, or `rows`."""
         operands = operands_of(self.host, self.op, self.pitches)
-        self.host.launch(self._kernel(emit, name), self.all, operands, outputs)
+        self.host.launch(self._kernel(emit, name), rows or self.all, operands, outputs)
 
     def carried(
         self,
@@ -151,7 +165,7 @@ def _step(host: HostProgram, op: StateSpaceModel, emit: Emit, name: str) -> None
     """Launch the kernel of the only position; it may store the last states in place."""
     pitches = row_pitches_of(host, op)
     kernel = kernel_named(host, op, name, emit, pitches)
-    samples = host.extents.of(host.dims(op.x)[0])
+    samples = host.extents.of(host.dims(op.written)[0])
     launch(host, op, kernel, samples, operands_of(host, op, pitches))
 
 
@@ -169,6 +183,22 @@ def _ssd(host: HostProgram, op: SSDOp) -> None:
     chunks = _HeadChunks(host, op)
     outputs = [chunks.sums, chunks.states(), host.allocate(op.result)]
     return chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
+
+
+def _delta_rule(host: HostProgram, op: DeltaRuleOp) -> None:
+    if op.is_step:
+        return _step(host, op, delta_rule_kernel.step_kernel, "delta_rule_step")
+    chunks, type = _Chunks(host, op, delta_rule_kernel.CHUNK), torch_type(element_type_of(op.v))
+    square, size = delta_rule_kernel.CHUNK**2, op.state_count * op.head_columns
+    system = chunks.scratch("system", chunks.all, op.heads, square, type=type)
+    states = chunks.scratch("states", chunks.all, op.heads, size, type=type)
+    new = chunks.scratch("new", chunks.samples, chunks.length, chunks.columns, type=type)
+    final = [] if op.final is None else [host.allocate(op.final)]
+    carried = [system, states, new, *final]
+    chunks.launch(delta_rule_kernel.solve_kernel, "solve_delta_rule", [system])
+    chunks.launch(delta_rule_kernel.carry_states_kernel, "delta_states", carried, chunks.samples)
+    outputs = [states, new, host.allocate(op.result)]
+    return chunks.launch(delta_rule_kernel.read_kernel, "delta_rule", outputs)
 
 
 def _selective_scan_grad(host: HostProgram, op: SelectiveScanGradOp) -> None:
@@ -220,10 +250,20 @@ def _ssd_grad(host: HostProgram, op: SSDGradOp) -> None:
     chunks.add_up(op.d_c, c, shape, 2)
 
 
+def _delta_rule_grad(host: HostProgram, op: DeltaRuleGradOp) -> None:
+    """A call of PyTorch, which computes the rule again."""
+    d_y, *given = map(host.variable, op.operands)
+    d_final = f", {given.pop()}" if op.carried else ""
+    call = f"delta_rule_grad({d_y}, [{', '.join(given)}], {op.state_count}{d_final})"
+    host.assign_all(op.results, call, hint="gradient", is_dense=True)
+
+
 WRITERS: Mapping[type, Writer] = {
     SelectiveScanOp: _selective_scan,
     SelectiveScanGradOp: _selective_scan_grad,
     SSDOp: _ssd,
     SSDGradOp: _ssd_grad,
+    DeltaRuleOp: _delta_rule,
+    DeltaRuleGradOp: _delta_rule_grad,
 }
 """Emitters of state space models."""

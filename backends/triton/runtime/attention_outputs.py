@@ -19,11 +19,10 @@ from coda_ir.backends.triton.runtime.attention_tiles import (
     is_seen_in,
     keys_of_queries,
     mask_bias,
-    narrowed,
     part_of,
     scores_of,
 )
-from coda_ir.backends.triton.runtime.device import bound
+from coda_ir.backends.triton.runtime.device import bound, narrowed
 
 
 @triton.jit
@@ -120,7 +119,7 @@ def o_of_tile(
             before = tl.exp2((largest - shift) * UNIT)
             total = total * before + tl.sum(weights, 1)
             acc = scaled_parts(acc, before[:, None], VALUE)
-            acc = add_parts(narrowed(weights, v[0]), v, acc, VALUE)
+            acc = add_parts(narrowed(weights, v[0].dtype), v, acc, VALUE)
             largest = most
     place = (batch * HEADS + head).to(tl.int64) * queries + row
     is_empty = total == 0.0

@@ -18,7 +18,7 @@ from coda_ir.backends.triton.runtime.attention_heads import (
     seen_parts,
     zero_parts,
 )
-from coda_ir.backends.triton.runtime.device import bound, dot, to_bf16
+from coda_ir.backends.triton.runtime.device import bound, dot, narrowed, to_bf16
 
 
 @triton.jit
@@ -80,15 +80,6 @@ def head_numbers(x, head, start, rows, ROWS: tl.constexpr, OTHER: tl.constexpr, 
     """
     row = start + tl.arange(0, ROWS)
     return tl.load(x + (head.to(tl.int64) * rows + row) * STEP, mask=row < rows, other=OTHER)
-
-
-@triton.jit
-def narrowed(x, like):
-    """Convert x to the type of `like`."""
-    if like.dtype == tl.bfloat16:
-        return to_bf16(x)
-    else:
-        return x.to(like.dtype)
 
 
 @triton.jit
@@ -330,7 +321,7 @@ def dq_of_tile(
                 total += tl.sum(weights, 1)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot_parts(d_out, v, zeros, VALUE) - moment[:, None])
-            dq = add_parts(narrowed(d_scores, k[0]), k, dq, HEAD)
+            dq = add_parts(narrowed(d_scores, k[0].dtype), k, dq, HEAD)
     if ADDED:
         # Normalize where lse is of such magnitude that it cannot resolve the sum of the weights.
         share = tl.where((lse < -1e3) & (total > 0), 1 / total, 1.0)
@@ -456,10 +447,10 @@ def dkv_of_tile(
             if ADDED:
                 share = head_numbers(moment_pointer + 1, of_head, at, queries, BLOCK_N, 0.0, 2)
                 weights *= share[None, :]
-            dv = add_parts(narrowed(weights, q[0]), d_out, dv, VALUE)
+            dv = add_parts(narrowed(weights, q[0].dtype), d_out, dv, VALUE)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot_parts(v, d_out, zeros, VALUE) - moment[None, :])
-            dk = add_parts(narrowed(d_scores, q[0]), q, dk, HEAD)
+            dk = add_parts(narrowed(d_scores, q[0].dtype), q, dk, HEAD)
             at, of_queries = next_block(at, of_queries, begin, end, BLOCK_N, SHARED)
     if ROWS_HIDDEN:
         bias = mask_bias(

@@ -85,6 +85,15 @@ def to_bf16(x):
 
 
 @triton.jit
+def narrowed(x, type: tl.constexpr):
+    """Round x, float32, to a type."""
+    if type == tl.bfloat16:
+        return to_bf16(x)
+    else:
+        return x.to(type)
+
+
+@triton.jit
 def f8_bits(x, MANTISSA: tl.constexpr, BIAS: tl.constexpr, LARGEST: tl.constexpr):
     """Return the bits of x rounded to the nearest float8, ties to even.
 

@@ -73,6 +73,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     **dict.fromkeys((coda.OneHotOp, coda.GroupOrderOp), "its results are integers"),
     coda.SelectiveScanGradOp: _SECOND,
     coda.SSDGradOp: _SECOND,
+    coda.DeltaRuleGradOp: _SECOND,
     VjpOp: _SECOND,
 }
 """The reasons why operators of the block level have no rule."""

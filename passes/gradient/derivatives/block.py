@@ -1,6 +1,6 @@
 """Derivatives of gates, rotary embedding, attention, the loss and the embedding."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, TensorType, f32
 from xdsl.ir import Block, SSAValue
@@ -8,6 +8,7 @@ from xdsl.rewriter import Rewriter
 
 from coda_ir.diagnostics import GradientError
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import operands_of, reached
@@ -101,13 +102,20 @@ def _attention(op: coda.AttentionOp, adjoint: Adjoint) -> None:
             adjoint.give(operand, result)
 
 
-def _state_space(op: coda.SelectiveScanOp | coda.SSDOp, adjoint: Adjoint) -> None:
+_STATE_SPACE_GRADIENTS: Mapping[type[StateSpaceModel], type[StateSpaceGradLike]] = {
+    coda.SelectiveScanOp: coda.SelectiveScanGradOp,
+    coda.SSDOp: coda.SSDGradOp,
+    coda.DeltaRuleOp: coda.DeltaRuleGradOp,
+}
+
+
+def _state_space(op: StateSpaceModel, adjoint: Adjoint) -> None:
     d_y, d_final = (*adjoint.d_results, None)[:2]
     if d_y is None:
-        d_y = adjoint.broadcast(adjoint.constant(0, op.result), op.x)
-    make = coda.SSDGradOp if isinstance(op, coda.SSDOp) else coda.SelectiveScanGradOp
-    gradient = make(op, d_y, _carried(op.carried, d_final, adjoint))
-    hints = zip(("x", "dt", "a", "b", "c", "initial"), op.operands, strict=False)
+        d_y = adjoint.broadcast(adjoint.constant(0, op.result), op.written)
+    gradient = _STATE_SPACE_GRADIENTS[type(op)](op, d_y, _carried(op.carried, d_final, adjoint))
+    names = [name for name, _ in op.get_irdl_definition().operands]
+    hints = zip((*names[:-1], "initial"), op.operands, strict=False)
     adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in hints))
     for operand, result in zip(op.operands, gradient.results, strict=False):
         adjoint.give(operand, result)
@@ -183,8 +191,7 @@ BLOCK_RULES: dict[type, Rule] = {
     coda.GluOp: _glu,
     coda.RopeOp: _rope,
     coda.AttentionOp: _attention,
-    coda.SelectiveScanOp: _state_space,
-    coda.SSDOp: _state_space,
+    **dict.fromkeys(_STATE_SPACE_GRADIENTS, _state_space),
     coda.CrossEntropyOp: _cross_entropy,
     coda.EmbeddingOp: _embedding,
     coda.EmbeddingGradOp: _embedding_grad,

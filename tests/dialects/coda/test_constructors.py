@@ -102,6 +102,19 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         ),
         ((D, D, 16), bf16),
     ),
+    "delta_rule": (
+        lambda: coda.DeltaRuleOp(KV, KV, Q, HEADS, HEADS, head_dim=4),
+        ((D, D, 16), bf16),
+    ),
+    "wide delta_rule between states": (
+        lambda: coda.DeltaRuleOp(
+            *(KV, KV, Q, HEADS, HEADS, tensor(D, 2, 4, 8, element_type=f32)),
+            head_dim=4,
+            final=True,
+            element_type=f32,
+        ),
+        ((D, D, 16), f32),
+    ),
     "attention": (
         lambda: coda.AttentionOp(Q, KV, KV, head_dim=4, scale=0.5, softcap=2.0),
         ((D, D, 16), bf16),

@@ -152,7 +152,8 @@ Reasons: TypeAlias = Mapping[type, str]
 BACKWARD: Reasons = dict.fromkeys(
     (
         *(op for op in coda.Coda.operations if op.__module__.endswith(".gradients")),
-        *(coda.AttentionGradOp, coda.SelectiveScanGradOp, coda.SSDGradOp, coda.BarrierOp),
+        coda.BarrierOp,
+        *(coda.AttentionGradOp, coda.SelectiveScanGradOp, coda.SSDGradOp, coda.DeltaRuleGradOp),
     ),
     "derive-gradient and the passes after it make it",
 )
@@ -187,6 +188,7 @@ EMPTY: Mapping[str, Reasons] = {
         coda.OneHotOp: "PyTorch exports a comparison with positions",
         coda.SelectiveScanOp: "`coda_ir::state_space` in graphs, as test_state_spaces.py tests",
         coda.SSDOp: "`coda_ir::state_space` in graphs, as test_mamba2.py tests",
+        coda.DeltaRuleOp: "`coda_ir::state_space` in graphs, as test_delta_rule.py tests",
     },
     "Triton": {
         coda.ConstantOp: "kernels have the number in their code",

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 import coda_ir.inductor
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.delta_rule import gated_delta_rule
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -172,27 +171,10 @@ class Entropy(nn.Module):
         return -torch.xlogy(p, p).mean()
 
 
-class DeltaRule(nn.Module):
-    """Linear attention by the gated delta rule, whose gradients come from running it once more."""
-
-    def __init__(self):
-        super().__init__()
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * 16), nn.Linear(16, WIDTH)
-        self.gates = nn.Linear(WIDTH, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 8)).unbind(2)
-        g, beta = self.gates(x).unflatten(-1, (2, 2)).unbind(2)
-        unit = (F.normalize(y, dim=-1) for y in (q, k))
-        y, _ = gated_delta_rule((*unit, v, -F.softplus(g), beta.sigmoid()))
-        return self.out(y.flatten(2))
-
-
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "attention": Attention,
     "network": GatedNetwork,
     "entropy": Entropy,
-    "delta rule": DeltaRule,
 }
 
 
@@ -202,11 +184,10 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, programs: dict[str, Any]):
     model = MODELS[name]()
-    is_dynamic = name not in ("network", "delta rule")
+    is_dynamic = name != "network"
     fast = with_graph(model, dynamic=is_dynamic)
     for b, t in ((2, 7), (3, 5)) if is_dynamic else ((2, 7),):
-        if name != "delta rule":  # its gradients depend on its results
-            assert_results(fast, model, torch.randn(b, t, WIDTH))
+        assert_results(fast, model, torch.randn(b, t, WIDTH))
         assert_gradients(fast, model, torch.randn(b, t, WIDTH, requires_grad=True))
     assert programs
 

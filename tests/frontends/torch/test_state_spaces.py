@@ -9,10 +9,10 @@ from support.torch_compile import compiled, counters
 from torch import Tensor
 
 import coda_ir
-from coda_ir.backends.reference.scan import scanned_channels, scanned_states
+from coda_ir.backends.reference.scan import delta_rule, scanned_channels, scanned_states
 from coda_ir.dialects import coda
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
+from coda_ir.frontends.torch.state_spaces import DELTA_RULE, HEADS, SCAN, state_space
 
 transformers: Any = pytest.importorskip("transformers")
 
@@ -26,11 +26,16 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 def operands_of(model: str, length: int = 5, *, initial: bool = True) -> list[Tensor]:
     """Operands of one sign with 2 samples, 6 channels or heads of 3 columns, and 4 states."""
+    generator = torch.Generator().manual_seed(length)
+    if model == DELTA_RULE:
+        shapes = [(2, length, 4), (2, length, 4), (2, length, 6), *2 * [(2, length, 2)]]
+        q, k, v, beta, decay = (torch.rand(shape, generator=generator) for shape in shapes)
+        states = torch.rand((2, 2, 4, 3), generator=generator)
+        return [q, k / 2, v, beta, -decay, *([states] if initial else [])]
     a = (6, 4) if model == SCAN else (2,)
     times = 6 if model == SCAN else 2
     states = (6, 4) if model == SCAN else (2, 3, 4)
     shapes = [(2, length, 6), (2, length, times), a, (2, length, 4), (2, length, 4), (2, *states)]
-    generator = torch.Generator().manual_seed(length)
     operands = [torch.rand(shape, generator=generator) for shape in shapes]
     operands[2].neg_()
     return operands if initial else operands[:5]
@@ -38,11 +43,13 @@ def operands_of(model: str, length: int = 5, *, initial: bool = True) -> list[Te
 
 def exact(model: str, operands: list[Tensor]) -> tuple[Tensor, Tensor]:
     wide = [operand.double() for operand in operands]
-    return scanned_channels(wide) if model == SCAN else scanned_states(wide, 4)
+    if model == SCAN:
+        return scanned_channels(wide)
+    return (delta_rule if model == DELTA_RULE else scanned_states)(wide, 4)
 
 
 @pytest.mark.parametrize("initial", [False, True])
-@pytest.mark.parametrize("model", [SCAN, HEADS])
+@pytest.mark.parametrize("model", [SCAN, HEADS, DELTA_RULE])
 def test_operator(model: str, initial: bool) -> None:
     operands = operands_of(model, initial=initial)
     found, expected = state_space(model, operands, 4), exact(model, operands)
@@ -51,7 +58,7 @@ def test_operator(model: str, initial: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [SCAN, HEADS])
+@pytest.mark.parametrize("model", [SCAN, HEADS, DELTA_RULE])
 def test_registration(model: str) -> None:
     """Types of results without data, gradients, and strides, as PyTorch checks them."""
     library: Any = torch.library  # without complete types
@@ -59,7 +66,7 @@ def test_registration(model: str) -> None:
     library.opcheck(torch.ops.coda_ir.state_space.default, (operands, model, 4))
 
 
-@pytest.mark.parametrize("model", [SCAN, HEADS])
+@pytest.mark.parametrize("model", [SCAN, HEADS, DELTA_RULE])
 def test_gradients(model: str) -> None:
     operands = [operand.requires_grad_() for operand in operands_of(model)]
     adjoints = [torch.rand_like(result) for result in state_space(model, operands, 4)]
