@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
@@ -108,9 +108,14 @@ def _function_for(op: CallOp, host: HostProgram) -> str | None:
 def _factor(host: HostProgram, value: SSAValue) -> str:
     """Return a factor of PyTorch's product of matrices, of which a kernel makes a dense copy if
     PyTorch would make one: where the batches of matrices are not one number of elements apart, or
-    neither rows nor columns of a matrix are contiguous.
+    neither rows nor columns of a matrix are contiguous. An argument with several dimensions of
+    batches is made dense, as PyTorch would copy it in the order of its transposition.
     """
     found = ElementPlaces.of(value, host.dims)
+    base = value if found is None else found[0]
+    batches = [extent for extent in host.dims(base)[:-2] if extent != 1]
+    if isinstance(base, BlockArgument) and len(batches) > 1:
+        host.operand(base)
     if found is None:
         return host.variable(value)
     *_, by_row, by_column = found[1].strides
