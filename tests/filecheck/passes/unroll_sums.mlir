@@ -124,3 +124,21 @@ func.func @weighted(%s: tensor<?x2x8xf32>, %a: tensor<2x1xf32>) -> tensor<?x1x8x
 // CHECK-NEXT: }
 
 // REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one
+
+// -----
+
+// Rows of a GEMM, whose tiles have many samples, and which others read as well.
+
+func.func @gemm(%u: tensor<?x2x8xf32>, %m: tensor<8x8xf32>) -> (tensor<?x2x8xf32>, tensor<?x1x8xf32>) {
+  %v = coda.linear %u, %m : (tensor<?x2x8xf32>, tensor<8x8xf32>) -> tensor<?x2x8xf32>
+  %w = coda.sum_to %v : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  func.return %v, %w : tensor<?x2x8xf32>, tensor<?x1x8xf32>
+}
+
+// CHECK:      func.func @gemm(%u: tensor<?x2x8xf32>, %m: tensor<8x8xf32>) -> (tensor<?x2x8xf32>, tensor<?x1x8xf32>) {
+// CHECK-NEXT:   %v = coda.linear %u, %m : (tensor<?x2x8xf32>, tensor<8x8xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %v_1 = coda.slice %v {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %v_2 = coda.slice %v {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %w = coda.add %v_1, %v_2 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   func.return %v, %w : tensor<?x2x8xf32>, tensor<?x1x8xf32>
+// CHECK-NEXT: }
