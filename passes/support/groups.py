@@ -285,9 +285,10 @@ def _add_users(
     gemm: FusedOp | None,
     places: Mapping[Operation, int],
 ) -> set[SSAValue]:
-    """Add `reduction` and what is computed from it to `code`; return their results. With the `gemm`
-    whose tile is reduced, leave out what reads values that others compute from its results: its
-    epilogue cannot load them.
+    """Add `reduction` and what is computed from it to `code`; return their results. Leave out what
+    reads values that others compute from these results, or from those of the `gemm` whose tile is
+    reduced: one kernel cannot load them. It would repeat all of a sum that goes on from layer to
+    layer, such as the gradient of a residual.
     """
     behind: set[SSAValue] = set()
     apart: set[SSAValue] = set()
@@ -311,8 +312,6 @@ def _add_users(
                 _add_producers(value, code)
             code.add(op)
             behind.update(op.results)
-        elif gemm is None:
-            continue
         elif is_code or is_apart or not is_pointwise(op):
             apart.update(op.results)
         push_users(op)

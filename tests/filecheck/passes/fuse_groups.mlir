@@ -743,3 +743,88 @@ func.func @vector(%z: tensor<?x16xbf16>, %dy: tensor<?x16xbf16>, %w: tensor<16xb
 // CHECK-NEXT:    }
 // CHECK-NEXT:    %dw = coda.reshape %0 : (tensor<16xbf16>) -> tensor<2x8xbf16>
 // CHECK-NEXT:    func.return %y, %dw : tensor<?x16xbf16>, tensor<2x8xbf16>
+
+// -----
+
+// What the code gives is normalized over the whole row before the code goes on with it: the
+// first part is a kernel, and stores what the second one reads.
+
+func.func @depends(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  %s = coda.cumsum %r {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %again = coda.reshape %s : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %t = coda.mul %again, %y : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  %u = coda.reshape %t : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  func.return %u : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @depends(
+// CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %y = gemm.map tile(%heads : tensor<?x2x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x2x8xf32>) {
+// CHECK-NEXT:     ^bb0(%heads_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %heads_1 over 8 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %y_1 = arith.subf %heads_1, %mean : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %s = coda.cumsum %r {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %again = coda.reshape %s : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %t = coda.mul %again, %y : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %u = coda.reshape %t : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %u : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The gradients of two norms with a residual around each: the second kernel reads the sum that the
+// first one stores, and does not compute it again.
+
+func.func @residual(%d: tensor<?x16xf32>, %a: tensor<?x16xf32>, %b: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>) {
+  %p = coda.mul %a, %d : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %m = coda.reduce %p {kind = "mean"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %s = coda.mul %a, %m : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %t = coda.sub %d, %s : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %sum = coda.add %d, %t : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %e = coda.cumsum %sum {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %p2 = coda.mul %b, %e : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %m2 = coda.reduce %p2 {kind = "mean"} : (tensor<?x16xf32>) -> tensor<?x1xf32>
+  %s2 = coda.mul %b, %m2 : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %t2 = coda.sub %e, %s2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %sum2 = coda.add %sum, %t2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %sum2, %e : tensor<?x16xf32>, tensor<?x16xf32>
+}
+
+// CHECK:      func.func @residual(
+// CHECK-NEXT:   %sum = gemm.map tile(%a : tensor<?x16xf32>, %d : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%a_1: f32, %d_1: f32):
+// CHECK-NEXT:       %p = arith.mulf %a_1, %d_1 : f32
+// CHECK-NEXT:       %0 = gemm.group_reduce add %p over 16 : f32
+// CHECK-NEXT:       %1 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:       %m = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %s = arith.mulf %a_1, %m : f32
+// CHECK-NEXT:       %t = arith.subf %d_1, %s : f32
+// CHECK-NEXT:       %sum_1 = arith.addf %d_1, %t : f32
+// CHECK-NEXT:       gemm.yield %sum_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %e = coda.cumsum %sum {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %sum2 = gemm.map tile(%b : tensor<?x16xf32>, %e : tensor<?x16xf32>, %sum : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%b_1: f32, %e_1: f32, %sum_1: f32):
+// CHECK-NEXT:       %p2 = arith.mulf %b_1, %e_1 : f32
+// CHECK-NEXT:       %0 = gemm.group_reduce add %p2 over 16 : f32
+// CHECK-NEXT:       %1 = arith.constant 6.250000e-02 : f32
+// CHECK-NEXT:       %m2 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %s2 = arith.mulf %b_1, %m2 : f32
+// CHECK-NEXT:       %t2 = arith.subf %e_1, %s2 : f32
+// CHECK-NEXT:       %sum2_1 = arith.addf %sum_1, %t2 : f32
+// CHECK-NEXT:       gemm.yield %sum2_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %sum2, %e : tensor<?x16xf32>, tensor<?x16xf32>
+// CHECK-NEXT: }

@@ -23,35 +23,6 @@ func.func @narrow(%z: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x2x1xbf1
 
 // -----
 
-// What the code gives is normalized over the whole row before the code goes on with it.
-
-func.func @depends(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
-  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
-  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
-  %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
-  %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
-  %s = coda.cumsum %r {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
-  %again = coda.reshape %s : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
-  %t = coda.mul %again, %y : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
-  %u = coda.reshape %t : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
-  func.return %u : tensor<?x16xf32>
-}
-
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: an operand is computed from one of its results; failed condition: no operand depends on a result; costs 72*d0 bytes
-// CHECK:      func.func @depends(
-// CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
-// CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
-// CHECK-NEXT:   %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
-// CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %s = coda.cumsum %r {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %again = coda.reshape %s : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
-// CHECK-NEXT:   %t = coda.mul %again, %y : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
-// CHECK-NEXT:   %u = coda.reshape %t : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   func.return %u : tensor<?x16xf32>
-// CHECK-NEXT: }
-
-// -----
-
 // A number per head comes in, which no port loads, and there is no reduction.
 
 func.func @number(%z: tensor<?x16xf32>, %slope: tensor<2x1xf32>) -> tensor<?x16xf32> {
