@@ -55,7 +55,7 @@ PASS_FAULTS = (
     Fault(
         "placed parts: a kernel stores its first operand for each part that it reads",
         f"{P}layout.place_parts:_store_again",
-        Text("editor.lanes_of(_repeated(part)", "editor.lanes_of(kernel.operands[0]"),
+        Text("editor.lanes_of(_repeated(x)", "editor.lanes_of(kernel.operands[0]"),
     ),
     Fault(
         "zero rows: results in the order of groups",
