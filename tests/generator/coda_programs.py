@@ -215,11 +215,13 @@ def coda_program(choices: Choices) -> Program:
     return Program(parse_text(text, "random.coda"), extents, text=text)
 
 
-COLUMNS = (8, 4, 12, 3)
+NARROW, WIDE = (8, 4, 12, 3), (64, 72, 136)
+"""Numbers of columns; GEMMs of the wide ones may be warp-specialized."""
 
 
-def draw_text(choices: Choices, widths: Sequence[int] = COLUMNS) -> tuple[str, dict[str, int]]:
+def draw_text(choices: Choices, widths: Sequence[int] | None = None) -> tuple[str, dict[str, int]]:
     """The text of a program with some of these numbers of columns, and extents for its symbols."""
+    widths = widths or (WIDE if choices.chance(15) else NARROW)
     rows = choices.pick(ROWS)
     element = choices.pick(("bf16", "f32", "f16"))
     columns = tuple(choices.pick(widths) for _ in range(2))

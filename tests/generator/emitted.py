@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from support.device import DEVICE
 from support.emitted import run_guarded
+from support.gluon_simulator import load_module
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.backends.triton import emit_module
@@ -45,7 +47,13 @@ def _reason(error: CodaError) -> str:
 
 
 def run(source: str, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The results of a module, which must not access anything but its tensors."""
+    """The results of a module, which must not access anything but its tensors. On a CPU,
+    kernels in Gluon run in the simulator.
+    """
+    if "@gluon.jit" in source and DEVICE == "cpu":
+        with expected_to_work(PROPERTY, "run in the simulator"):
+            results = load_module(source).run(*(argument.clone() for argument in arguments))
+        return [results] if isinstance(results, torch.Tensor) else [*results]
     try:
         with (
             tempfile.TemporaryDirectory(prefix="coda_random_") as folder,

@@ -72,13 +72,13 @@ def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
     ]
     schedule = draw_schedule(b) if b.choices.chance(35) else None
     gather, scatter = (None, None) if transposed else draw_moves(b, style.rows, segments)
+    for segment in segments:
+        segment.ports = [moved_port(b, port, gather, scatter) for port in segment.ports]
     gather_weights = None
     if is_summed:
         gather, gather_weights = (
             b.integers(style.rows) if b.choices.chance(30) else None for _ in range(2)
         )
-    for segment in segments:
-        segment.ports = [moved_port(b, port, gather, scatter) for port in segment.ports]
     op = FusedOp(
         inputs,
         segments,

@@ -186,7 +186,14 @@ def take_apart(case: Case, lowered: ModuleOp, by: str) -> ModuleOp:
     return module
 
 
-def schedule(case: Case, lowered: ModuleOp, target: str, *, absorb: bool = False) -> ModuleOp:
+def schedule(
+    case: Case,
+    lowered: ModuleOp,
+    target: str,
+    *,
+    mainloop: str = "pointer",
+    absorb: bool = False,
+) -> ModuleOp:
     """The program with schedules and buffers; its meaning stays.
 
     With `absorb`, GEMMs combine the partials of their rows wherever that is legal.
@@ -196,7 +203,7 @@ def schedule(case: Case, lowered: ModuleOp, target: str, *, absorb: bool = False
     where = f"schedule for {target}"
     with expected_to_work("block = GEMM level = scheduled", where):
         try:
-            SchedulePass(target=target).apply(make_context(), module)
+            SchedulePass(target=target, mainloop=mainloop).apply(make_context(), module)
             if absorb:
                 AbsorbFinalizePass(always=True).apply(make_context(), module)
         except CodaError as error:

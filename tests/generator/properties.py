@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.dialects.gemm import FusedOp
 from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.layout.state_reduction_order import StateReductionOrderPass
 from generator.block_programs import block_program
@@ -91,6 +92,15 @@ def emitted_triton(case: Case, choices: Choices) -> None:
     check_emitted(case, _rounding(case), scheduled)
 
 
+def emitted_for_hopper(case: Case, choices: Choices) -> None:
+    """Warp-specialized GEMMs beside all else; most programs are too narrow for them."""
+    mainloop = choices.pick(("warp_specialized", "ping_pong"))
+    scheduled = schedule(case, _lowered(case), "sm_90", mainloop=mainloop)
+    gemms = (op for op in scheduled.walk() if isinstance(op, FusedOp))
+    if any(gemm.schedule is not None and gemm.schedule.is_warp_specialized for gemm in gemms):
+        check_emitted(case, _rounding(case), scheduled)
+
+
 def emitted_apart(case: Case, choices: Choices) -> None:
     """The products of GEMMs stored, by kernels or by PyTorch's library, and epilogues on them."""
     apart = take_apart(case, _lowered(case), choices.pick(("library", "kernels")))
@@ -147,6 +157,7 @@ PROPERTIES: Mapping[str, Property] = {
     "called programs": Property(programs, 8),
     "idempotent": Property(idempotent, 10),
     "emitted triton": Property(emitted_triton, 2),
+    "emitted for Hopper": Property(emitted_for_hopper, 3),
     "emitted apart": Property(emitted_apart, 6),
     "emitted unfused": Property(emitted_unfused, 7),
 }
