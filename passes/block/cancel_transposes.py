@@ -4,7 +4,6 @@ them without them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -12,10 +11,9 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_bytes, shape_of, static_shape
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.permuted import Order, inverse, permuted_values
-from coda_ir.symbolic_shapes import Dim
 
 NOT_FEWER = Refusal(
     "moving the transpose before the code of its operand leaves fewer bytes to transpose",
@@ -164,11 +162,11 @@ class _Code:
         dims = self.rewriter.shapes.dims(value)
         whole = (*(1,) * (len(self.order) - len(dims)), *dims)
         if not self._is_view(value):
-            return insert.insert(coda.TransposeOp(self._reshaped(value, whole, insert), self.back))
+            return insert.insert(coda.TransposeOp(insert.reshape(value, whole), self.back))
         transposed = [whole[axis] for axis in self.back]
         while transposed and transposed[0] == 1:
             del transposed[0]
-        return self._reshaped(value, transposed, insert)
+        return insert.reshape(value, transposed)
 
     def _is_view(self, value: SSAValue) -> bool:
         """Return whether the dimensions of `value` other than 1 keep their order."""
@@ -176,15 +174,6 @@ class _Code:
         long = {axis + first for axis, extent in enumerate(shape_of(value)) if extent != 1}
         kept = [axis for axis in self.back if axis in long]
         return kept == sorted(kept)
-
-    def _reshaped(self, value: SSAValue, dims: Sequence[Dim], insert: OpInserter) -> SSAValue:
-        shape = static_shape(dims)
-        if shape == shape_of(value):
-            return value
-        view = coda.ReshapeOp(value, shape)
-        if DYNAMIC_INDEX in shape:
-            view.attributes["coda.dims"] = self.rewriter.shapes.stated(tuple(dims))
-        return insert.insert(view, value.name_hint)
 
 
 def _is_transpose(op: Operation) -> bool:

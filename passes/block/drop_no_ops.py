@@ -138,7 +138,7 @@ def _on_rows(op: coda.CastOp | coda.ElementwiseOp, rewriter: FunctionRewriter) -
     insert = rewriter.before(op, op.location)
     operands = [_as_row(x, insert) for x in op.operands]
     transposed = insert.again(op, operands, static_shape(_transpose_last(dims)))
-    return insert.reshape(transposed, shape_of(op.result), dims)
+    return insert.reshape(transposed, dims)
 
 
 def _row(x: SSAValue, shapes: SymbolicShapes) -> SSAValue | None:
@@ -153,8 +153,7 @@ def _as_row(x: SSAValue, insert: OpInserter) -> SSAValue:
     shapes = insert.rewriter.shapes
     if len(shape_of(x)) < 2:
         return x
-    transposed = _transpose_last(shapes.dims(x))
-    return _row(x, shapes) or insert.reshape(x, static_shape(transposed), transposed)
+    return _row(x, shapes) or insert.reshape(x, _transpose_last(shapes.dims(x)))
 
 
 def _transpose_last(dims: Dims) -> Dims:
@@ -163,8 +162,7 @@ def _transpose_last(dims: Dims) -> Dims:
 
 
 def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    extents = shape_of(op.x)
-    if moves_elements(extents, op.permutation):
+    if moves_elements(shape_of(op.x), op.permutation):
         return None
     reshape = coda.ReshapeOp(op.x, shape_of(op.result))
     reshape.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(op.result))
@@ -206,8 +204,7 @@ def _transposed(
     if isinstance(x.owner, coda.CastOp):
         return insert.cast(_transposed(x.owner.operand, shape, order, insert), element_type_of(x))
     dims = (*(1,) * (len(shape) - len(shape_of(x))), *insert.rewriter.shapes.dims(x))
-    transposed = tuple(dims[axis] for axis in order)
-    return insert.reshape(x, [shape[axis] for axis in order], transposed)
+    return insert.reshape(x, [dims[axis] for axis in order])
 
 
 def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
@@ -244,10 +241,10 @@ def _shifted_relatively(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValu
         return None
     if (dim, start) != (last, 0) or n > min(p - 1, p - t + 1):
         return None
-    insert, leading = rewriter.before(op), shape_of(pad.x)[:-2]
-    flat = insert.reshape(pad.x, (*leading, t * p), (*dims[:-2], t * p))
+    insert = rewriter.before(op)
+    flat = insert.reshape(pad.x, (*dims[:-2], t * p))
     span = insert.insert(coda.SliceOp(flat, last - 1, t - 1, t * p - 1))
-    moved = insert.reshape(span, (*leading, t, p - 1), (*dims[:-2], t, p - 1))
+    moved = insert.reshape(span, (*dims[:-2], t, p - 1))
     return insert.insert(coda.SliceOp(moved, last, 0, n))
 
 
@@ -323,9 +320,7 @@ def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAVal
         logits.x, target.x, ignore_index=op.ignore_index.value.data, reduction=op.reduction.data
     )
     value = insert.insert(loss, op.result.name_hint)
-    if value.type == op.result.type:
-        return value
-    return insert.reshape(value, shape_of(op.result), rewriter.shapes.dims(op.result))
+    return insert.reshape(value, rewriter.shapes.dims(op.result))
 
 
 # Slices that calls of PyTorch store one after the other
@@ -370,12 +365,10 @@ def _interleaved(
     parts: Sequence[SSAValue], dim: int, value: SSAValue, insert: OpInserter
 ) -> SSAValue:
     """Return a tensor like `value` with the elements of `parts` interleaved along `dim`."""
-    shape, dims = shape_of(parts[0]), insert.rewriter.shapes.dims(parts[0])
-    apart = (*shape[: dim + 1], 1, *shape[dim + 1 :]), (*dims[: dim + 1], 1, *dims[dim + 1 :])
-    views = [insert.reshape(part, *apart) for part in parts]
-    joined = insert.insert(coda.ConcatOp(views, dim + 1))
-    extent = shape_of(value)[dim]
-    return insert.reshape(joined, shape_of(value), (*dims[:dim], extent, *dims[dim + 1 :]))
+    dims = insert.rewriter.shapes.dims(parts[0])
+    apart = (*dims[: dim + 1], 1, *dims[dim + 1 :])
+    joined = insert.insert(coda.ConcatOp([insert.reshape(x, apart) for x in parts], dim + 1))
+    return insert.reshape(joined, (*dims[:dim], shape_of(value)[dim], *dims[dim + 1 :]))
 
 
 def _store_of(value: SSAValue) -> _Store | None:

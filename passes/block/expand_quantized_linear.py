@@ -65,7 +65,7 @@ class _Quantizer:
         # Under the name of the result, by which it is chosen to be recomputed as a whole.
         name = op.result.name_hint
         value = self.insert.insert(coda.LinearOp(x, weight), name)
-        columns = self._reshaped(scales[1], shape_of(op.weight)[:1])
+        columns = self.insert.reshape(scales[1], shape_of(op.weight)[:1])
         for scale in (scales[0], columns):
             value = self.insert.mul(value, scale, name)
         return value
@@ -83,18 +83,18 @@ class _Quantizer:
         n, k = shape_of(weight)
         each = self.insert.insert(
             coda.BroadcastOp(
-                self._reshaped(of_weight, (n // columns, 1, k // depth)),
+                self.insert.reshape(of_weight, (n // columns, 1, k // depth)),
                 (n // columns, columns, k // depth),
             )
         )
         elements = self._rounded(
-            self._in_blocks(weight, depth), self._reshaped(each, (n, k // depth, 1))
+            self._in_blocks(weight, depth), self.insert.reshape(each, (n, k // depth, 1))
         )
-        rows = shape_of(x)[:-2]
+        rows = self.insert.rewriter.shapes.dims(x)[:-2]
         product = coda.ScaledLinearOp(
-            self._reshaped(self._rounded(x, of_x), (*rows, k)),
-            self._cut(self._reshaped(elements, (n, k)), shape_of(op.weight)[0]),
-            self._reshaped(of_x, (*rows, k // depth)),
+            self.insert.reshape(self._rounded(x, of_x), (*rows, k)),
+            self._cut(self.insert.reshape(elements, (n, k)), shape_of(op.weight)[0]),
+            self.insert.reshape(of_x, (*rows, k // depth)),
             of_weight,
             blocks,
         )
@@ -133,34 +133,24 @@ class _Quantizer:
             # Another product may have padded the rows for other blocks.
             if rows is None or shape_of(rows) != (k, n // columns):
                 elements = self.insert.cast(self._in_blocks(stored, columns), f32)
-                rows = self._reshaped(self._largest(elements), (k, n // columns))
+                rows = self.insert.reshape(self._largest(elements), (k, n // columns))
             blocks = self._in_blocks(self._transposed(rows), depth)
             scale = self._scale(self._maximum(blocks))
-            return self._reshaped(scale, (n // columns, k // depth))
-        rows = self._reshaped(self._largest(self._in_blocks(wide, depth)), (n, k // depth))
+            return self.insert.reshape(scale, (n // columns, k // depth))
+        rows = self.insert.reshape(self._largest(self._in_blocks(wide, depth)), (n, k // depth))
         self.maxima[weight, depth] = rows
         largest = self._maximum(self._in_blocks(self._transposed(rows), columns))
-        return self._scale(self._transposed(self._reshaped(largest, (k // depth, n // columns))))
+        return self._scale(
+            self._transposed(self.insert.reshape(largest, (k // depth, n // columns)))
+        )
 
     def _transposed(self, matrix: SSAValue) -> SSAValue:
         return self.insert.insert(coda.TransposeOp(matrix, (1, 0)))
 
     def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
         """Reshape (... x K) to (... x K / depth x depth)."""
-        *rows, k = shape_of(value)
-        return self._reshaped(value, (*rows, k // depth, depth))
-
-    def _reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
-        """Reshape `value` to a shape whose dynamic sizes are the first ones of `value`."""
-        op = coda.ReshapeOp(value, shape)
-        dynamic = shape.count(DYNAMIC_INDEX)
-        if dynamic > 1:
-            shapes = self.insert.rewriter.shapes
-            count = max(axis for axis, size in enumerate(shape) if size == DYNAMIC_INDEX) + 1
-            op.attributes["coda.dims"] = shapes.stated(
-                (*shapes.dims(value)[:count], *shape[count:])
-            )
-        return self.insert.insert(op, value.name_hint)
+        rows, k = self.insert.rewriter.shapes.dims(value)[:-1], shape_of(value)[-1]
+        return self.insert.reshape(value, (*rows, k // depth, depth))
 
     def _padded(self, value: SSAValue, axis: int, block: int) -> SSAValue:
         """Pad `value` with zeros to whole blocks along dimension `axis`."""

@@ -114,10 +114,10 @@ def _rewrite(op: coda.SumToOp, found: _Chosen, rows: _Rows, rewriter: FunctionRe
     inverse = insert.insert(coda.ScatterOp(positions, order, positions, dim=0))
     y = insert.insert(coda.IndexOp(value, inverse, dim=0), value.name_hint)
     dims = rewriter.shapes.dims(op.x)
-    of_tokens = insert.reshape(y, (tokens, k, columns), (dims[1], k, columns))
+    of_tokens = insert.reshape(y, (dims[1], k, columns))
     element = element_type_of(op.result)
     total = coda.SumToOp(of_tokens, (tokens, 1, columns), element_type=element)
-    rewriter.replace(op, insert.reshape(insert.insert(total), shape_of(op.result), (1, *dims[1:])))
+    rewriter.replace(op, insert.reshape(insert.insert(total), (1, *dims[1:])))
 
 
 @dataclass
@@ -202,7 +202,7 @@ class _Rows:
         (rows, columns), dims = shape_of(value), self._shapes.dims(value)
         if rows != DYNAMIC_INDEX:
             return self._insert.reshape(value, (rows * columns,))
-        return self._insert.reshape(value, (rows,), (str(SymbolicSize.product(dims)),))
+        return self._insert.reshape(value, (str(SymbolicSize.product(dims)),))
 
     def _scattered(self, op: coda.ScatterOp) -> _Chosen | None:
         """Find values that replace a number in the columns of the chosen groups."""
@@ -226,8 +226,7 @@ class _Rows:
         def make() -> SSAValue:
             flat, order = self._flat(found.value), self.order.order
             ordered = self._put(coda.IndexOp(flat, order, dim=0), op)
-            dims = (*self._shapes.dims(order), 1)
-            return self._insert.reshape(ordered, (shape_of(order)[0], 1), dims)
+            return self._insert.reshape(ordered, (*self._shapes.dims(order), 1))
 
         return _Chosen(found.elsewhere, 1, make)
 
@@ -258,7 +257,7 @@ class _Rows:
             if k > 1:
                 divisor = self._put(coda.ConstantOp(k, i64), op)
                 ids = self._put(FloorDivideOp(ids, divisor), op)
-            rows = self._insert.reshape(x, shape_of(x)[-2:], before)
+            rows = self._insert.reshape(x, before)
             return self._put(coda.IndexOp(rows, ids, dim=0), op)
 
         return _Chosen(None, shape_of(x)[-1], make)

@@ -146,11 +146,11 @@ def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) ->
         if len(dims) != 4 or dims[own_axis] != 1 or dims[3] != 1:
             continue
         axes = (0, row_axis)
-        shape, sizes = shape_of(factor), [dims[axis] for axis in axes]
+        sizes = [dims[axis] for axis in axes]
         if any(size not in (1, extent) for size, extent in zip(sizes, heads.rows, strict=True)):
             continue
         insert = rewriter.before(op)
-        rows = insert.reshape(factor, (*(shape[axis] for axis in axes), 1), (*sizes, 1))
+        rows = insert.reshape(factor, (*sizes, 1))
         columns = insert.insert(coda.MulOp(heads.own_columns(insert), rows), value.name_hint)
         return replace(heads.together(heads.width), x=columns, is_before_rows=True)
     return None
@@ -189,8 +189,7 @@ def _laid_out(
         return None
     insert = rewriter.before(op)
     moved = insert.insert(coda.TransposeOp(value, order), value.name_hint)
-    shape = (*shape_of(moved)[:2], count * width)
-    x = insert.reshape(moved, shape, (batch, rows, count * width))
+    x = insert.reshape(moved, (batch, rows, count * width))
     return Heads(x, (batch, rows), 0, count, width, 0, width, is_before_rows=True)
 
 
@@ -238,9 +237,7 @@ def _zero_unless(truth: SSAValue, columns: SSAValue, q: Heads, insert: OpInserte
     """Return the columns of queries, zero where `truth` (B x T x heads x 1) is false."""
     shape, dims = shape_of(columns), insert.rewriter.shapes.dims(truth)
     if len(q.rows) == 1:
-        rows = coda.ReshapeOp(truth, shape_of(truth)[1:])
-        rows.attributes["coda.dims"] = insert.rewriter.shapes.stated(dims[1:])
-        truth = insert.insert(rows)
+        truth = insert.reshape(truth, dims[1:])
     heads = insert.insert(coda.ReshapeOp(columns, (*shape[:-1], q.count, q.width)))
     zero = insert.insert(coda.ConstantOp(0.0, element_type_of(columns)))
     chosen = insert.insert(coda.WhereOp(truth, heads, zero))
@@ -267,9 +264,7 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
                 heads
             ):
                 split.result.replace_all_uses_with(heads)
-        merged = coda.ReshapeOp(heads, shape_of(result))
-        merged.attributes["coda.dims"] = shapes.stated(dims)
-        heads = insert.insert(merged)
+        heads = insert.reshape(heads, dims)
     result.replace_all_uses_with(heads)
 
 

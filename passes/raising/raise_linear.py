@@ -211,8 +211,8 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     (result,) = op.results
     shape = (*shape_of(sources[0])[:-1], shape_of(result)[-1])
     value = insert.again(op, operands, shape)
-    dims = rewriter.shapes.dims(result) if len(shape_of(result)) > 2 else None
-    rewriter.replace(op, insert.reshape(value, shape_of(result), dims))
+    dims = rewriter.shapes.dims(result) if len(shape_of(result)) > 2 else shape_of(result)
+    rewriter.replace(op, insert.reshape(value, dims))
 
 
 def _without_ones(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:

@@ -211,9 +211,7 @@ def _replace(rotated: _Rotated, columns: SSAValue, rewriter: FunctionRewriter) -
     rewriter.passed(op, "raised to coda.rope")
     insert = rewriter.before(op)
     value = rotated.heads.of(columns, insert)
-    dims = rewriter.shapes.dims(op.results[0])
-    if dims != rewriter.shapes.dims(value):
-        value = insert.reshape(value, shape_of(op.results[0]), dims)
+    value = insert.reshape(value, rewriter.shapes.dims(op.results[0]))
     op.results[0].replace_all_uses_with(value)
     rewriter.order.erase(op)
 

@@ -15,10 +15,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, static_shape
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, RemarkKind, emit_remark
-from coda_ir.symbolic_shapes import Dims, SymbolicShapes, dims_attribute
+from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 from coda_ir.traffic import is_executed
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -134,13 +134,17 @@ class OpInserter:
             return value
         return self.insert(coda.CastOp(value, element_type), value.name_hint)
 
-    def reshape(self, value: SSAValue, shape: Sequence[int], dims: Dims | None = None) -> SSAValue:
-        """Reshape `value`; `dims` are the extents if the shape does not determine them."""
-        if dims is None and shape_of(value) == tuple(shape):
+    def reshape(self, value: SSAValue, dims: Sequence[Dim]) -> SSAValue:
+        """Reshape `value`, unless it has these dimensions: numbers, `DYNAMIC_INDEX` for one that
+        the others determine, and symbols, which the reshape states.
+        """
+        has_symbols = any(isinstance(dim, str) for dim in dims)
+        known = self.rewriter.shapes.dims(value) if has_symbols else shape_of(value)
+        if tuple(dims) == known:
             return value
-        view = coda.ReshapeOp(value, shape)
-        if dims is not None:
-            view.attributes["coda.dims"] = dims_attribute(dims)
+        view = coda.ReshapeOp(value, static_shape(dims))
+        if has_symbols:
+            view.attributes["coda.dims"] = self.rewriter.shapes.stated(tuple(dims))
         return self.insert(view, value.name_hint)
 
     def again(

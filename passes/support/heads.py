@@ -198,7 +198,4 @@ def unrepeated(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
     if after != (batch, heads * times, rows, columns):
         return value
     before = batch, heads, rows, columns
-    if dims(single.x) == before:
-        return single.x
-    shape = shape_of(single.result)
-    return rewriter.before(single).reshape(single.x, (*shape[:2], *shape[3:]), before)
+    return rewriter.before(single).reshape(single.x, before)

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import NamedTuple, TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of, static_shape
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.passes.support.index_values import literal
@@ -304,8 +303,7 @@ class Step:
         if self.order:
             return insert.insert(coda.TransposeOp(x, self.order), x.name_hint)
         if not self.extent:
-            shape = static_shape(self.dims)
-            return insert.reshape(x, shape, self.dims if DYNAMIC_INDEX in shape else None)
+            return insert.reshape(x, self.dims)
         assert isinstance(self.extent, int)
         part = coda.SliceOp(x, self.axis, self.start, self.start + self.extent)
         return insert.insert(part, x.name_hint)

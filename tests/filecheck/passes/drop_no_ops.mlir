@@ -132,7 +132,7 @@ func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> t
 // CHECK-LABEL: func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> tensor<1x?x8xf32> {
 // CHECK-NEXT:   %column = coda.reshape %f : (tensor<8xbf16>) -> tensor<1x8x1xbf16>
 // CHECK-NEXT:   %row = coda.reshape %p {coda.dims = [1 : i64, 1 : i64, "T"]} : (tensor<?xi64>) -> tensor<1x1x?xi64>
-// CHECK-NEXT:   %column_1 = coda.reshape %column {coda.dims = [1 : i64, 1 : i64, 8 : i64]} : (tensor<1x8x1xbf16>) -> tensor<1x1x8xbf16>
+// CHECK-NEXT:   %column_1 = coda.reshape %column : (tensor<1x8x1xbf16>) -> tensor<1x1x8xbf16>
 // CHECK-NEXT:   %column_2 = coda.cast %column_1 : (tensor<1x1x8xbf16>) -> tensor<1x1x8xf32>
 // CHECK-NEXT:   %row_1 = coda.reshape %row {coda.dims = [1 : i64, "T", 1 : i64]} : (tensor<1x1x?xi64>) -> tensor<1x?x1xi64>
 // CHECK-NEXT:   %row_2 = coda.cast %row_1 : (tensor<1x?x1xi64>) -> tensor<1x?x1xf32>
@@ -263,7 +263,7 @@ func.func @columns(%x: tensor<?x1x8xf32> {coda.dims = ["B", 1 : i64, 8 : i64]}, 
 }
 
 // CHECK:      func.func @columns(
-// CHECK-NEXT:   %b_1 = coda.reshape %b {coda.dims = [1 : i64, 8 : i64]} : (tensor<8x1xf32>) -> tensor<1x8xf32>
+// CHECK-NEXT:   %b_1 = coda.reshape %b : (tensor<8x1xf32>) -> tensor<1x8xf32>
 // CHECK-NEXT:   %y = coda.add %x, %b_1 : (tensor<?x1x8xf32>, tensor<1x8xf32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %z = coda.mul %y, %s : (tensor<?x1x8xf32>, tensor<1xf32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %n = coda.cast %z : (tensor<?x1x8xf32>) -> tensor<?x1x8xbf16>

@@ -93,7 +93,7 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 
 // CHECK:      func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: tensor<200x300xbf16>) -> tensor<?x200xbf16> {
 // CHECK-NEXT:   %0 = coda.pad %x {dim = 1 : i64, start = 0 : i64} : (tensor<?x300xbf16>) -> tensor<?x384xbf16>
-// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<?x384xbf16>) -> tensor<?x3x128xbf16>
+// CHECK-NEXT:   %1 = coda.reshape %0 {coda.dims = ["M", 3 : i64, 128 : i64]} : (tensor<?x384xbf16>) -> tensor<?x3x128xbf16>
 // CHECK-NEXT:   %2 = coda.cast %1 : (tensor<?x3x128xbf16>) -> tensor<?x3x128xf32>
 // CHECK-NEXT:   %3 = coda.abs %2 : (tensor<?x3x128xf32>) -> tensor<?x3x128xf32>
 // CHECK-NEXT:   %4 = coda.reduce %3 {kind = "max"} : (tensor<?x3x128xf32>) -> tensor<?x3x1xf32>
@@ -122,10 +122,10 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 // CHECK-NEXT:   %quantized = coda.cast %23 : (tensor<256x3x128xf32>) -> tensor<256x3x128xf8E4M3FN>
 // CHECK-NEXT:   %24 = coda.div %2, %scale : (tensor<?x3x128xf32>, tensor<?x3x1xf32>) -> tensor<?x3x128xf32>
 // CHECK-NEXT:   %quantized_1 = coda.cast %24 : (tensor<?x3x128xf32>) -> tensor<?x3x128xf8E4M3FN>
-// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<?x3x128xf8E4M3FN>) -> tensor<?x384xf8E4M3FN>
+// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 {coda.dims = ["M", 384 : i64]} : (tensor<?x3x128xf8E4M3FN>) -> tensor<?x384xf8E4M3FN>
 // CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<256x3x128xf8E4M3FN>) -> tensor<256x384xf8E4M3FN>
 // CHECK-NEXT:   %25 = coda.slice %quantized_3 {dim = 0 : i64, start = 0 : i64, stop = 200 : i64} : (tensor<256x384xf8E4M3FN>) -> tensor<200x384xf8E4M3FN>
-// CHECK-NEXT:   %scale_3 = coda.reshape %scale : (tensor<?x3x1xf32>) -> tensor<?x3xf32>
+// CHECK-NEXT:   %scale_3 = coda.reshape %scale {coda.dims = ["M", 3 : i64]} : (tensor<?x3x1xf32>) -> tensor<?x3xf32>
 // CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %25, %scale_3, %scale_1 {blocks = #coda.blocks<128, 128>} : (tensor<?x384xf8E4M3FN>, tensor<200x384xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
 // CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x200xf32>) -> tensor<?x200xbf16>
 // CHECK-NEXT:   func.return %y_1 : tensor<?x200xbf16>
@@ -305,7 +305,7 @@ func.func @other_blocks(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> (tenso
 }
 
 // CHECK:      func.func @other_blocks(
-// CHECK-NEXT:   %x_1 = coda.reshape %x : (tensor<?x64xbf16>) -> tensor<?x1x64xbf16>
+// CHECK-NEXT:   %x_1 = coda.reshape %x {coda.dims = ["?", 1 : i64, 64 : i64]} : (tensor<?x64xbf16>) -> tensor<?x1x64xbf16>
 // CHECK-NEXT:   %x_2 = coda.cast %x_1 : (tensor<?x1x64xbf16>) -> tensor<?x1x64xf32>
 // CHECK-NEXT:   %0 = coda.abs %x_2 : (tensor<?x1x64xf32>) -> tensor<?x1x64xf32>
 // CHECK-NEXT:   %1 = coda.reduce %0 {kind = "max"} : (tensor<?x1x64xf32>) -> tensor<?x1x1xf32>
@@ -333,10 +333,10 @@ func.func @other_blocks(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> (tenso
 // CHECK-NEXT:   %quantized = coda.cast %19 : (tensor<128x1x64xf32>) -> tensor<128x1x64xf8E4M3FN>
 // CHECK-NEXT:   %20 = coda.div %x_2, %scale : (tensor<?x1x64xf32>, tensor<?x1x1xf32>) -> tensor<?x1x64xf32>
 // CHECK-NEXT:   %quantized_1 = coda.cast %20 : (tensor<?x1x64xf32>) -> tensor<?x1x64xf8E4M3FN>
-// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<?x1x64xf8E4M3FN>) -> tensor<?x64xf8E4M3FN>
+// CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 {coda.dims = ["?", 64 : i64]} : (tensor<?x1x64xf8E4M3FN>) -> tensor<?x64xf8E4M3FN>
 // CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<128x1x64xf8E4M3FN>) -> tensor<128x64xf8E4M3FN>
 // CHECK-NEXT:   %21 = coda.slice %quantized_3 {dim = 0 : i64, start = 0 : i64, stop = 64 : i64} : (tensor<128x64xf8E4M3FN>) -> tensor<64x64xf8E4M3FN>
-// CHECK-NEXT:   %scale_3 = coda.reshape %scale : (tensor<?x1x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %scale_3 = coda.reshape %scale {coda.dims = ["?", 1 : i64]} : (tensor<?x1x1xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %y = coda.scaled_linear %quantized_2, %21, %scale_3, %scale_1 {blocks = #coda.blocks<64, 128>} : (tensor<?x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<?x1xf32>, tensor<1x1xf32>) -> tensor<?x64xf32>
 // CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x64xf32>) -> tensor<?x64xbf16>
 // CHECK-NEXT:   %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>

@@ -398,7 +398,7 @@ func.func @copied(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 // CHECK-NEXT:    %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
 // CHECK-NEXT:    %qb = coda.add %qh, %bias : (tensor<2x2x5x4xf32>, tensor<1x2x1x4xf32>) -> tensor<2x2x5x4xf32>
 // CHECK-NEXT:    %qb_1 = coda.transpose %qb {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
-// CHECK-NEXT:    %qb_2 = coda.reshape %qb_1 {coda.dims = [2 : i64, 5 : i64, 8 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %qb_2 = coda.reshape %qb_1 : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    %a = coda.attention %qb_2, %k, %v {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 

@@ -31,8 +31,7 @@ func.func @scaled_first(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %score
 // CHECK-NEXT:   %top, %ids = coda.topk %scores {k = 1 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
 // CHECK-NEXT:   %ids_1 = coda.reshape %ids {coda.dims = ["T"]} : (tensor<?x1xi64>) -> tensor<?xi64>
 // CHECK-NEXT:   %chosen, %chosen_1 = coda.group_order %ids_1 {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<4xi32>)
-// CHECK-NEXT:   %x_1 = coda.reshape %x {coda.dims = ["T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %repeat = coda.index %x_1, %chosen {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %repeat = coda.index %x, %chosen {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %s = coda.sigmoid %top : (tensor<?x1xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %s_1 = coda.reshape %s {coda.dims = ["T"]} : (tensor<?x1xf32>) -> tensor<?xf32>
 // CHECK-NEXT:   %transposed = coda.index %s_1, %chosen {dim = 0 : i64} : (tensor<?xf32>, tensor<?xi64>) -> tensor<?xf32>
