@@ -15,7 +15,12 @@ from coda_ir.backends.triton.argument_list import RowRuns, row_start
 from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
-from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2, pointer_argument
+from coda_ir.backends.triton.kernel_text import (
+    emitted,
+    next_power_of_2,
+    pointer_argument,
+    quotient_and_remainder,
+)
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 
 ELEMENTS = 2048
@@ -98,7 +103,7 @@ class Copy:
         """
         columns, width = self.extents[-1], min(next_power_of_2(self.extents[-1]), ELEMENTS)
         height, tiles = ELEMENTS // width, -(-columns // width)
-        tile, tile_n = _split("tl.program_id(0)", tiles)
+        tile, tile_n = quotient_and_remainder("tl.program_id(0)", tiles)
         lines = [
             f"row = {tile} * {height} + tl.arange(0, {height})[:, None]",
             f"column = {tile_n} * {width} + tl.arange(0, {width})[None, :]",
@@ -117,8 +122,8 @@ class Copy:
         width = min(next_power_of_2(columns), ELEMENTS // height)
         row_tiles, tiles = -(-rows // height), -(-columns // width)
         steps = [prod(self.extents[axis + 1 :]) for axis in range(len(self.extents))]
-        plane, tile = _split("tl.program_id(0)", row_tiles * tiles)
-        tile_m, tile_n = _split("tile", tiles)
+        plane, tile = quotient_and_remainder("tl.program_id(0)", row_tiles * tiles)
+        tile_m, tile_n = quotient_and_remainder("tile", tiles)
         lines = [
             f"plane = {plane}",
             f"tile = {tile}",
@@ -140,8 +145,3 @@ class Copy:
         extents = tuple(self.extents[axis] for axis in axes[:-1])
         runs = RowRuns(extents, tuple(steps[axis] for axis in axes))
         return row_start(number, runs) if axes else "0"
-
-
-def _split(number: str, count: int) -> tuple[str, str]:
-    """Return the quotient and the remainder of a number."""
-    return (number, "0") if count == 1 else (f"{number} // {count}", f"{number} % {count}")

@@ -152,3 +152,8 @@ def over_blocks(extent: str, block: int, body: Sequence[str]) -> list[str]:
 
 def next_power_of_2(extent: int) -> int:
     return 1 << max(0, extent - 1).bit_length()
+
+
+def quotient_and_remainder(number: str, count: int) -> tuple[str, str]:
+    """Return the quotient and the remainder of a number, as expressions."""
+    return (number, "0") if count == 1 else (f"{number} // {count}", f"{number} % {count}")

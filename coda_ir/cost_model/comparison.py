@@ -41,6 +41,7 @@ from coda_ir.cost_model.operator_times import (
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.small_products import SmallProduct
 from coda_ir.storage import is_trained
 from coda_ir.traffic import is_executed
 
@@ -184,7 +185,7 @@ class _Cost:
                 self.gpu += times.stored_states_us(op)
             elif isinstance(op, coda.ConvolutionOp) or is_product(op):
                 self.host += self.costs.call
-                self.gpu += times.call_us(op)
+                self.gpu += times.call_us(op, is_compiled=True)
             elif isinstance(op, coda.TransposeOp) and not is_copied_by_others(op, times.shapes):
                 if is_copied(op, times.shapes, times.sizes):
                     self.gpu += copy_us(times.bytes([op.result]), self.device.memory_gb_per_s)
@@ -237,7 +238,8 @@ class _Cost:
                 if copies_rows(op, times.shapes, times.sizes):
                     self.gpu += copy_us(bytes, self.device.memory_gb_per_s, ROW_COPY_EFFICIENCY)
                     self.host += self.costs.kernel
-            self.host += _launching(op, self.costs)
+            is_own_product = SmallProduct.of(op, times.shapes) is not None
+            self.host += self.costs.kernel if is_own_product else _launching(op, self.costs)
 
     def _add_fixed_order(self, func: FuncOp) -> None:
         """Add what calls of PyTorch take longer that give the same bits in every run."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType
 from xdsl.dialects.func import CallOp, FuncOp
@@ -10,11 +10,11 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.library_gemm import (
-    EFFICIENCY,
     EXTENTS,
     UNALIGNED,
-    VECTOR_EFFICIENCY,
+    UNALIGNED_PRODUCT,
     LibraryGemm,
+    products_us,
 )
 from coda_ir.cost_model.operator_kinds import (
     LIBRARY,
@@ -29,6 +29,7 @@ from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
+from coda_ir.small_products import ALIGNED, SmallProduct
 from coda_ir.storage import is_shifted_where_read
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
@@ -329,21 +330,29 @@ class OperatorTimes:
         passes = COMPILED_TRUTH_PASSES if is_compiled else TRUTH_PASSES
         return self.moving_us(passes * self.bytes([mask]))
 
-    def call_us(self, op: Operation) -> float:
+    def call_us(self, op: Operation, *, is_compiled: bool = False) -> float:
         """Return the time of an operator that is no GEMM, as a kernel or a call of PyTorch."""
         if is_product(op):
-            return self._product_us(op)
+            is_own = not is_compiled and SmallProduct.of(op, self.shapes) is not None
+            us = self.kernel_us(self.traffic([op]))
+            return us if is_own else max(us, self._product_us(op, is_compiled=is_compiled))
         passes = CALL_PASSES if isinstance(op, torch.CallOp) else 1
         return self.kernel_us(passes * self.traffic([op]))
 
-    def _product_us(self, op: Operation) -> float:
-        """Return the time of a product of batches of matrices, by its bytes or its operations."""
-        (*_, depth), device = self.extents_of(op.operands[0]), self.device
-        is_f32 = isinstance(element_type_of(op.operands[0]), Float32Type)
-        vector, matrix = VECTOR_EFFICIENCY * device.vector_tflops, EFFICIENCY * device.matrix_tflops
-        operations = 2 * depth * prod(self.extents_of(op.results[0]))
-        products = operations / (1e6 * (vector if is_f32 else matrix))
-        return max(self.kernel_us(self.traffic([op])), products)
+    def _product_us(self, op: Operation, *, is_compiled: bool) -> float:
+        """Return the time of a product of batches of matrices in the library. Compilers pad
+        operands whose rows are not aligned.
+        """
+        x, w = op.operands[:2]
+        (*batch, rows, columns), depth = self.extents_of(op.results[0]), self._columns(x)
+        is_f32 = isinstance(element_type_of(x), Float32Type)
+        us = products_us(prod(batch), (rows, columns, depth), self.device, is_f32=is_f32)
+        odd = {extent for extent in (rows, columns, depth) if extent % ALIGNED}
+        if is_f32 or not odd:
+            return us
+        padded = [value for value in (x, w) if not odd.isdisjoint(self.extents_of(value)[-2:])]
+        padding = sum(self.kernel_us(2 * self.bytes([value])) for value in padded)
+        return min(UNALIGNED_PRODUCT * us, us + padding if is_compiled else inf)
 
     def fixed_order_us(self, op: Operation) -> float:
         """Return the microseconds that a call of PyTorch takes longer in a program, where it gives

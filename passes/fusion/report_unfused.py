@@ -37,6 +37,7 @@ from coda_ir.passes.support.legality import (
 from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
+from coda_ir.small_products import SmallProduct
 from coda_ir.storage import (
     is_filled_in_place,
     is_looked_up_where_read,
@@ -183,9 +184,9 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
         case CallOp() if op.callee.data == COPY or is_stored_by_kernel(op) or is_view(op):
             return None  # own-results has said why a tensor is copied
         case CallOp() if op.callee.data in PRODUCTS:
-            return Refusal(
-                "an operand is a weight, K x N", "a product of activations is a library call"
-            )
+            is_own = SmallProduct.of(op, rewriter.shapes) is not None
+            where = "runs as a separate kernel" if is_own else "is a library call"
+            return Refusal("an operand is a weight, K x N", f"a product of activations {where}")
         case CallOp() if op.stored_row and _is_reported(op.location, (op.name,), rewriter):
             return None
         case CallOp() | VjpOp():

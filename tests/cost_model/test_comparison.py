@@ -13,7 +13,7 @@ from coda_ir.cost_model.comparison import (
     decomposed_attention_us,
 )
 from coda_ir.cost_model.copies import COPY_EFFICIENCY, ROW_COPY_EFFICIENCY
-from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, LibraryGemm
+from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, LibraryGemm, products_us
 from coda_ir.cost_model.operator_times import (
     ATOMIC_US,
     CALL_PASSES,
@@ -447,6 +447,19 @@ fn f(x: TYPE[32, 2048, DEPTH], h: bf16[8, 64], weight w: bf16[64, 64]) {
     added_us = 2 * 32 * 2048**2 * 512 / (1e6 * VECTOR_EFFICIENCY * SM_90.vector_tflops)
     assert many.apart - few.apart == pytest.approx(added_us)
     assert many.fused - few.fused == pytest.approx(added_us)
+
+
+@pytest.mark.parametrize("rows", [8, 5])
+def test_products_of_small_matrices(rows: int):
+    """The library fills few of its tiles, and compilers pad rows; an own kernel moves its bytes."""
+    text = f"fn f(x: bf16[2048, {rows}, 8], y: bf16[2048, 8, 1024]) {{ return x @ y }}"
+    (func,) = functions_of(coda_ir.parse(text)).values()
+    found = compare(func, func, {}, SM_90)
+    assert found.fused_gpu == kernel_us(2 * 2048 * (8 * rows + 1024 * (8 + rows)), SM_90)
+    library = products_us(2048, (rows, 1024, 8), SM_90, is_f32=False)
+    padding = 0.0 if rows == 8 else kernel_us(2 * 2 * 2048 * 8 * rows, SM_90)
+    assert found.apart_gpu == pytest.approx(library + padding)
+    assert found.fused_host < found.apart_host
 
 
 ADDED = (

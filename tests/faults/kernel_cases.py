@@ -430,6 +430,21 @@ func.func @f(%x: tensor<?x24xf32>, %w: tensor<64x24xf32>, %cos: tensor<?x16xf32>
 """Tables with elements of their own for both columns of a pair, which a kernel loads together."""
 
 
+PRODUCTS = """
+func.func @f(%a: tensor<3x5x300xbf16>, %b: tensor<3x4x300xbf16>, %c: tensor<3x5x4xbf16>)
+    -> (tensor<3x5x4xbf16>, tensor<3x5x300xbf16>) {
+  %t = coda.transpose %b {perm = [0 : i64, 2 : i64, 1 : i64]}
+    : (tensor<3x4x300xbf16>) -> tensor<3x300x4xbf16>
+  %y = torch.call "aten.bmm.default"(%a, %t) {arguments = "{0}, {1}"}
+    : (tensor<3x5x300xbf16>, tensor<3x300x4xbf16>) -> tensor<3x5x4xbf16>
+  %z = torch.call "aten.bmm.default"(%c, %b) {arguments = "{0}, {1}"}
+    : (tensor<3x5x4xbf16>, tensor<3x4x300xbf16>) -> tensor<3x5x300xbf16>
+  func.return %y, %z : tensor<3x5x4xbf16>, tensor<3x5x300xbf16>
+}
+"""
+"""Products of small matrices: of many terms, which tensor cores add up, and of few."""
+
+
 COPIED = """
 func.func @f(%x: tensor<3x5x4x8xf32>) -> tensor<3x8x4x5xf32> {
   %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 2 : i64, 1 : i64]}
@@ -565,6 +580,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "S": 2, "T": 7}),
         "permuted rows": KernelCase(PERMUTED, FUSED, {}),
         "copied tiles": KernelCase(COPIED, FUSED, {}),
+        "small products": KernelCase(PRODUCTS, FUSED, {}),
         "samples": KernelCase(SAMPLES, FUSED, {"B": 5, "T": 23}),
         "views of views": KernelCase(VIEWS, FUSED, rows),
         "combined partials": KernelCase(programs.scaled_rows("add", 5, SMALL), "", rows),

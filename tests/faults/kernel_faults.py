@@ -429,6 +429,16 @@ KERNEL_FAULTS = (
         Text("self._start('plane', steps)", "self._start('plane', self.strides)"),
     ),
     KernelFault(
+        "products: every step multiplies the first elements of K",
+        f"{T}product_kernel:_steps",
+        Text("depth = start + tl", "depth = tl"),
+    ),
+    KernelFault(
+        "products: the last of few terms is the whole sum",
+        f"{T}product_kernel:_terms",
+        Text("total += a", "total = a"),
+    ),
+    KernelFault(
         "ranges: the rows of a table of samples are as far apart as its columns reach",
         f"{T}ports:table_index",
         Text("arguments.pitches.get(port.value, columns.pitch(width))", "columns.pitch(width)"),

@@ -38,7 +38,7 @@ class ElementPlaces:
         while (op := _step_to(base)) is not None:
             steps.insert(0, op)
             base = op.operands[0]
-        places, is_moved = _dense(dims_of(base)), False
+        places, is_moved = ElementPlaces.dense(dims_of(base)), False
         for op in steps:
             (result,) = op.results
             dims = dims_of(result)
@@ -46,7 +46,9 @@ class ElementPlaces:
                 is_reshaped = isinstance(op, ReshapeOp)
                 moved = places.reshaped(dims) if is_reshaped else places.repeated(dims)
                 is_moved = moved is not None and (is_moved or not is_reshaped)
-                base, places = (result, _dense(dims)) if moved is None else (base, moved)
+                base, places = (
+                    (result, ElementPlaces.dense(dims)) if moved is None else (base, moved)
+                )
                 continue
             is_moved = True
             if isinstance(op, SliceOp):
@@ -55,6 +57,12 @@ class ElementPlaces:
             else:
                 places = places.permuted(op.permutation)
         return (base, places) if is_moved else None
+
+    @staticmethod
+    def dense(dims: Dims) -> ElementPlaces:
+        """Return the places of elements in row-major order."""
+        strides = [SymbolicSize.product(dims[axis + 1 :]) for axis in range(len(dims))]
+        return ElementPlaces(_sizes(dims), tuple(strides), SymbolicSize())
 
     def part(self, dim: int, start: int, dims: Dims) -> ElementPlaces:
         """Return the places of a slice with extents `dims`."""
@@ -121,11 +129,6 @@ def _step_to(value: SSAValue) -> Operation | None:
             return op
         case _:
             return None
-
-
-def _dense(dims: Dims) -> ElementPlaces:
-    strides = [SymbolicSize.product(dims[axis + 1 :]) for axis in range(len(dims))]
-    return ElementPlaces(_sizes(dims), tuple(strides), SymbolicSize())
 
 
 def _sizes(dims: Dims) -> tuple[SymbolicSize, ...]:

@@ -198,8 +198,8 @@ class HostProgram:
         """Return a dense copy of a part or a transposition of a dense tensor, by a kernel, with its
         dimensions in another `order` if that is given; None where PyTorch has to copy.
         """
-        found = ElementPlaces.of(value, self.dims)
-        if found is None or not self._is_kept_dense(found[0]):
+        found = self.places(value)
+        if found is None:
             return None
         base, places = found
         order = range(len(places.dims)) if order is None else order
@@ -218,6 +218,13 @@ class HostProgram:
             rows = self.extents.quotient(dims, copy.tile_elements)
             self.launch(kernel, rows, [self.operand(base)], [name])
         return self._copies[base, places]
+
+    def places(self, value: SSAValue) -> tuple[SSAValue, ElementPlaces] | None:
+        """Return the dense tensor of which a value is a part or a transposition, and the places of
+        its elements there; None for other values.
+        """
+        found = ElementPlaces.of(value, self.dims)
+        return found if found is not None and self._is_kept_dense(found[0]) else None
 
     def _is_kept_dense(self, value: SSAValue) -> bool:
         """Return whether a tensor is dense, or is made so if a caller's is not."""

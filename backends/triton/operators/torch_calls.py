@@ -17,12 +17,14 @@ from coda_ir.backends.triton.operators.gradients import (
     repeatable,
 )
 from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch
+from coda_ir.backends.triton.product_kernel import Factor, product_kernel
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import PRODUCTS, CallOp, in_place
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
+from coda_ir.small_products import SmallProduct
 from coda_ir.storage import (
     filling,
     has_transposed_rows,
@@ -67,6 +69,10 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
     attention = OneQueryAttention.of(op, host.extents.shapes)
     if attention is not None:
         _attend_one_query(host, op, attention)
+        return
+    product = SmallProduct.of(op, host.extents.shapes)
+    if product is not None:
+        _multiply(host, op, product)
         return
     operand = _factor if op.callee.data in PRODUCTS else HostProgram.variable
     operands = [operand(host, value) for value in op.inputs]
@@ -160,6 +166,26 @@ def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAtten
     mask = [] if attention.mask is None else [attention.mask]
     operands = [host.operand(x) for x in (attention.q, attention.k, attention.v, *mask)]
     launch(host, op, kernel, host.extents.size(attention.keys[:2]), operands)
+
+
+def _multiply(host: HostProgram, op: CallOp, product: SmallProduct) -> None:
+    """Launch the kernel of a product, which reads transpositions and parts in place."""
+    (a, a_factor), (b, b_factor) = (_matrices(host, x) for x in (product.a, product.b))
+    kernel = kernel_of(
+        host, op, lambda names: product_kernel(product, a_factor, b_factor, names.fresh("products"))
+    )
+    launch(host, op, kernel, host.extents.size(host.dims(op.outputs[0])[:-2]), [a, b])
+
+
+def _matrices(host: HostProgram, value: SSAValue) -> tuple[str, Factor]:
+    """Return the tensor that has the matrices of an operand, and their places in it."""
+    found = host.places(value)
+    factor = None if found is None else Factor.of(found[1])
+    if found is not None and factor is not None:
+        return host.operand(found[0]), factor
+    dense = Factor.of(ElementPlaces.dense(host.dims(value)))
+    assert dense is not None, "extents of matrices are known"
+    return host.operand(value), dense
 
 
 def _concat(host: HostProgram, op: coda.ConcatOp) -> None:

@@ -108,3 +108,21 @@ func.func @order(%x: tensor<4x4096xf32>) -> (tensor<4x2xf32>, tensor<4x4096xf32>
 // CHECK-NEXT:   %s, %j = coda.sort
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+// -----
+
+// Products of activations: of small matrices, in a kernel, and of large ones, in the library.
+
+func.func @products(%a: tensor<3x5x4xbf16>, %b: tensor<3x4x64xbf16>, %c: tensor<3x128x128xbf16>) -> (tensor<3x5x64xbf16>, tensor<3x128x128xbf16>) {
+  %y = torch.call "aten.bmm.default"(%a, %b) {arguments = "{0}, {1}"} : (tensor<3x5x4xbf16>, tensor<3x4x64xbf16>) -> tensor<3x5x64xbf16>
+  %z = torch.call "aten.bmm.default"(%c, %c) {arguments = "{0}, {1}"} : (tensor<3x128x128xbf16>, tensor<3x128x128xbf16>) -> tensor<3x128x128xbf16>
+  func.return %y, %z : tensor<3x5x64xbf16>, tensor<3x128x128xbf16>
+}
+
+// REMARK: remark[missed] report-unfused: torch.call: a product of activations runs as a separate kernel; failed condition: an operand is a weight, K x N; costs 3576 bytes
+// REMARK: remark[missed] report-unfused: torch.call: a product of activations is a library call; failed condition: an operand is a weight, K x N; costs 196608 bytes
+// CHECK:      func.func @products(
+// CHECK-NEXT:   %y = torch.call "aten.bmm.default"(%a, %b) {arguments = "{0}, {1}"} : (tensor<3x5x4xbf16>, tensor<3x4x64xbf16>) -> tensor<3x5x64xbf16>
+// CHECK-NEXT:   %z = torch.call "aten.bmm.default"(%c, %c) {arguments = "{0}, {1}"} : (tensor<3x128x128xbf16>, tensor<3x128x128xbf16>) -> tensor<3x128x128xbf16>
+// CHECK-NEXT:   func.return %y, %z : tensor<3x5x64xbf16>, tensor<3x128x128xbf16>
+// CHECK-NEXT: }

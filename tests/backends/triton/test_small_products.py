@@ -1,0 +1,34 @@
+"""Products of batches of small matrices: the kernel compared with float64."""
+
+from typing import Any, cast
+
+import pytest
+import torch
+
+import coda_ir
+
+pytestmark = pytest.mark.any_device
+
+FACTORS = {
+    "dense": ("T, 5, 4", "T, 4, 33", "a @ b"),
+    "transposed": (
+        "T, 4, 5",
+        "T, 33, 4",
+        "transpose(a, [0, 1, 3, 2]) @ transpose(b, [0, 1, 3, 2])",
+    ),
+    "deep": ("T, 5, 300", "T, 4, 300", "a @ transpose(b, [0, 1, 3, 2])"),
+    "high": ("T, 70, 3", "T, 3, 9", "a @ b"),
+    "parts": ("T, 5, 9", "T, 6, 20", "a[:, :, :, 2:6] @ b[:, :, 1:5]"),
+    "permuted": ("5, 7, 4", "4, 7, 33", "transpose(a, [0, 2, 1, 3]) @ transpose(b, [0, 2, 1, 3])"),
+}
+
+
+@pytest.mark.parametrize("factors", FACTORS)
+def test_matrices(factors: str) -> None:
+    *shapes, product = FACTORS[factors]
+    a, b = (torch.randn(3, *eval(f"({shape.replace('T', '7')})")).bfloat16() for shape in shapes)
+    text = f"fn f(a: bf16[B, {shapes[0]}], b: bf16[B, {shapes[1]}]) {{ return {product} }}"
+    function = cast(Any, coda_ir.compile(text, device="cpu"))
+    assert "def products(" in function.source and "matmul" not in function.source
+    places = {"a": a.double(), "b": b.double(), "transpose": torch.permute}
+    torch.testing.assert_close(function(a, b), eval(product, places).bfloat16())
