@@ -28,6 +28,7 @@ from coda_ir.frontends.coda_text.values import (
     PartialValue,
     TensorType,
     TensorValue,
+    TupleValue,
     Value,
     describe,
     element_name,
@@ -278,7 +279,12 @@ class Invocation:
 
     def factors(self, rank: int = 2) -> tuple[TensorValue, TensorValue]:
         """x and the weight w of a linear map, whose elements multiply."""
-        x, w = self.tensor("x", least_rank=1), self.tensor("w", rank)
+        x, w = self.tensor("x", least_rank=1), self.tensor("w")
+        if len(x.dims) == rank < len(w.dims):
+            raise self.wrong(
+                "w", f"expected rank {rank}", "exchange $x and $w: the input comes first", "E0507"
+            )
+        w = self.as_tensor("w", w, rank)
         given = ELEMENT_TYPES[x.type.element]
         if not is_float8(given):
             self.float_tensor("x")
@@ -424,6 +430,8 @@ class Invocation:
             what = "nothing" if value is None else describe(value)
             items = "..." if value is None else f"${name}, ..."
             remedy = f"write {name}=[{items}]"
+            if isinstance(value, TupleValue):
+                remedy = "write [ and ] in place of the parentheses"
             raise self.wrong(name, "expected a list in brackets", remedy, "E0508", given=what)
         return value.items
 

@@ -83,7 +83,9 @@ def group_norm(call: Invocation) -> Value:
         raise Mistake("group_norm takes a weight and a bias, or none", "pass w and b", "E0401")
     given = [call.tensor(name) for name in ("w", "b") if call.given(name)]
     for name, value in zip(("w", "b"), given, strict=False):
-        call.expect_dims(name, value, (channels,), "one element per channel")
+        is_last = value.dims == x.dims[-1:]
+        remedy = "for channels in the last dimension, pass dim=-1" if is_last else None
+        call.expect_dims(name, value, (channels,), "one element per channel", remedy)
     order = [axis for axis in range(len(x.dims)) if axis != dim]
     order.insert(1, dim)
     params, eps = [value.ssa for value in given], call.epsilon(1e-5)

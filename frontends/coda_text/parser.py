@@ -198,9 +198,18 @@ class _Recovery:
         message = f"unexpected {_describe(token, at_end)}"
         if not {"RETURN", "FN"} & expected:
             message += f", expected {_describe_expected(expected)}"
-        self.reporter.error(
-            self.file, _visible(token), message, self._remedy(index, token, expected), "E0102"
-        )
+        remedy = self._remedy(index, token, expected)
+        if self._is_reserved_name(index):
+            remedy = f"'{token}' is reserved: choose another name"
+        self.reporter.error(self.file, _visible(token), message, remedy, "E0102")
+
+    def _is_reserved_name(self, index: int) -> bool:
+        """Return whether a reserved word stands where a parameter or a value gets its name."""
+        match [token.type for token in self.tokens[index : index + 2]]:
+            case [word, "COLON" | "EQUAL"]:
+                return word in DEFINITION_STARTS or word == "RETURN"
+            case _:
+                return False
 
     def _is_last(self, index: int) -> bool:
         """Return whether only ends of lines follow."""
