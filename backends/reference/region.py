@@ -6,6 +6,7 @@ Values keep the shape that they need, (M, N), (M, 1), (1, N) or (), and broadcas
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import sqrt
 from typing import Any, TypeAlias
 
 import torch
@@ -80,6 +81,10 @@ def _fused(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     return (a.double() * b.double() + c.double()).to(c.dtype)
 
 
+def _normal_cdf(x: torch.Tensor) -> torch.Tensor:
+    return torch.erfc(-x * sqrt(0.5)) / 2
+
+
 _FUNCTIONS: dict[Scalar, Callable[..., torch.Tensor]] = {
     **SCALARS,
     arith.MaxnumfOp: torch.fmax,
@@ -98,6 +103,7 @@ _FUNCTIONS: dict[Scalar, Callable[..., torch.Tensor]] = {
     math.PowFOp: torch.pow,
     math.FmaOp: _fused,
     gemm.FloorDivideOp: partial(torch.div, rounding_mode="floor"),
+    gemm.NormalCdfOp: _normal_cdf,
     gemm.RemainderOp: torch.remainder,
 }
 """Operators that are one function of PyTorch."""

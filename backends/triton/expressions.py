@@ -314,6 +314,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.bitcast": _write_bitcast,
     "gemm.checked_index": _write_checked_index,
     "gemm.floor_divide": _helper("floor_divide"),
+    "gemm.normal_cdf": _helper("normal_cdf"),
     "gemm.remainder": _helper("remainder"),
     "math.absf": _function("tl.abs"),
     "math.absi": _function("tl.abs"),

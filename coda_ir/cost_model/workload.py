@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from xdsl.dialects import math
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Operation, SSAValue
 
@@ -24,12 +23,12 @@ FUNCTION_OPERATIONS = 8.0
 """The weight of an exponential, a logarithm or a root relative to an addition: special function
 units have an eighth to a quarter of the rate, and the libraries add range reduction."""
 
-ERF_OPERATIONS = 16.0
-"""The same for an error function: two polynomials, an exponential, and a choice."""
+POLYNOMIAL_OPERATIONS = {"math.erf": 16.0, "gemm.normal_cdf": 12.0}
+"""The same for functions that compute polynomials, an exponential, and a choice."""
 
 INSTRUCTIONS = {
     **{"arith.constant": 0, "arith.divf": 6, "math.erf": 28, "math.exp": 5, "math.expm1": 17},
-    **{"math.log": 25, "math.log1p": 28, "math.tanh": 22},
+    **{"math.log": 25, "math.log1p": 28, "math.tanh": 22, "gemm.normal_cdf": 11, "math.exp2": 1},
 }
 """Instructions of an operation in code for an H100, where they are not one."""
 
@@ -236,9 +235,8 @@ def _repeated(segment: Segment) -> list[Operation]:
 
 
 def _cost(op: Operation) -> float:
-    if isinstance(op, math.ErfOp):
-        return ERF_OPERATIONS
-    return FUNCTION_OPERATIONS if op.name.startswith("math.") else 1.0
+    function = FUNCTION_OPERATIONS if op.name.startswith("math.") else 1.0
+    return POLYNOMIAL_OPERATIONS.get(op.name, function)
 
 
 def _reductions(segment: Segment) -> int:

@@ -42,6 +42,7 @@ from coda_ir.dialects.gemm.region_ops import (
     ColumnOp as ColumnOp,
     FloorDivideOp as FloorDivideOp,
     GroupReduceOp as GroupReduceOp,
+    NormalCdfOp as NormalCdfOp,
     RemainderOp as RemainderOp,
     YieldOp as YieldOp,
 )
@@ -88,6 +89,7 @@ Gemm = Dialect(
         CheckedIndexOp,
         ColumnOp,
         FloorDivideOp,
+        NormalCdfOp,
         RemainderOp,
         YieldOp,
     ],

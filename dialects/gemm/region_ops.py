@@ -156,6 +156,20 @@ class _FloorDivision(IRDLOperation, ABC):
 
 
 @irdl_op_definition
+class NormalCdfOp(IRDLOperation):
+    """The probability that a standard normal number is below x: `%p = gemm.normal_cdf %x`."""
+
+    name = "gemm.normal_cdf"
+    x = operand_def(Float32Type)
+    result = result_def(Float32Type)
+    traits = traits_def(Pure())
+    assembly_format = "$x attr-dict"
+
+    def __init__(self, x: SSAValue | Operation):
+        super().__init__(operands=[x], result_types=[f32])
+
+
+@irdl_op_definition
 class FloorDivideOp(_FloorDivision):
     """floor(a / b), as `torch.floor_divide`: `%q = gemm.floor_divide %a, %b`."""
 

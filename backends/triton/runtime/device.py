@@ -169,6 +169,23 @@ def tanh(x):
 
 
 @triton.jit
+def normal_cdf(x):
+    """Return the probability that a standard normal number is below x, to 1e-7. A polynomial in |x|
+    approximates the logarithm, to the base 2, of the probability that it is above |x|.
+    """
+    magnitude = tl.abs(x)
+    series = -2.05173703e-6 * magnitude + 3.00832581e-5
+    series = series * magnitude - 1.42533962e-4
+    series = series * magnitude - 2.40736433e-4
+    series = series * magnitude + 7.19606332e-3
+    series = series * magnitude - 5.25848625e-2
+    series = series * magnitude - 4.59180733e-1
+    series = series * magnitude - 1.15110797
+    tail = tl.exp2(series * magnitude - 1.0)
+    return tl.where(x < 0.0, tail, 1.0 - tail)
+
+
+@triton.jit
 def floor_quotient(a, b):
     """Return floor(a / b) of integers. Triton's `//` rounds toward 0."""
     quotient = a // b

@@ -1,6 +1,7 @@
 """Every scalar operator that an epilogue can have, against PyTorch."""
 
 from collections.abc import Callable
+from math import sqrt
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,19 @@ def test_tanh_is_accurate_everywhere(tmp_path: Path) -> None:
     expected = b.double().tanh()
     error = (result.double() - expected).abs() / expected.abs().clamp_min(1e-300)
     assert error.max() < 3 * 2.0**-23
+
+
+def test_normal_cdf_is_accurate_everywhere(tmp_path: Path) -> None:
+    """Relative to 1 everywhere, and relative to itself down to 1e-3, where 1 + erf would cancel."""
+    func = function_of(parse_module(program("%r = gemm.normal_cdf %b")))
+    b = torch.cat([torch.linspace(-12, 12, 16 * 400), torch.randn(16 * 40) / 100]).reshape(-1, 16)
+    b = torch.cat([b, torch.tensor([[0.0, -0.0, 1e30, -1e30, torch.inf, -torch.inf] + [0.0] * 10])])
+    n = torch.zeros(len(b), dtype=torch.int32)
+    _, (result,) = run_kernel(func, [torch.zeros(len(b), 16), torch.eye(16), b, n], tmp_path)
+    expected = torch.erfc(-b.double() * sqrt(0.5)) / 2
+    error = (result.double() - expected).abs()
+    assert error.max() < 1.2e-7
+    assert (error / expected)[expected > 1e-3].max() < 1e-5
 
 
 COMPARISONS: dict[str, Reference] = {
