@@ -114,12 +114,17 @@ class RopeOp(InferTypeOp):
             transposed=transposed,
         )
 
-    def with_operand(self, x: SSAValue | Operation, *, transposed: bool) -> "RopeOp":
-        """Return the same rotation of `x`, or its adjoint."""
+    def with_operand(
+        self,
+        x: SSAValue | Operation,
+        *,
+        transposed: bool,
+        tables: tuple[SSAValue, SSAValue] | None = None,
+    ) -> "RopeOp":
+        """Return the same rotation of `x`, or its adjoint, or one by other `tables` (cos, sin)."""
         return RopeOp(
             x,
-            self.cos,
-            self.sin,
+            *(tables or (self.cos, self.sin)),
             head_dim=self.head_dim.value.data,
             layout=self.layout.data,
             table_heads=self.heads_of_tables,

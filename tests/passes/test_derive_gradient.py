@@ -192,12 +192,15 @@ CASES: dict[str, Case] = {
                 per_column=per_column,
                 transposed=transposed,
             ),
-            wrt=("x",),
         )
         for layout in coda.ROPE_LAYOUTS
         for per_column in (False, True)
         for transposed in (False, True)
     },
+    "rope of two heads of tables": Case(
+        {"x": ("B", "T", 16), "cos": ("B", "T", 4), "sin": ("B", "T", 4)},
+        of(coda.RopeOp, head_dim=4, table_heads=2),
+    ),
     "attention": Case(QKV, attention()),
     "attention causal": Case(SQUARE, attention(causal=True)),
     "attention causal of more keys": Case(QKV, attention(causal=True, window=2)),

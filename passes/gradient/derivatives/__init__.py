@@ -108,9 +108,7 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
 
 
 def is_constant_operand(op: Operation, operand: int) -> bool:
-    """Return whether an operand is treated as a constant although a derivative exists: a rotary
-    table.
-    """
+    """Return whether an operand is a constant unless its gradient is asked for: a rotary table."""
     return isinstance(op, coda.RopeOp) and operand > 0
 
 
@@ -124,9 +122,6 @@ def refusal(op: Operation, operand: int) -> str | None:
         return NOT_DIFFERENTIATED.get(type(op), level)
     if isinstance(op, CallOp):
         return refusal_of_call(op)
-    if is_constant_operand(op, operand):
-        table = ("cos", "sin")[operand - 1]
-        return f"the table {table} of a rotary embedding is treated as a constant"
     if isinstance(op, coda.AttentionOp) and op.lse is not None and op.lse.uses:
         return "the logsumexp of its scores is used, and has no derivative"
     if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:

@@ -1,6 +1,7 @@
 """Derivatives of gates, rotary embedding, attention, the loss and the embedding."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, TensorType, f32
 from xdsl.ir import Block, SSAValue
@@ -69,9 +70,37 @@ def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
 
 
 def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
-    """A linear map of pairs: the gradient goes back by its adjoint, which rotates the other way."""
-    back = op.with_operand(adjoint.dy, transposed=op.transposed is None)
-    adjoint.give(op.x, adjoint.insert(back))
+    """A linear map of pairs: the gradient goes back by its adjoint, which rotates the other way.
+    Cosines multiply x, and sines x rotated by 90 degrees, or dy in the adjoint.
+    """
+    dy = adjoint.dy
+    adjoint.give(op.x, adjoint.insert(op.with_operand(dy, transposed=op.transposed is None)))
+    if adjoint.wants(op.cos):
+        _give_table(op, adjoint, op.cos, op.x, dy)
+    if adjoint.wants(op.sin):
+        rotated, other = (op.x, dy) if op.transposed is None else (dy, op.x)
+        zeros, ones = (adjoint.broadcast(adjoint.constant(n, op.sin), op.sin) for n in (0, 1))
+        turn = op.with_operand(rotated, transposed=False, tables=(zeros, ones))
+        _give_table(op, adjoint, op.sin, adjoint.insert(turn), other)
+
+
+def _give_table(
+    op: coda.RopeOp, adjoint: Adjoint, table: SSAValue, a: SSAValue, b: SSAValue
+) -> None:
+    """Give a table the sums of a · b over the heads that share its columns, and over the columns
+    that share an entry.
+    """
+    product = adjoint.mul(adjoint.widened(a), adjoint.widened(b))
+    (*rows, columns), heads, width = shape_of(product), op.heads_of_tables, op.head_dim.value.data
+    if op.is_per_column:
+        split, summed = (heads * width,), (heads * width,)
+    elif op.layout.data == "interleaved":
+        split, summed = (heads * width // 2, 2), (heads * width // 2, 1)
+    else:
+        split, summed = (heads, 2, width // 2), (heads, 1, width // 2)
+    parts = adjoint.insert(coda.ReshapeOp(product, (*rows, columns // (heads * width), *split)))
+    total = adjoint.insert(coda.SumToOp(parts, (*rows, 1, *summed)))
+    adjoint.give(table, adjoint.insert(coda.ReshapeOp(total, (*rows, prod(summed)))))
 
 
 def expose_lse(block: Block) -> None:

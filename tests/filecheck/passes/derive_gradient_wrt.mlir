@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p derive-gradient{wrt=x},canonicalize,dce | filecheck %s
 // RUN: coda-opt %s -p derive-gradient --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix REMARK
 // RUN: coda-opt %s -p derive-gradient{wrt=w,cos},canonicalize,dce 2>&1 | filecheck %s --check-prefix ZERO
-// RUN: not coda-opt %s -p derive-gradient{wrt=sin} 2>&1 | filecheck %s --check-prefix TABLE
+// RUN: coda-opt %s -p derive-gradient{wrt=sin},canonicalize,dce 2>&1 | filecheck %s --check-prefix TABLE
 // RUN: not coda-opt %s -p derive-gradient{wrt=i} 2>&1 | filecheck %s --check-prefix INTEGER
 // RUN: not coda-opt %s -p derive-gradient{function=g} 2>&1 | filecheck %s --check-prefix FUNCTION
 
@@ -21,8 +21,19 @@
 // ZERO-NEXT: [[zero:%[0-9]+]] = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
 // ZERO-NEXT: %d_cos = coda.broadcast [[zero]], %cos : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
 
-// TABLE: derive_gradient_wrt.mlir:33:8: error[E0903]: coda.rope has no derivative for %sin: the table cos of a rotary embedding is treated as a constant
-// TABLE: help: take no gradient of the tensors that it depends on, or detach them
+// The gradient of a table is derived where it is asked for.
+// TABLE:      func.func private @f_joint(
+// TABLE-SAME: wrt = ["sin"]
+// TABLE-NEXT: %z = coda.linear %x, %w
+// TABLE-NEXT: %y = coda.rope %z, %sin, %sin
+// TABLE-NEXT: %0 = coda.mul %z, %d_y
+// TABLE-NEXT: %1 = coda.reshape %0 : (tensor<?x8xf32>) -> tensor<?x1x1x2x4xf32>
+// TABLE-NEXT: %2 = coda.sum_to %1 : (tensor<?x1x1x2x4xf32>) -> tensor<?x1x1x1x4xf32>
+// TABLE:      %8 = coda.rope %z, %5, %7 {head_dim = 8 : i64, layout = "half_split"}
+// TABLE-NEXT: %9 = coda.mul %8, %d_y
+// TABLE:      %d_sin = coda.add %3, %12
+// TABLE-NEXT: func.return %y, %i, %d_sin :
+
 // INTEGER: pipeline:1:{{[0-9]+}}: error[E0703]: derive-gradient: unknown argument 'i': @f has x, w, cos, sin of a floating-point type
 // INTEGER: help: name some of these
 // FUNCTION: pipeline:1:{{[0-9]+}}: error[E0703]: derive-gradient: unknown function 'g': the module has f
