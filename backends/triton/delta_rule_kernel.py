@@ -1,28 +1,33 @@
-"""The kernels of the gated delta rule, by chunks of rows.
+"""The kernels of the gated delta rule and of its gradients, by chunks of rows.
 
     solve             (I + A)⁻¹ of each chunk and head: what its rows write depends on those before
     carry_states      the states before each chunk, and what its rows write: chunk after chunk
     read              the results of each chunk, from both
     step              of one position, all of it
+    carry_adjoints    the adjoints of the states after each chunk, from the last one on
+    gradients         those of each chunk, from both
 
-The formulas are in `runtime/delta_rule.py`, whose functions the kernels call.
+The formulas are in `runtime/delta_rule.py`. The kernels call its functions and those of
+`runtime/delta_rule_gradient.py`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, call
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2, pointer_argument
-from coda_ir.dialects.coda import DeltaRuleOp
+from coda_ir.dialects.coda import DeltaRuleGradOp, DeltaRuleLike, DeltaRuleOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 
 Pitches = Mapping[SSAValue, int]
 
-CHUNK = 64
-"""Rows of a chunk: those of a tile, and of the triangular system of a head."""
+CHUNK, FLOAT32_CHUNK = 64, 32
+"""Rows of a chunk: those of a tile, and of the triangular system of a head. Products of float32
+have no tensor cores, so that larger ones take many instructions, and minutes to compile."""
 
 MIN_TILE = 16
 """The least extent of a tile of a product."""
@@ -31,43 +36,53 @@ CARRIED_BYTES = 64
 """Bytes of a row of states in a program that carries them: 32 columns in 16 bits. Few columns make
 many programs, each of which waits for its own products."""
 
+WIDE = ("sums", "d_q", "d_k")
+"""Tensors between kernels that are float32; others have the type of v."""
+
 STAGES = 2
-"""Stages of loops. (H200, 32 heads of 128 columns, 8192 rows: states take 274 us, with one 403.)"""
+"""Stages of loops over chunks. (H200, Triton 3.6, 32 heads of 128 columns: with one, the states of
+8192 rows take 403 us instead of 227, and adjoints of full chunks were wrong on the GPU alone.)"""
 
 STEP_COLUMNS = 16
 """Columns of a head in a program of a step."""
 
 
-def solve_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
+def chunk_of(op: DeltaRuleLike) -> int:
+    """Return the rows of a chunk in the kernels of `op`."""
+    return FLOAT32_CHUNK if element_type_of(op.v) == f32 else CHUNK
+
+
+def solve_kernel(op: DeltaRuleLike, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit the kernel of the triangular systems. The rows of the launch are all chunks."""
     text = _Text(op, pitches)
-    constants = text.constants("K", "k") | {"LEVELS": CHUNK.bit_length() - 1}
+    constants = text.constants("K", "k") | {"LEVELS": chunk_of(op).bit_length() - 1}
     return text.emitted(
         name,
         "solve_delta_chunk",
-        text.operands("k", "beta", "decay") + text.outputs(0, "system"),
+        text.operands("k", "beta", "decay") + text.outputs("sums", "system"),
         constants,
-        summary=f"triangular systems of chunks of {CHUNK} rows",
+        summary=f"triangular systems of chunks of {chunk_of(op)} rows",
     )
 
 
-def carry_states_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
+def carry_states_kernel(op: DeltaRuleLike, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit the kernel of the states before each chunk, and of those behind the last one where they
     are a result. The rows of the launch are the samples.
     """
     text = _Text(op, pitches)
     arguments = [
-        *text.operands("k", "v", "beta", "decay", "initial"),
-        *text.outputs(0, "system", "states", "new"),
-        text.end("final", 3),
+        *text.operands("k", "v", "beta", "initial"),
+        *text.outputs("sums", "system", "states", "new"),
+        text.end("final", 4),
     ]
     return text.emitted(
         name,
         "carry_delta_states",
         arguments,
         text.constants("KV", "kv", text.carried),
-        summary=f"states carried over chunks of {CHUNK} rows",
+        summary=f"states carried over chunks of {chunk_of(op)} rows",
         blocks=text.blocks(text.carried),
+        num_stages=STAGES,
     )
 
 
@@ -75,16 +90,16 @@ def read_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit the kernel of the results. The rows of the launch are all chunks."""
     text = _Text(op, pitches)
     arguments = [
-        *text.operands("q", "k", "decay"),
-        *text.outputs(0, "states", "new"),
-        text.result("y", op.result, 2),
+        *text.operands("q", "k"),
+        *text.outputs("sums", "states", "new"),
+        text.result("y", op.result, 3),
     ]
     return text.emitted(
         name,
         "read_delta_chunk",
         arguments,
         text.constants("KV", "qk", text.read),
-        summary=f"the gated delta rule by chunks of {CHUNK} rows",
+        summary=f"the gated delta rule by chunks of {chunk_of(op)} rows",
         blocks=text.blocks(text.read),
     )
 
@@ -111,11 +126,55 @@ def step_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
     )
 
 
+def carry_adjoints_kernel(op: DeltaRuleGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of the adjoints of the states after each chunk, and of the first states where
+    they are a result. The rows of the launch are the samples.
+    """
+    text = _Text(op, pitches)
+    arguments = [
+        *text.operands("q", "k", "d_y", "beta", "d_final"),
+        *text.outputs("sums", "system", "adjoints", "d_missing"),
+        text.end("d_initial", 4),
+    ]
+    return text.emitted(
+        name,
+        "carry_delta_adjoints",
+        arguments,
+        text.constants("KV", "qk", text.carried),
+        summary=f"adjoints of states carried over chunks of {chunk_of(op)} rows",
+        blocks=text.blocks(text.carried),
+        num_stages=STAGES,
+    )
+
+
+def gradients_kernel(op: DeltaRuleGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of the gradients, those of q and k for each head of v. The rows of the launch
+    are all chunks.
+    """
+    text = _Text(op, pitches)
+    arguments = [
+        *text.operands("q", "k", "v", "d_y", "beta"),
+        *text.outputs("sums", "states", "new", "adjoints", "d_missing", "d_q", "d_k"),
+        *(
+            text.result(f"d_{each}", getattr(op, f"d_{each}"), number)
+            for number, each in enumerate(("v", "beta", "decay"), 7)
+        ),
+    ]
+    return text.emitted(
+        name,
+        "delta_chunk_gradients",
+        arguments,
+        text.constants("KV", "qkv", text.carried),
+        summary=f"gradients of chunks of {chunk_of(op)} rows",
+        num_warps=8,
+    )
+
+
 @dataclass(frozen=True)
 class _Text:
     """Text shared by the kernels of the gated delta rule."""
 
-    op: DeltaRuleOp
+    op: DeltaRuleLike
     pitches: Pitches
     """The elements between the starts of the rows of operands that are ranges of columns."""
 
@@ -149,13 +208,15 @@ class _Text:
         place = nth_operand(list(self.op.operands).index(value))
         return pointer_argument(f"{name}_ptr", element_type_of(value), place)
 
-    def outputs(self, first: int, *names: str) -> list[KernelArgument | None]:
-        """Return the arguments for tensors that the host allocates, from output `first` on."""
-        of = element_type_of(self.op.v)
+    def outputs(self, *names: str) -> list[KernelArgument | None]:
+        """Return the arguments for the first tensors that the host allocates."""
         return [
-            pointer_argument(f"{name}_ptr", of, nth_output(number))
-            for number, name in enumerate(names, first)
+            pointer_argument(f"{name}_ptr", self._type(name), nth_output(number))
+            for number, name in enumerate(names)
         ]
+
+    def _type(self, name: str) -> Attribute:
+        return f32 if name in WIDE else element_type_of(self.op.v)
 
     def result(self, name: str, value: SSAValue, number: int) -> KernelArgument:
         """Return the argument for a result."""
@@ -189,6 +250,8 @@ class _Text:
         summary: str,
         blocks: int = 1,
         has_rows: bool = True,
+        num_warps: int = 4,
+        num_stages: int = 1,
     ) -> EmittedKernel:
         """Return a kernel that calls a function, with `blocks` programs for each head of each row
         of the launch.
@@ -199,7 +262,7 @@ class _Text:
             v = nth_operand(list(self.op.operands).index(self.op.v))
             given.append(KernelArgument("T", "i32", v.shape(1)))
             names.append("T")
-            constants = {**constants, "ROWS": CHUNK}
+            constants = {**constants, "ROWS": chunk_of(self.op)}
         numbers = [f"{key}={value}" for key, value in constants.items()]
         return emitted(
             name,
@@ -207,5 +270,6 @@ class _Text:
             call(function, ["tl.program_id(0)", *names, *numbers]),
             summary=summary,
             grid=ROW_COUNT * (self.op.heads * blocks),
-            num_stages=STAGES,
+            num_warps=num_warps,
+            num_stages=num_stages,
         )

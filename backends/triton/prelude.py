@@ -20,6 +20,7 @@ _HELPERS = read_definitions(
     "attention_tiles",
     "attention_outputs",
     "delta_rule",
+    "delta_rule_gradient",
 )
 
 

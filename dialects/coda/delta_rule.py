@@ -152,7 +152,7 @@ class DeltaRuleGradOp(StateSpaceGradLike, DeltaRuleLike):
     """The gradients of `coda.delta_rule` for q, k, v, beta and decay, from that of its result; with
     states to begin with, and the adjoint of those at the end, also for the former.
 
-    The states are computed again.
+    The states are computed again. Sums over positions and heads have a fixed order.
 
     `%dq, %dk, %dv, %dbeta, %ddecay = coda.delta_rule_grad %dy, %q, %k, %v, %beta, %decay {...} :
     (...) -> (...)`

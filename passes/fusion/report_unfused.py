@@ -59,15 +59,11 @@ _REASONS: dict[type[Operation], Refusal] = {
         ),
     ),
     **dict.fromkeys(
-        (coda.SelectiveScanGradOp, coda.SSDGradOp),
+        (coda.SelectiveScanGradOp, coda.SSDGradOp, coda.DeltaRuleGradOp),
         Refusal(
             "a row does not depend on other rows of the sequence",
             "runs as separate kernels, which recompute the states",
         ),
-    ),
-    coda.DeltaRuleGradOp: Refusal(
-        "a row does not depend on other rows of the sequence",
-        "runs in PyTorch, which computes the rule again and differentiates it",
     ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"

@@ -11,7 +11,7 @@ from coda_ir.backends.triton.specialize import specialized
 
 _FUNCTIONS = read_definitions(
     *("tensors", "launches", "packed_weights", "attention", "gradients", "attention_masks"),
-    *("attention_gradient", "delta_rule_gradient", "direct"),
+    *("attention_gradient", "direct"),
 )
 
 ENTRIES = ("KERNELS", "run", "run_boxed")

@@ -161,6 +161,38 @@ class _HeadChunks(_Chunks):
         return self.carried(kernels | carry, names, self.size, self.d_initial, [self.sums])
 
 
+class _DeltaChunks(_Chunks):
+    """The launches of the gated delta rule."""
+
+    def __init__(self, host: HostProgram, op: DeltaRuleOp | DeltaRuleGradOp):
+        self.rows = delta_rule_kernel.chunk_of(op)
+        super().__init__(host, op, self.rows)
+        self.heads, self.size = op.heads, op.state_count * op.head_columns
+        self.type = torch_type(element_type_of(op.v))
+        self.sums = self.scratch("sums", self.all, op.heads, 2 * self.rows)
+        self.system = self.scratch("system", self.all, op.heads, self.rows**2, type=self.type)
+        self.launch(delta_rule_kernel.solve_kernel, "solve_delta_rule", [self.sums, self.system])
+
+    def states(self) -> list[str]:
+        """The states before each chunk, and what its rows write."""
+        return self._carried(delta_rule_kernel.carry_states_kernel, ("states", "new"), self.final)
+
+    def adjoints(self) -> list[str]:
+        """The adjoints of the states after each chunk, and of what its rows write."""
+        emit, names = delta_rule_kernel.carry_adjoints_kernel, ("adjoints", "d_missing")
+        return self._carried(emit, names, self.d_initial)
+
+    def _carried(self, emit: Emit, names: tuple[str, str], end: SSAValue | None) -> list[str]:
+        """Return states of all chunks, and what belongs to rows and columns of v."""
+        states = self.scratch(names[0], self.all, self.heads, self.size, type=self.type)
+        places = (self.samples, self.length, self.columns)
+        found = [states, self.scratch(names[1], *places, type=self.type)]
+        ends = [] if end is None else [self.host.allocate(end)]
+        outputs = [self.sums, self.system, *found, *ends]
+        self.launch(emit, f"delta_{names[0]}", outputs, self.samples)
+        return found
+
+
 def _step(host: HostProgram, op: StateSpaceModel, emit: Emit, name: str) -> None:
     """Launch the kernel of the only position; it may store the last states in place."""
     pitches = row_pitches_of(host, op)
@@ -188,16 +220,8 @@ def _ssd(host: HostProgram, op: SSDOp) -> None:
 def _delta_rule(host: HostProgram, op: DeltaRuleOp) -> None:
     if op.is_step:
         return _step(host, op, delta_rule_kernel.step_kernel, "delta_rule_step")
-    chunks, type = _Chunks(host, op, delta_rule_kernel.CHUNK), torch_type(element_type_of(op.v))
-    square, size = delta_rule_kernel.CHUNK**2, op.state_count * op.head_columns
-    system = chunks.scratch("system", chunks.all, op.heads, square, type=type)
-    states = chunks.scratch("states", chunks.all, op.heads, size, type=type)
-    new = chunks.scratch("new", chunks.samples, chunks.length, chunks.columns, type=type)
-    final = [] if op.final is None else [host.allocate(op.final)]
-    carried = [system, states, new, *final]
-    chunks.launch(delta_rule_kernel.solve_kernel, "solve_delta_rule", [system])
-    chunks.launch(delta_rule_kernel.carry_states_kernel, "delta_states", carried, chunks.samples)
-    outputs = [states, new, host.allocate(op.result)]
+    chunks = _DeltaChunks(host, op)
+    outputs = [chunks.sums, *chunks.states(), host.allocate(op.result)]
     return chunks.launch(delta_rule_kernel.read_kernel, "delta_rule", outputs)
 
 
@@ -251,11 +275,18 @@ def _ssd_grad(host: HostProgram, op: SSDGradOp) -> None:
 
 
 def _delta_rule_grad(host: HostProgram, op: DeltaRuleGradOp) -> None:
-    """A call of PyTorch, which computes the rule again."""
-    d_y, *given = map(host.variable, op.operands)
-    d_final = f", {given.pop()}" if op.carried else ""
-    call = f"delta_rule_grad({d_y}, [{', '.join(given)}], {op.state_count}{d_final})"
-    host.assign_all(op.results, call, hint="gradient", is_dense=True)
+    """Kernels, and sums of the parts that they give for q and k."""
+    chunks = _DeltaChunks(host, op)
+    carried = [chunks.sums, *chunks.states(), *chunks.adjoints()]
+    places = (chunks.samples, chunks.length)
+    q, k = (chunks.scratch(f"parts_of_{n}", *places, op.heads * op.state_count) for n in "qk")
+    results = map(host.allocate, (op.d_v, op.d_beta, op.d_decay))
+    emit = delta_rule_kernel.gradients_kernel
+    chunks.launch(emit, "delta_rule_gradients", [*carried, q, k, *results])
+    members = op.heads // op.key_heads
+    shape = (f"{chunks.samples} * {chunks.length}", op.key_heads, members, op.state_count)
+    chunks.add_up(op.d_q, q, shape, 2)
+    chunks.add_up(op.d_k, k, shape, 2)
 
 
 WRITERS: Mapping[type, Writer] = {

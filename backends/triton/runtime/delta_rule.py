@@ -150,12 +150,13 @@ def chunk_of(program, T, PROGRAMS: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit
-def sums_of(decay):
-    """Return the sums of decays up to each row and behind it, and over all rows.
-
-    The difference of the first and the last would lose digits where all decays are large.
+def chunk_sums(sums_ptr, place, ROWS: tl.constexpr):
+    """Load the sums of decays up to each row of a chunk and behind it, and over all rows; see
+    `solve_delta_chunk`.
     """
-    return tl.cumsum(decay, 0), tl.cumsum(decay, 0, reverse=True) - decay, tl.sum(decay, 0)
+    sums = sums_ptr + place * (2 * ROWS)
+    row = tl.arange(0, ROWS)
+    return tl.load(sums + row), tl.load(sums + ROWS + row), tl.load(sums + ROWS - 1)
 
 
 @triton.jit
@@ -197,6 +198,7 @@ def solve_delta_chunk(
     k_ptr,
     beta_ptr,
     decay_ptr,
+    sums_ptr,
     system_ptr,
     T,
     HEADS: tl.constexpr,
@@ -207,11 +209,17 @@ def solve_delta_chunk(
     ROWS: tl.constexpr,
     LEVELS: tl.constexpr,
 ):
-    """Store (I + A)⁻¹ of a chunk and a head. MEMBERS heads of values share one of keys."""
+    """Store (I + A)⁻¹ of a chunk and a head, and the sums of decays up to each row and behind it,
+    whose differences would lose digits. MEMBERS heads of values share one of keys.
+    """
     place, start, count, head = chunk_of(program, T, HEADS, ROWS)
     k = load_tile(k_ptr, start, count, head // MEMBERS, 0, K_PITCH, K, ROWS, BLOCK_K)
     beta = numbers_of_head(beta_ptr, start, count, head, HEADS, ROWS)
-    sums = tl.cumsum(numbers_of_head(decay_ptr, start, count, head, HEADS, ROWS), 0)
+    decay = numbers_of_head(decay_ptr, start, count, head, HEADS, ROWS)
+    sums, rest = tl.cumsum(decay, 0), tl.cumsum(decay, 0, reverse=True) - decay
+    places = sums_ptr + (place * HEADS + head) * (2 * ROWS) + tl.arange(0, ROWS)
+    tl.store(places, sums)
+    tl.store(places + ROWS, rest)
     system = product(k, tl.trans(k)) * decays_between(sums) * beta[:, None]
     inverse = inverse_of(below_diagonal(system), LEVELS, k.dtype == tl.float32)
     store_states(system_ptr, inverse, place * HEADS + head, 0, ROWS, ROWS)
@@ -223,8 +231,8 @@ def carry_delta_states(
     k_ptr,
     v_ptr,
     beta_ptr,
-    decay_ptr,
     initial_ptr,
+    sums_ptr,
     system_ptr,
     states_ptr,
     new_ptr,
@@ -263,8 +271,7 @@ def carry_delta_states(
         k = load_tile(k_ptr, start, count, head // MEMBERS, 0, K_PITCH, K, ROWS, BLOCK_K)
         v = load_tile(v_ptr, start, count, head, block, V_PITCH, V, ROWS, BLOCK_V)
         beta = numbers_of_head(beta_ptr, start, count, head, HEADS, ROWS)
-        decay = numbers_of_head(decay_ptr, start, count, head, HEADS, ROWS)
-        sums, rest, whole = sums_of(decay)
+        sums, rest, whole = chunk_sums(sums_ptr, place, ROWS)
         missing = v.to(tl.float32) - tl.exp(sums)[:, None] * product(k, narrow)
         system = load_states(system_ptr, place, 0, ROWS, ROWS, ROWS, ROWS)
         new = product(system, narrowed(beta[:, None] * missing, TYPE))
@@ -280,7 +287,7 @@ def read_delta_chunk(
     program,
     q_ptr,
     k_ptr,
-    decay_ptr,
+    sums_ptr,
     states_ptr,
     new_ptr,
     y_ptr,
@@ -301,7 +308,7 @@ def read_delta_chunk(
     head, block = part // blocks, part % blocks
     q = load_tile(q_ptr, start, count, head // MEMBERS, 0, Q_PITCH, K, ROWS, BLOCK_K)
     k = load_tile(k_ptr, start, count, head // MEMBERS, 0, K_PITCH, K, ROWS, BLOCK_K)
-    sums = tl.cumsum(numbers_of_head(decay_ptr, start, count, head, HEADS, ROWS), 0)
+    sums, _, _ = chunk_sums(sums_ptr, place * HEADS + head, ROWS)
     states = load_states(states_ptr, place * HEADS + head, block, K, V, BLOCK_K, BLOCK_V)
     y = tl.exp(sums)[:, None] * product(q, states)
     weights = product(q, tl.trans(k)) * decays_between(sums)

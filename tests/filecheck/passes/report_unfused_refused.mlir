@@ -34,7 +34,7 @@ func.func @delta(%q: tensor<?x?x8xbf16>, %v: tensor<?x?x16xbf16>, %beta: tensor<
 // CHECK:      remark[missed] report-unfused: coda.selective_scan_grad: runs as separate kernels, which recompute the states; failed condition: a row does not depend on other rows of the sequence; costs 128*d0*d1 + 256*d2*d3 + 512*d4*d5 + 96*d6*d7 + 8192 bytes
 // CHECK:      remark[missed] report-unfused: coda.ssd_grad: runs as separate kernels, which recompute the states; failed condition: a row does not depend on other rows of the sequence; costs 256*d0*d1 + 32*d2*d3 + 192*d4*d5 + 32 bytes
 // CHECK:      remark[missed] report-unfused: coda.delta_rule: runs as separate kernels over chunks of the sequence; failed condition: a row does not depend on other rows of the sequence; costs 16*d0*d1 + 64*d2*d3 + 16*d4*d5 bytes
-// CHECK:      remark[missed] report-unfused: coda.delta_rule_grad: runs in PyTorch, which computes the rule again and differentiates it; failed condition: a row does not depend on other rows of the sequence; costs 48*d0*d1 + 96*d2*d3 + 48*d4*d5 bytes
+// CHECK:      remark[missed] report-unfused: coda.delta_rule_grad: runs as separate kernels, which recompute the states; failed condition: a row does not depend on other rows of the sequence; costs 48*d0*d1 + 96*d2*d3 + 48*d4*d5 bytes
 
 // -----
 
