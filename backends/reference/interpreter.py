@@ -242,11 +242,8 @@ class _Run:
             return self._call(op, operands)
         if isinstance(op, TorchCallOp | coda.LibraryCallOp):
             exact = self.precision == "float64"
-            if not exact:
-                # A number is rounded to its own type here, which decides about that of the result.
-                types = [stated_dtype(value.type) for value in op.operands]
-                operands = [x.to(type) for x, type in zip(operands, types, strict=True)]
-            results = call_torch(op, operands, self._symbols, exact=exact, device=self.device)
+            given = operands if exact else _in_stated_types(op, operands)
+            results = call_torch(op, given, self._symbols, exact=exact, device=self.device)
             if isinstance(op, coda.LibraryCallOp):
                 return results
             assert self._shapes is not None, "the function calls PyTorch"
@@ -255,7 +252,8 @@ class _Run:
             return results
         if isinstance(op, VjpOp):
             exact = self.precision == "float64"
-            return vjp_of_torch(op, operands, self._symbols, exact=exact)
+            given = operands if exact else _in_stated_types(op, operands)
+            return vjp_of_torch(op, given, self._symbols, exact=exact)
         if isinstance(op, coda.ReshapeOp):
             return [operands[0].reshape(self._reshaped(op, operands[0]))]
         handler = HANDLERS.get(type(op))
@@ -306,6 +304,14 @@ class _Run:
                 "leave at most one extent of the result to be computed",
             )
         return tuple(-1 if size in unknown else size.evaluate(known) for size in sizes)
+
+
+def _in_stated_types(op: Operation, operands: Tensors) -> Tensors:
+    """Return the operands of a call, with numbers rounded to their own types, which decide about
+    that of the result.
+    """
+    types = [stated_dtype(value.type) for value in op.operands]
+    return [x.to(type) for x, type in zip(operands, types, strict=True)]
 
 
 def _uses_symbols(op: Operation) -> bool:

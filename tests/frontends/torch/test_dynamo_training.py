@@ -56,6 +56,25 @@ def test_frozen_parameters_and_inputs_that_want_gradients():
     assert model.gate.weight.grad is None
 
 
+class Replaced(nn.Module):
+    """A linear map whose first row is a number afterwards."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        y[torch.tensor([0])] = 0.3
+        return y
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_a_number_that_replaces_rows(target: str):
+    model = Replaced()
+    check(compiled(model, target=target), model, torch.randn(3, 8))
+
+
 class Mean(nn.Module):
     """That of the rows, after a norm and a linear map."""
 
