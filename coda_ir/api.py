@@ -18,7 +18,7 @@ from coda_ir.calls.results import Results as Results, unpack as unpack
 from coda_ir.compiled import CompiledFunction as CompiledFunction
 from coda_ir.diagnostics import FileError, OptionError, expect_kind, expect_names
 from coda_ir.executables import start
-from coda_ir.functions import find_entry as find_entry
+from coda_ir.functions import find_entry as find_entry, only_called
 from coda_ir.launching.compile_jobs import compile_jobs
 from coda_ir.lowering import Level as Level, Lowering as Lowering
 from coda_ir.options import (
@@ -242,7 +242,7 @@ def compile(
     if not training:
         _check_untrained(policy)
         start(target, place)
-        lowering = lower(origin, options)
+        lowering = lower(origin if entry is None else _only_called(origin, entry), options)
         if accept is not None:
             accept(lowering.comparison(entry) if target == "triton" else None)
         compiled = CompiledFunction(lowering, entry, target, place)
@@ -317,6 +317,12 @@ def _origin(
         return _with_numerics(_parse_text(text, name, syntax, constants, origin.read), numerics)
 
     return Origin(identity, make)
+
+
+def _only_called(origin: Origin, entry: str) -> Origin:
+    """Return the program of one function and those that it calls: others may not even compile."""
+    identity = {**origin.identity, "entry": entry}
+    return Origin(identity, lambda _: only_called(origin.module(), entry), origin.files)
 
 
 def _module_origin(

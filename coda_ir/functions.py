@@ -51,6 +51,27 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     return functions[entry]
 
 
+def only_called(module: ModuleOp, entry: str) -> ModuleOp:
+    """Return a copy of `module` with only the function `entry` and those that it calls. Raises
+    CodaError if there is no such function.
+    """
+    from xdsl.dialects.func import CallOp
+    from xdsl.rewriter import Rewriter
+
+    copy = module.clone()
+    functions, needed = functions_of(copy), {find_entry(copy, entry).sym_name.data}
+    pending = [*needed]
+    while pending:
+        calls = (op for op in functions[pending.pop()].walk() if isinstance(op, CallOp))
+        found = {call.callee.string_value() for call in calls} & functions.keys() - needed
+        needed |= found
+        pending += found
+    for name, func in functions.items():
+        if name not in needed:
+            Rewriter.erase_op(func)
+    return copy
+
+
 def returned_values(func: FuncOp) -> Sequence[SSAValue]:
     """Return the operands of the terminator of a function."""
     from xdsl.dialects.func import ReturnOp

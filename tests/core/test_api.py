@@ -114,6 +114,15 @@ class TestCompile:
         with pytest.raises(CodaError, match=r"no function 'third'\n.* first or second"):
             coda_ir.compile(TWO_FUNCTIONS, target="reference", entry="third")
 
+    def test_other_functions_need_not_compile(self):
+        text = """
+fn f(x: f32[M, 8]) { return twice(x) + 1 }
+fn twice(x: f32[M, 8]) { return 2 * x }
+fn head(x: f32[M, 8], weight w: f32[V, 8]) { return linear(x, w) }"""
+        with pytest.raises(CodaError, match="is symbolic"):
+            coda_ir.compile(text, entry="head", device="cpu")
+        assert coda_ir.compile(text, entry="f", device="cpu")(torch.zeros(1, 8)).sum() == 8
+
     def test_entry_is_needed_for_several_functions(self):
         with pytest.raises(CodaError, match="one of first, second"):
             coda_ir.compile(TWO_FUNCTIONS, target="reference")

@@ -21,7 +21,10 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         help="backend that executes the program (default: reference)",
     )
     group.add_argument(
-        "--entry", metavar="NAME", help="function to execute; required if there are several"
+        "--entry",
+        metavar="NAME",
+        help="function to execute or to emit, with those that it calls; required if there are "
+        "several",
     )
     group.add_argument(
         "--dim",

@@ -11,6 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import DiagnosticError
+from coda_ir.functions import functions_of, only_called
 from coda_ir.mlir.reader import read_module
 from coda_ir.sources import decode_source
 from coda_ir.tools.opt.arguments import named, number
@@ -125,7 +126,16 @@ def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
 
 
 def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
-    """Return the verified module of a piece of the input. Raises CodaError for a wrong one."""
+    """Return the verified module of a piece of the input, without the functions that the function
+    `--entry` does not call. Raises CodaError for a wrong one.
+    """
+    module = _parsed(chunk, context, options)
+    # Passes may make the function, such as a backward.
+    is_there = options.entry in functions_of(module)
+    return only_called(module, options.entry) if is_there else module
+
+
+def _parsed(chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
     text = decode_source(chunk.data, chunk.name)
     if chunk.syntax != "coda":
         return _read_mlir(text, chunk, context, options)
