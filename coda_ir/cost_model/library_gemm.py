@@ -106,7 +106,8 @@ def products_us(
     batch: int, extents: tuple[int, int, int], device: Device, *, is_f32: bool
 ) -> float:
     """Return the microseconds of the products of so many matrices with aligned rows, whose M, N and
-    K are `extents`: by their operations, or by their tiles, which small matrices do not fill.
+    K are `extents`: by their operations, or by their tiles, which small matrices do not fill. For
+    vectors, the library has kernels that take as long as their bytes.
     """
     rows, columns, depth = extents
     operations = 2 * batch * prod(extents)
@@ -114,5 +115,5 @@ def products_us(
         return operations / (1e6 * VECTOR_EFFICIENCY * device.vector_tflops)
     tiles = min(ceil(a / 64) * ceil(b / 256) for a, b in ((rows, columns), (columns, rows)))
     steps = PRODUCT_US + PRODUCT_STEP_US * ceil(depth / 64)
-    computing = operations / (1e6 * EFFICIENCY * device.matrix_tflops)
-    return max(computing, ceil(batch * tiles / device.processors) * steps)
+    waves = 0 if 1 in (rows, columns) else ceil(batch * tiles / device.processors)
+    return max(operations / (1e6 * EFFICIENCY * device.matrix_tflops), waves * steps)

@@ -348,7 +348,7 @@ class OperatorTimes:
         is_f32 = isinstance(element_type_of(x), Float32Type)
         us = products_us(prod(batch), (rows, columns, depth), self.device, is_f32=is_f32)
         odd = {extent for extent in (rows, columns, depth) if extent % ALIGNED}
-        if is_f32 or not odd:
+        if is_f32 or not odd or 1 in (rows, columns):
             return us
         padded = [value for value in (x, w) if not odd.isdisjoint(self.extents_of(value)[-2:])]
         padding = sum(self.kernel_us(2 * self.bytes([value])) for value in padded)

@@ -449,17 +449,19 @@ fn f(x: TYPE[32, 2048, DEPTH], h: bf16[8, 64], weight w: bf16[64, 64]) {
     assert many.fused - few.fused == pytest.approx(added_us)
 
 
-@pytest.mark.parametrize("rows", [8, 5])
+@pytest.mark.parametrize("rows", [8, 5, 1])
 def test_products_of_small_matrices(rows: int):
-    """The library fills few of its tiles, and compilers pad rows; an own kernel moves its bytes."""
+    """The library fills few of its tiles, and compilers pad rows; an own kernel moves its bytes, as
+    the library's for vectors does.
+    """
     text = f"fn f(x: bf16[2048, {rows}, 8], y: bf16[2048, 8, 1024]) {{ return x @ y }}"
     (func,) = functions_of(coda_ir.parse(text)).values()
     found = compare(func, func, {}, SM_90)
-    assert found.fused_gpu == kernel_us(2 * 2048 * (8 * rows + 1024 * (8 + rows)), SM_90)
+    moving = kernel_us(2 * 2048 * (8 * rows + 1024 * (8 + rows)), SM_90)
     library = products_us(2048, (rows, 1024, 8), SM_90, is_f32=False)
-    padding = 0.0 if rows == 8 else kernel_us(2 * 2 * 2048 * 8 * rows, SM_90)
-    assert found.apart_gpu == pytest.approx(library + padding)
-    assert found.fused_host < found.apart_host
+    padding = kernel_us(2 * 2 * 2048 * 8 * rows, SM_90) if rows == 5 else 0.0
+    assert found.fused_gpu == moving
+    assert found.apart_gpu == pytest.approx(max(moving, library + padding))
 
 
 ADDED = (
