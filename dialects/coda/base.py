@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Iterator
 from typing import Self
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, traits_def
 from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, Pure
@@ -43,3 +43,10 @@ class CodaOp(IRDLOperation, ABC):
             if "name" in vars(derived):
                 yield derived
             yield from derived.operators()
+
+
+def new_operators(last: Operation) -> list[Operation]:
+    """Return the operators that were made for the operands of a new one, in order, and itself."""
+    owners = (value.owner for value in last.operands)
+    new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
+    return [*dict.fromkeys(each for owner in new for each in new_operators(owner)), last]

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from coda_ir.dialects.coda.attention import AttentionOp
-from coda_ir.dialects.coda.base import CANONICALIZATIONS
+from coda_ir.dialects.coda.base import CANONICALIZATIONS, new_operators
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import AbsOp, AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import BinaryOp, ElementwiseOp
@@ -214,7 +214,7 @@ def _softmax_before_reshape(op: SoftmaxOp) -> Operation | None:
     return _moved(view, SoftmaxOp(view.x))
 
 
-def _widen_behind_index(op: IndexOp) -> Operation | None:
+def _widen_after_index(op: IndexOp) -> Operation | None:
     """index(cast(x) to float32) of 16 bits -> cast(index(x)), also after a reshape: fewer bytes
     are copied, and a GEMM that narrows them again can gather rows of x.
     """
@@ -348,7 +348,7 @@ FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | 
     SumToOp: (_sum_to, _sum_to_row),
     ReduceOp: (_sum_before_transpose,),
     SoftmaxOp: (_softmax_before_reshape,),
-    IndexOp: (_widen_behind_index,),
+    IndexOp: (_widen_after_index,),
     ExtentOp: (_extent,),
 }
 
@@ -364,7 +364,7 @@ class Fold(RewritePattern):
         if isinstance(found, SSAValue):
             rewriter.replace(op, (), (found,))
         elif found is not None:
-            rewriter.replace(op, [_at(op, new) for new in _made(found)])
+            rewriter.replace(op, [_at(op, new) for new in new_operators(found)])
 
 
 def _of_its_type(op: Operation, new: SSAValue | Operation | None) -> SSAValue | Operation | None:
@@ -374,16 +374,9 @@ def _of_its_type(op: Operation, new: SSAValue | Operation | None) -> SSAValue | 
     if new is None or SSAValue.get(new).type == op.results[0].type:
         return new
     if isinstance(new, Operation):
-        for made in reversed(_made(new)):
+        for made in reversed(new_operators(new)):
             made.erase()
     return None
-
-
-def _made(op: Operation) -> list[Operation]:
-    """Insert `op` after the operators that were made for its operands."""
-    owners = dict.fromkeys(value.owner for value in op.operands)
-    new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
-    return [*(each for owner in new for each in _made(owner)), op]
 
 
 def _at(op: Operation, new: Operation) -> Operation:

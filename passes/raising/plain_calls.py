@@ -8,11 +8,12 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.base import new_operators
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.made_tensors import EXPAND
-from coda_ir.passes.support.function_pass import FunctionRewriter, operators_before
+from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.index_values import literal
 from coda_ir.symbolic_shapes import Dims, dims_attribute
 
@@ -126,7 +127,7 @@ def _kept(op: CallOp, place: int) -> list[int] | None:
 
 def _in_shape(last: Operation, op: CallOp, rewriter: FunctionRewriter) -> list[Operation]:
     """Return `last`, the operators made for it, and a reshape that drops dimensions of extent 1."""
-    made, result = [*operators_before(last), last], op.outputs[0]
+    made, result = new_operators(last), op.outputs[0]
     if len(shape_of(last.results[0])) == len(shape_of(result)):
         return made
     view = coda.ReshapeOp(last, shape_of(result))

@@ -9,17 +9,13 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.base import new_operators
 from coda_ir.dialects.coda.library import has_short_rows
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.convolutions import PARAMETERS, arguments_by_name
-from coda_ir.passes.support.function_pass import (
-    FunctionPass,
-    FunctionRewriter,
-    Refusal,
-    operators_before,
-)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.row_numbers import is_permutation
 
 
@@ -68,7 +64,7 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
         return _refused(op, str(error), error.remedy)
     taken = op.picks or tuple(range(len(op.outputs)))
     difference = _difference(made, [*zip(taken, op.outputs, strict=True)])
-    new = [*operators_before(made), made]
+    new = new_operators(made)
     if difference is not None:
         for each in reversed(new):
             each.drop_all_references()

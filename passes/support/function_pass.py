@@ -206,10 +206,3 @@ class FunctionPass(NamedPass, ABC):
     @abstractmethod
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         """Rewrite the body of one function in place."""
-
-
-def operators_before(made: Operation) -> list[Operation]:
-    """Return the operators that were made for the operands of a new one, in order."""
-    owners = (value.owner for value in made.operands)
-    new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
-    return [*dict.fromkeys(each for owner in new for each in (*operators_before(owner), owner))]
