@@ -53,7 +53,7 @@ def depend_on(values: Iterable[SSAValue], sources: Collection[SSAValue]) -> bool
     return any(value in sources for value in reached(values, operands_of))
 
 
-def ops_behind(
+def backward_slice(
     values: Iterable[SSAValue],
     stop: Iterable[SSAValue] = (),
     instead: Mapping[SSAValue, SSAValue] | None = None,
@@ -75,7 +75,7 @@ def ops_behind(
     return {op for op in owners if isinstance(op, Operation)}
 
 
-def uses_behind(value: SSAValue, passes_on: Callable[[Operation], bool]) -> Iterator[Use]:
+def uses_through(value: SSAValue, passes_on: Callable[[Operation], bool]) -> Iterator[Use]:
     """Yield the uses of `value`, and in place of those by an operator that `passes_on` what it
     reads, the uses of its results.
     """

@@ -94,11 +94,11 @@ class _Description:
         }
 
     def _kernels(self) -> Iterator[Data]:
-        behind = 0
+        after = 0
         for number, op in enumerate(self.fusion.kernels):
-            measured = None if number < behind else _measured(op)
+            measured = None if number < after else _measured(op)
             if measured is not None:
-                behind = number + measured["kernels"]
+                after = number + measured["kernels"]
             name, size = kernel_title(self.fusion, self.after, number)
             yield {
                 "name": name,

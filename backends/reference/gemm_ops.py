@@ -340,8 +340,8 @@ def _load_port(port: gemm.Port, value: torch.Tensor, frame: Frame) -> list[torch
 
 def _rows_of_sample(table: gemm.Port, frame: Frame) -> int:
     """Return the number of consecutive rows that share a row of a table."""
-    behind = repeated_dims(shape_of(table.value))
-    return prod(frame.rows[max(0, len(frame.rows) - behind) :]) or 1
+    after = repeated_dims(shape_of(table.value))
+    return prod(frame.rows[max(0, len(frame.rows) - after) :]) or 1
 
 
 def _partial(combiner: gemm.Combiner, value: torch.Tensor, tiling: Tiling) -> torch.Tensor:

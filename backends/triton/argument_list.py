@@ -185,10 +185,10 @@ class ArgumentList:
 
     def table_repeats(self, value: SSAValue) -> str:
         """Return how many consecutive rows share a row of a table: a literal, or a parameter."""
-        behind = repeated_dims(shape_of(value))
-        if self.domain is None or not behind:
+        after = repeated_dims(shape_of(value))
+        if self.domain is None or not after:
             return "1"
-        first = max(0, len(shape_of(self.domain)) - 1 - behind)
+        first = max(0, len(shape_of(self.domain)) - 1 - after)
         return self._product_of_rows(first, f"{value.name_hint or 'table'}_repeats")
 
     def sample_rows(self, samples: int) -> str:

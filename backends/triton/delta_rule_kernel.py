@@ -66,7 +66,7 @@ def solve_kernel(op: DeltaRuleLike, name: str, pitches: Pitches) -> EmittedKerne
 
 
 def carry_states_kernel(op: DeltaRuleLike, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the states before each chunk, and of those behind the last one where they
+    """Emit the kernel of the states before each chunk, and of those after the last one where they
     are a result. The rows of the launch are the samples.
     """
     text = _Text(op, pitches)
@@ -105,7 +105,7 @@ def read_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
 
 
 def step_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the only position of each sample, and the states behind it.
+    """Emit the kernel of the only position of each sample, and the states after it.
 
     The rows of the launch are the samples.
     """

@@ -21,7 +21,7 @@ from coda_ir.backends.triton.kernel import location_comment, tl_type
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.gemm import ColumnOp, GroupReduceOp, Segment
-from coda_ir.dominance import ops_behind
+from coda_ir.dominance import backward_slice
 from coda_ir.remarks import format_location
 
 LONGEST_EXPRESSION = 76
@@ -72,7 +72,7 @@ class RegionEmitter:
         terminator = block.last_op
         assert terminator is not None, "a region ends in gemm.yield"
         yielded = terminator.operands if yielded is None else yielded
-        statements = _Statements(self, ops_behind(yielded))
+        statements = _Statements(self, backward_slice(yielded))
         for value, text in arguments.items():
             statements.values[value] = atom(text)
         for op in block.ops:

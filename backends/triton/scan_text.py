@@ -291,8 +291,8 @@ def ends(op: StateSpaceLike, name: str, index: int) -> list[KernelArgument]:
 
 def over_chunks(places: str, body: Sequence[str], *, is_reversed: bool) -> list[str]:
     """Return the loop over this many chunks of a sample, from the last one if reversed."""
-    first, behind = f"sample * {places}", f"(sample + 1) * {places}"
-    start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
+    first, after = f"sample * {places}", f"(sample + 1) * {places}"
+    start, condition, move = f"place = {first}", f"place < {after}", "place += 1"
     if is_reversed:
-        start, condition, move = f"place = {behind} - 1", f"place >= {first}", "place -= 1"
+        start, condition, move = f"place = {after} - 1", f"place >= {first}", "place -= 1"
     return [start, f"while {condition}:", *indented([*body, move])]

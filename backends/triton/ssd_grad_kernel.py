@@ -113,7 +113,7 @@ def x_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         text.tile("x", ""),
         *_adjoints_after(text),
         f"d_x = {text.product('b', 'g', columns)}",
-        f"d_x *= tl.exp({text.behind_block()} + rest)[:, None]",
+        f"d_x *= tl.exp({text.after_block()} + rest)[:, None]",
         "taken = tl.sum(x.to(tl.float32) * d_x, 1)",
         f"inner = tl.zeros(({ROWS},), tl.float32)",
         f"own = tl.zeros(({ROWS},), tl.float32)",

@@ -137,7 +137,7 @@ class SSDText(StateSpaceText[SSDLike]):
         """Return the expression of the sum of dt · a over the chunk's blocks before `block`."""
         return self._over_blocks("<")
 
-    def behind_block(self) -> str:
+    def after_block(self) -> str:
         """Return the same sum over the blocks after it."""
         return self._over_blocks(">")
 

@@ -114,7 +114,7 @@ class DeltaRuleLike(StateSpaceLike, ABC):
 class DeltaRuleOp(StateSpaceModel, DeltaRuleLike):
     """The gated delta rule (arXiv 2412.06464): y = qᵀ · S for each head, where S[t] = exp(decay[t])
     · (I − beta[t] · k[t] k[t]ᵀ) · S[t − 1] + beta[t] · k[t] v[t]ᵀ, from S = 0 or from the states
-    `initial`. A second result has the states behind the last position.
+    `initial`. A second result has the states after the last position.
 
     q and k are B x T x key heads·head_dim, v is B x T x heads·columns; each head of q and k serves
     the same number of consecutive heads of v. beta and decay are B x T x heads; decays are

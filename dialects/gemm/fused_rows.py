@@ -89,7 +89,7 @@ class RowsOfFused(GemmInputs, HasSegments, ABC):
         return shape_of(self.gather)[0]
 
     @property
-    def has_rows_behind(self) -> bool:
+    def has_rows_after(self) -> bool:
         """True if rows of other groups may follow those of a tile."""
         return self.groups is not None and not (
             self.has_ragged_depth and self.row_shape[-1] % MAX_ROWS == 0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 def repeated_dims(table: Sequence[int]) -> int:
     """Return the number of row dimensions that each row of a table of this shape serves."""
     rows = len(table) - 1
-    return next((behind for behind in range(rows) if table[rows - 1 - behind] != 1), max(rows, 0))
+    return next((after for after in range(rows) if table[rows - 1 - after] != 1), max(rows, 0))
 
 
 def has_no_gap(rows: Sequence[object], domain: Sequence[object]) -> bool:

@@ -310,13 +310,13 @@ def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns:
 
 def _are_rows_of_table(shape: Sequence[int], rows: Sequence[int]) -> bool:
     """Return whether a table's extents, except 1s, are consecutive extents of `rows`."""
-    behind = repeated_dims(shape)
-    kept = tuple(shape[: len(shape) - 1 - behind])
+    after = repeated_dims(shape)
+    kept = tuple(shape[: len(shape) - 1 - after])
     while kept and kept[0] == 1:
         kept = kept[1:]
     if not kept:
         return True
-    expected = rows[: len(rows) - behind][-len(kept) :] if behind < len(rows) else ()
+    expected = rows[: len(rows) - after][-len(kept) :] if after < len(rows) else ()
     return shapes_agree(kept, expected)
 
 

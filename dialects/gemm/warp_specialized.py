@@ -161,7 +161,7 @@ def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
             return "a port has other rows than those of a group one below the other"
     for port, _ in segment.results:
         is_transposed = segment.is_stored_transposed(port)
-        if is_transposed and (op.has_rows_behind or segment.is_stored_by_row):
+        if is_transposed and (op.has_rows_after or segment.is_stored_by_row):
             return "a result of rows in groups, or scattered, is transposed"
         is_repeated = isinstance(port.place, PlaceAttr) and port.place.copies.data > 1
         if is_repeated and segment.is_stored_by_row:

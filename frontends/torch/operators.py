@@ -141,10 +141,10 @@ def softmax(graph: GraphImporter, node: Node) -> Value | None:
         return None
     rank = len(shape_of(x))
     end = dim % rank + 1
-    shape, behind = shape_of(x)[:end], shape_of(x)[end:]
-    if not behind:
+    shape, after = shape_of(x)[:end], shape_of(x)[end:]
+    if not after:
         return graph.insert(coda.SoftmaxOp(x)).result
-    if set(behind) == {1} and shape.count(DYNAMIC_INDEX) <= 1:
+    if set(after) == {1} and shape.count(DYNAMIC_INDEX) <= 1:
         rows = graph.insert(coda.ReshapeOp(x, shape)).result
         return _reshaped(graph, graph.insert(coda.SoftmaxOp(rows)).result, node)
     if shape[-1] == DYNAMIC_INDEX:

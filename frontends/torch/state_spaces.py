@@ -41,7 +41,7 @@ _NAMES: Mapping[str, Sequence[str]] = MappingProxyType(
 _OPTIONS: Mapping[str, str] = MappingProxyType(
     {SCAN: "", HEADS: ", states={states}, dtype=f32", DELTA_RULE: ", head_dim={states}"}
 )
-"""The arguments of each model behind its operands."""
+"""The arguments of each model after its operands."""
 
 _TYPES: Mapping[torch.dtype, str] = MappingProxyType(
     {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}

@@ -13,7 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.dominance import uses_behind
+from coda_ir.dominance import uses_through
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import (
     check_rounding_may_move,
@@ -79,7 +79,7 @@ def _find(op: Operation) -> _Scaled | None:
     """Find x·s that GEMMs read and that no epilogue computes."""
     if not isinstance(op, coda.MulOp) or not is_pointwise(op):
         return None
-    domain, uses = shape_of(op.result), _uses_behind_casts(op.result)
+    domain, uses = shape_of(op.result), _uses_through_casts(op.result)
     pair = tile_and_factor(op, domain)
     if pair is None:
         return None
@@ -88,7 +88,7 @@ def _find(op: Operation) -> _Scaled | None:
     return found if found.gemms and _is_stored(found.x) else None
 
 
-def _uses_behind_casts(value: SSAValue) -> list[Use]:
+def _uses_through_casts(value: SSAValue) -> list[Use]:
     """Return the uses of `value` and of its conversions, except to 8 bits, for which a scale is
     meant.
     """
@@ -96,7 +96,7 @@ def _uses_behind_casts(value: SSAValue) -> list[Use]:
     def is_cast(op: Operation) -> bool:
         return isinstance(op, coda.CastOp) and is_float(element_type_of(op.result))
 
-    return list(uses_behind(value, is_cast))
+    return list(uses_through(value, is_cast))
 
 
 def _is_stored(x: SSAValue) -> bool:

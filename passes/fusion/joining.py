@@ -141,14 +141,14 @@ def find_companion(op: Operation, order: BlockOrder) -> Site | None:
     for value in tiles:
         for site in _sites_loading(value):
             shared[site] = shared.get(site, 0) + 1
-    shared |= dict.fromkeys(_maps_over(domain, _loaded_behind(op, domain)), 0)
+    shared |= dict.fromkeys(_maps_over(domain, _loaded_before(op, domain)), 0)
     for site in sorted(shared, key=lambda site: -shared[site]):
         if can_join(op, site, order):
             return site
     return None
 
 
-def _loaded_behind(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
+def _loaded_before(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     """Return the operands of a kernel that computes `op` and the pointwise code of its domain that
     precedes it; none if one of them is a tile.
     """

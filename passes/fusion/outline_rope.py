@@ -7,7 +7,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.dominance import uses_behind
+from coda_ir.dominance import uses_through
 from coda_ir.passes.fusion.pair_rope import rotate_lanes
 from coda_ir.passes.support.editing import EpilogueEditor, insert_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
@@ -42,7 +42,7 @@ def _has_company(op: coda.RopeOp) -> bool:
     def is_passed_on(op: Operation) -> bool:
         return isinstance(op, coda.CastOp) or splits_columns(op)
 
-    uses = (use for value in (op.x, op.result) for use in uses_behind(value, is_passed_on))
+    uses = (use for value in (op.x, op.result) for use in uses_through(value, is_passed_on))
     return any(is_pointwise(use.operation) for use in uses)
 
 

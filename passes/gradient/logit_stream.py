@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.dominance import ops_behind
+from coda_ir.dominance import backward_slice
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of, reader_name
 from coda_ir.passes.support.order import BlockOrder
@@ -190,8 +190,8 @@ def _stored(value: SSAValue, why: str) -> Refusal:
 def _check_order(stream: LogitStream) -> Refusal | None:
     """Check that no column needs a sum over all of them."""
     operands = {v for op in (*stream.ops, *stream.sinks) for v in op.operands}
-    behind = ops_behind(operands - stream.tiles)
+    needed = backward_slice(operands - stream.tiles)
     for sink in stream.sinks:
-        if sink in behind:
+        if sink in needed:
             return _stored(sink.operands[0], f"its columns need the result of {sink.name}")
     return None

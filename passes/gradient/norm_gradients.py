@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
-from coda_ir.dominance import before, uses_behind
+from coda_ir.dominance import before, uses_through
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import Norm, only_use
@@ -155,7 +155,7 @@ def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
 
 
 def _uses_before_casts(value: SSAValue) -> Iterator[Operation]:
-    for use in uses_behind(value, lambda op: isinstance(op, coda.CastOp)):
+    for use in uses_through(value, lambda op: isinstance(op, coda.CastOp)):
         yield use.operation
 
 

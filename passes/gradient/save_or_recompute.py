@@ -14,7 +14,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
 from coda_ir.dialects.torch import CallOp
-from coda_ir.dominance import before, ops_behind
+from coda_ir.dominance import backward_slice, before
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.norm_gradients import stats_of
 from coda_ir.passes.gradient.transposed_attention import (
@@ -279,7 +279,7 @@ class _Choice:
     def _cut(self, repeatable: set[Operation]) -> set[SSAValue]:
         """Return the cheapest values from which all inputs of the backward can be computed."""
         needed = self._needed()
-        ops = ops_behind(needed, instead=self.instead)
+        ops = backward_slice(needed, instead=self.instead)
         read = {self.instead.get(operand, operand) for op in ops for operand in op.operands}
         vertices = {*needed, *read, *(result for op in ops for result in op.results)}
         graph = VertexCut[SSAValue]()
@@ -301,7 +301,7 @@ class _Choice:
         gradients = self.joint.gradient_values()
         wanted = self.joint.argument_gradients
         on_gradients = [
-            op for op in ops_behind(wanted) if any(result in gradients for result in op.results)
+            op for op in backward_slice(wanted) if any(result in gradients for result in op.results)
         ]
         read = {operand for op in on_gradients for operand in op.operands}
         return {self.instead.get(value, value) for value in {*read, *wanted} - gradients}
@@ -351,7 +351,7 @@ class _Choice:
         for value in saved:
             self._emit("analysis", value, "is saved for the backward", self.shapes.bytes(value))
         there = {*saved, *self.free}
-        backward = ops_behind(self.joint.argument_gradients, there, self.instead)
+        backward = backward_slice(self.joint.argument_gradients, there, self.instead)
         applied = {value.owner for value in self.instead.values()}
         again = {op for op in backward if op in self.forward or op in applied}
         for op in self.joint.block.ops:

@@ -120,8 +120,8 @@ def _readers(value: SSAValue) -> list[Operation] | None:
         flat = (batch, channels, prod(positions))
         if not isinstance(user, coda.ReshapeOp) or shape_of(user.result) != flat:
             return None
-        behind = _readers(user.result)
-        if behind is None:
+        after = _readers(user.result)
+        if after is None:
             return None
-        found.extend(behind)
+        found.extend(after)
     return found

@@ -27,8 +27,8 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
                 f"runs as separate kernels: {reader_name(user)} uses {name_of(value)}",
                 _as_group_result(code, value, order),
             )
-    behind = order.slices_after(code.leaves, code.anchor)
-    if behind is None or not set(behind).isdisjoint(code.ops):
+    after = order.slices_after(code.leaves, code.anchor)
+    if after is None or not set(after).isdisjoint(code.ops):
         return Refusal(
             "no operand depends on a result",
             "runs as separate kernels: an operand is computed from one of its results",
@@ -60,7 +60,7 @@ def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
         return False
     site = group_site(code, order)
     if site is None or not isinstance(site.op, FusedOp):
-        return code.is_split or code.stores_behind(value)
+        return code.is_split or code.stores_after(value)
     return code.group >= LEAST_STORED_GROUP and code.group.bit_count() == 1
 
 

@@ -65,7 +65,7 @@ class GroupCode:
     values: set[SSAValue] = field(default_factory=set[SSAValue])
     repeated: set[Operation] = field(default_factory=set[Operation])
     """Pointwise operators before the reductions, which others repeat as well."""
-    behind: set[SSAValue] = field(default_factory=set[SSAValue])
+    after: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that other operators compute from results of the code, which cannot load them."""
     gemm: FusedOp | None = None
     """A GEMM that could also give the sums of its tiles to a kernel after it: the code runs in its
@@ -129,10 +129,10 @@ class GroupCode:
 
         return set(reached(starts, inside))
 
-    def stores_behind(self, value: SSAValue) -> bool:
+    def stores_after(self, value: SSAValue) -> bool:
         """Return whether others read columns that are computed from `value`."""
-        behind = self._reached((use.operation for use in value.uses), users_of)
-        found = [op.results[0] for op in behind if op in self.ops]
+        after = self._reached((use.operation for use in value.uses), users_of)
+        found = [op.results[0] for op in after if op in self.ops]
         return any(self.is_tile(each) and self.users_outside(each) for each in found)
 
     @property
@@ -195,7 +195,7 @@ class GroupCode:
         if not self.is_split:
             return kind is not None
         is_of_groups = self.is_of_groups(value) or self.is_of_columns(value)
-        is_loaded = is_of_groups and value not in self.behind
+        is_loaded = is_of_groups and value not in self.after
         return kind in (PortKind.ROW, PortKind.SCALAR) or is_loaded
 
 
@@ -207,17 +207,17 @@ def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
     """Return the code on groups of columns that a tile holds, if it reduces them, in order."""
     found: list[GroupCode] = []
     code_of: dict[SSAValue, GroupCode] = {}
-    behind: set[SSAValue] = set()
+    after: set[SSAValue] = set()
     for op in ops:
         if splits_columns(op) and shape_of(op.results[0])[-1] <= MAX_GROUP:
-            code = GroupCode(shape_of(op.results[0]), behind=behind)
+            code = GroupCode(shape_of(op.results[0]), after=after)
             found.append(code)
         else:
             read = [code_of[value] for value in op.operands if value in code_of]
             code = _joined(read, code_of, found)
             if code is None or not code.admits(op):
-                if read or not behind.isdisjoint(op.operands):
-                    behind.update(op.results)
+                if read or not after.isdisjoint(op.operands):
+                    after.update(op.results)
                 continue
         code.add(op)
         code_of.update(dict.fromkeys(op.results, code))
@@ -271,8 +271,8 @@ def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> Gro
     gemm = owner if isinstance(owner, FusedOp) and code.group <= MAX_ROW_OF_TILE else None
     if gemm is None and len(reduction.results) > 1:
         return None
-    behind = _add_users(code, reduction, gemm, places)
-    goes_on = any(code.is_tile(value) for value in behind)
+    after = _add_users(code, reduction, gemm, places)
+    goes_on = any(code.is_tile(value) for value in after)
     is_apart = any(is_transposed_matrix(base) or _is_on_chip(base, code) for base in code.bases)
     is_read_once = code.has_softmax or gemm is not None or not is_apart
     code.gemm = None if code.has_softmax else gemm
@@ -290,7 +290,7 @@ def _add_users(
     reduced: one kernel cannot load them. It would repeat all of a sum that goes on from layer to
     layer, such as the gradient of a residual.
     """
-    behind: set[SSAValue] = set()
+    after: set[SSAValue] = set()
     apart: set[SSAValue] = set()
     known: set[Operation] = {reduction}
     pending: list[tuple[int, Operation]] = [(places[reduction], reduction)]
@@ -305,17 +305,17 @@ def _add_users(
         push_users(gemm)
     while pending:
         _, op = heappop(pending)
-        is_code = op is reduction or not behind.isdisjoint(op.operands)
+        is_code = op is reduction or not after.isdisjoint(op.operands)
         is_apart = not apart.isdisjoint(op.operands)
         if is_code and not is_apart and not isinstance(op, coda.SumToOp) and code.admits(op):
             for value in op.operands:
                 _add_producers(value, code)
             code.add(op)
-            behind.update(op.results)
+            after.update(op.results)
         elif is_code or is_apart or not is_pointwise(op):
             apart.update(op.results)
         push_users(op)
-    return behind
+    return after
 
 
 def _add_producers(value: SSAValue, code: GroupCode) -> None:

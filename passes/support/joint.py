@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.diagnostics import OptionError
-from coda_ir.dominance import ops_behind
+from coda_ir.dominance import backward_slice
 from coda_ir.functions import returned_values
 from coda_ir.signatures import entry_name, entry_of
 
@@ -82,7 +82,7 @@ class Joint:
 
     def forward_ops(self) -> set[Operation]:
         """Return the operators that the results need."""
-        return ops_behind(self.results)
+        return backward_slice(self.results)
 
     def gradient_values(self) -> set[SSAValue]:
         """Return the values that depend on the gradient of a result."""

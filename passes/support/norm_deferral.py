@@ -112,16 +112,16 @@ def _not_deferred(use: Use) -> Refusal:
         what = "it is returned"
     elif isinstance(consumer, FusedOp):
         condition, what = f"{condition} of its rows alone", _other_role(consumer, use.index)
-    elif any(isinstance(each, coda.GroupedLinearMap) for each in _behind_views(consumer)):
+    elif any(isinstance(each, coda.GroupedLinearMap) for each in _through_views(consumer)):
         condition = f"{condition}, not a grouped one"
         what = "a grouped GEMM (of experts) reads its rows"
         remedy = "no action is needed: the rows for the experts are gathered from the stored norm"
     elif isinstance(consumer, coda.LowBitLinearOp):
         what, remedy = "its mean cannot move past a quantized weight", None
-    elif calls := [each for each in _behind_views(consumer) if isinstance(each, CallOp)]:
+    elif calls := [each for each in _through_views(consumer) if isinstance(each, CallOp)]:
         what, remedy = f"a call of PyTorch, {calls[0].callee.data}, reads its rows", None
     elif isinstance(consumer, coda.ReshapeOp) and all(
-        isinstance(each, coda.LinearOp | coda.MatmulOp) for each in _behind_views(consumer)
+        isinstance(each, coda.LinearOp | coda.MatmulOp) for each in _through_views(consumer)
     ):
         what, remedy = f"{consumer.name} uses it before a GEMM", "reshape after the linear"
     else:
@@ -132,7 +132,7 @@ def _not_deferred(use: Use) -> Refusal:
     return Refusal(condition, found, remedy)
 
 
-def _behind_views(op: Operation) -> list[Operation]:
+def _through_views(op: Operation) -> list[Operation]:
     """Return `op` without reshapes, and the readers of those and of selected rows in turn."""
     found = [op]
     for each in found:

@@ -110,9 +110,9 @@ class BlockOrder:
         """Move `op`, and the operators that depend on it, after `anchor` if they precede it."""
         if self._position[op] < self._position[anchor]:
             self.sink_users(op, anchor)
-            behind = anchor.next_op
-            assert behind is not None, "a block ends with its terminator"
-            self.insert_before(op, behind)
+            after = anchor.next_op
+            assert after is not None, "a block ends with its terminator"
+            self.insert_before(op, after)
 
     def sink_users(self, op: Operation, anchor: Operation) -> None:
         """Move the operators that depend on `op` and precede `anchor` to just after `anchor`, which
@@ -123,7 +123,7 @@ class BlockOrder:
         def early_users(op: Operation) -> list[Operation]:
             return [user for user in users_of(op) if self._position[user] < limit]
 
-        behind = anchor.next_op
-        assert behind is not None, "a block ends with its terminator"
+        after = anchor.next_op
+        assert after is not None, "a block ends with its terminator"
         for user in sorted(reached(early_users(op), early_users), key=self.position):
-            self.insert_before(user, behind)
+            self.insert_before(user, after)

@@ -11,7 +11,7 @@ from xdsl.rewriter import Rewriter
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, VjpOp
-from coda_ir.dominance import ops_behind
+from coda_ir.dominance import backward_slice
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint
 from coda_ir.passes.support.row_numbers import PERMUTATION, is_permutation
 from coda_ir.signatures import entry_name
@@ -125,7 +125,7 @@ class _FunctionCopy:
 
     def read_by(self, wanted: Sequence[SSAValue], available: Iterable[SSAValue]) -> set[SSAValue]:
         """Return the values that computing `wanted` reads, and `wanted` itself."""
-        ops = ops_behind(wanted, available, self.instead)
+        ops = backward_slice(wanted, available, self.instead)
         return {self._source(v) for v in (*wanted, *(v for op in ops for v in op.operands))}
 
     def tellers(
@@ -134,7 +134,7 @@ class _FunctionCopy:
         """Return the values in `available` that are needed for sizes in the code of `wanted`."""
         shapes = SymbolicShapes(self.joint.func)
         told = {dim for value in available if value in read for dim in shapes.dims(value)}
-        needed = sizes_in(ops_behind(wanted, available, self.instead), shapes)
+        needed = sizes_in(backward_slice(wanted, available, self.instead), shapes)
         found: set[SSAValue] = set()
         for symbol in sorted(needed - told):
             tells = [value for value in available if symbol in shapes.dims(value)]
@@ -147,7 +147,7 @@ class _FunctionCopy:
 
     def build(self, results: Sequence[SSAValue], entries: Sequence[DictionaryAttr]) -> FuncOp:
         """Build the function that computes `results` from its arguments."""
-        needed = ops_behind(results, self.values, self.instead)
+        needed = backward_slice(results, self.values, self.instead)
         ops = [op for op in self.joint.block.ops if op in needed]
         for op in self._just_in_time(ops) if self.suffix == BACKWARD else ops:
             self._copy(op)

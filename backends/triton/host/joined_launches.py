@@ -53,7 +53,7 @@ class Launched:
         return self.rows != "0" and self.programs == (1 if shared is None else shared.programs)
 
     def can_follow(self) -> bool:
-        """Return whether the kernel may be a step behind another one."""
+        """Return whether the kernel may be a step after another one."""
         return self.can_begin() and self.kernel.shared_tiles is None
 
 

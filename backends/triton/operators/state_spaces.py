@@ -95,10 +95,10 @@ class _Chunks:
         start = len(self.host.lines)
         self.host.launch(added, rows, operands, outputs)
         self.host.flush()
-        behind = len(self.host.lines)
+        after = len(self.host.lines)
         self.host.launch(carry, self.samples, operands, outputs)
         self.host.flush()
-        guarded = len(self.host.lines) if end is None else behind
+        guarded = len(self.host.lines) if end is None else after
         lines = self.host.lines[start:guarded]
         self.host.lines[start:guarded] = [f"if {rows}:", *indented(lines)]
         return states

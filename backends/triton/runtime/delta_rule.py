@@ -151,7 +151,7 @@ def chunk_of(program, T, PROGRAMS: tl.constexpr, ROWS: tl.constexpr):
 
 @triton.jit
 def chunk_sums(sums_ptr, place, ROWS: tl.constexpr):
-    """Load the sums of decays up to each row of a chunk and behind it, and over all rows; see
+    """Load the sums of decays up to each row of a chunk and after it, and over all rows; see
     `solve_delta_chunk`.
     """
     sums = sums_ptr + place * (2 * ROWS)
@@ -209,7 +209,7 @@ def solve_delta_chunk(
     ROWS: tl.constexpr,
     LEVELS: tl.constexpr,
 ):
-    """Store (I + A)⁻¹ of a chunk and a head, and the sums of decays up to each row and behind it,
+    """Store (I + A)⁻¹ of a chunk and a head, and the sums of decays up to each row and after it,
     whose differences would lose digits. MEMBERS heads of values share one of keys.
     """
     place, start, count, head = chunk_of(program, T, HEADS, ROWS)

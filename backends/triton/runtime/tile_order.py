@@ -30,9 +30,9 @@ def rows_of_tile(ends, tile, M, GROUPS: tl.constexpr, LANES: tl.constexpr, BLOCK
     end = tl.load(ends + group, mask=group < GROUPS, other=0)
     start, end = tl.maximum(start, 0), tl.minimum(end, M)
     tiles = tl.maximum(end - start + BLOCK_M - 1, 0) // BLOCK_M
-    behind = tl.cumsum(tiles, 0)
-    first = start + (tile - behind + tiles) * BLOCK_M
-    is_here = (behind - tiles <= tile) & (tile < behind)
+    ends = tl.cumsum(tiles, 0)
+    first = start + (tile - ends + tiles) * BLOCK_M
+    is_here = (ends - tiles <= tile) & (tile < ends)
     here = tl.sum(tl.where(is_here, group, 0))
     return here, tl.sum(tl.where(is_here, first, 0)), tl.sum(tl.where(is_here, end, 0))
 

@@ -85,7 +85,7 @@ def test_instructions(schedule: str):
     assert not kernel.is_dependent and "griddepcontrol" not in machine.text
 
 
-def test_groups_of_warps_begin_behind_the_wait():
+def test_groups_of_warps_begin_after_the_wait():
     program = emit_program(parse_module(PROGRAM.format(schedule=SCHEDULES[2])))
     source = program.kernels[0].source
     wait, begin = "gluon_wait_for_earlier_kernels()", "gl.warp_specialize("
@@ -182,11 +182,11 @@ def test_weights_are_read_before_the_wait():
         wait = code.index("griddepcontrol.wait")
         accesses = [(found.group(), found.start() > wait) for found in MEMORY.finditer(code)]
         assert code.count("griddepcontrol.wait") == 1
-        assert {kind for kind, is_behind in accesses if not is_behind} == {"ld.global"}
+        assert {kind for kind, is_after in accesses if not is_after} == {"ld.global"}
         assert ("ld.global", True) in accesses
 
 
-def test_inputs_are_read_behind_the_wait():
+def test_inputs_are_read_after_the_wait():
     module = Lowering(parse(TWO_OF_FOUR_BITS), SPLIT).module("scheduled")
     entry = find_entry(module)
     x, *weights = random_inputs(entry, {})

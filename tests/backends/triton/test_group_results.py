@@ -132,7 +132,7 @@ def test_zeros_and_nan(target: Target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_behind_a_deferred_norm(target: Target):
+def test_after_a_deferred_norm(target: Target):
     """The accumulator that the epilogue quantizes is scaled by the statistics of its row first."""
     text = f"""const G = 64{QUANTIZED}
     fn f(x: f32[M, 32], v: f32[64, 32], n: f32[64], w: f32[128, 64], shift: f32[1, 128]) {{

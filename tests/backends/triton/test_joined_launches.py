@@ -160,7 +160,7 @@ def test_kernels_of_descriptors_or_other_stages_do_not_join(
 
 
 def test_a_tile_that_does_not_wait_is_not_launched_early() -> None:
-    """The step behind it may be one that waits: the programs of the tile read memory before."""
+    """The step after it may be one that waits: the programs of the tile read memory before."""
     step = """gemm.map tile(%s : tensor<2x16xf32>) -> (tile : tensor<2x16xf32>) {
     ^bb0(%t: f32):
       gemm.yield %t : f32

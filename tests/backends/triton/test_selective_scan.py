@@ -102,7 +102,7 @@ def with_states(length: int) -> tuple[tuple[torch.Tensor, ...], str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, CHUNK, CHUNK + 9])
-def test_states_before_and_behind(length: int) -> None:
+def test_states_before_and_after(length: int) -> None:
     operands, states = with_states(length)
     found = run_operator(OPERATOR, *operands, result=f"{type_of(operands[0])}, {states}")
     wide, exact = (

@@ -119,7 +119,7 @@ def test_a_variable_with_the_name_of_a_function_is_no_call():
     assert text.startswith("def widened(x, type):") and "def scaled" not in text
 
 
-def test_statements_behind_a_branch_that_returns_are_left_out():
+def test_statements_after_a_branch_that_returns_are_left_out():
     function = """\
 def f(x, IS_A=True):
     for y in x:  # all

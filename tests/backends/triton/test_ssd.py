@@ -146,7 +146,7 @@ def with_states(length: int) -> tuple[Operands, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, CHUNK, CHUNK + 9])
-def test_states_before_and_behind(length: int) -> None:
+def test_states_before_and_after(length: int) -> None:
     operands, states = with_states(length)
     result = f"{type_of(operands[0])}, {states}"
     y, last = run_operator("coda.ssd {states = 4 : i64}", *operands, result=result)

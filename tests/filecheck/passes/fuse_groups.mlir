@@ -524,7 +524,7 @@ func.func @quantized_pairs(%x: tensor<?x4xbf16>, %w: tensor<64x4xbf16>, %v: tens
 // A norm's statistics are those of the rows that a GEMM computes: the largest element of a row
 // after it is found by the kernel that goes on with the row.
 
-func.func @behind_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>) {
+func.func @after_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>) {
   %x = gemm.fused %a : tensor<?x4xf32>
     columns(%w : tensor<512x4xf32>)
     -> (tile : tensor<?x512xf32>) {
@@ -540,7 +540,7 @@ func.func @behind_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x
   func.return %y, %top, %x : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>
 }
 
-// CHECK:      func.func @behind_norm(
+// CHECK:      func.func @after_norm(
 // CHECK-NEXT:   %x = gemm.fused %a : tensor<?x4xf32>
 // CHECK-NEXT:     columns(%w : tensor<512x4xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x512xf32>) {

@@ -66,7 +66,7 @@ func.func @positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: tenso
   func.return %column, %m, %g, %place : tensor<?x1xf32>, tensor<8xi64>, tensor<8xf32>, tensor<1xi64>
 }
 
-// A cast that narrows positions stays behind their reshape, which goes before them.
+// A cast that narrows positions stays after their reshape, which goes before them.
 // CHECK-LABEL: func.func @narrow_positions
 // CHECK-NEXT: %p = coda.positions %x
 // CHECK-NEXT: [[P:%.*]] = coda.reshape %p {coda.dims = ["T", 1 : i64]} : (tensor<?xi64>) -> tensor<?x1xi64>
