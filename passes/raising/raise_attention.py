@@ -269,8 +269,9 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
 
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:
-    """Return whether the operands are moved alike, and k and v have shapes that fit q."""
+    """Return whether the operands are moved alike and have columns, and k and v fit q."""
     moved = all(h.is_before_rows and len(h.rows) <= 2 for h in (q, k, v))
     same = q.width == k.width and k.count == v.count
     same = same and len({element_type_of(h.x) for h in (q, k, v)}) == 1
-    return moved and same and q.count % k.count == 0
+    has_columns = q.width != 0 and v.width != 0
+    return moved and same and has_columns and q.count % k.count == 0

@@ -163,7 +163,7 @@ def _heads(
     view: View, rows: Dims, heads: Columns, last: Columns, *, is_before_rows: bool
 ) -> Heads | None:
     columns, width = shape_of(view.base)[-1], last.extent
-    if last.extent > 1 and last.step != 1:
+    if width == 0 or (width > 1 and last.step != 1):
         return None
     # A single head has all columns of the tensor, or its own if those are a projection of others.
     period = heads.step if heads.extent > 1 else (width if view.offset else columns)

@@ -218,6 +218,16 @@ def test_rows_without_elements():
     check(compiled(model, target="triton"), model, torch.randn(3, 8), torch.randn(2, 3, 0))
 
 
+def test_heads_without_columns():
+    layer = linear()
+
+    def model(x: torch.Tensor, narrow: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        heads = narrow.view(2, 3, 2, 0).transpose(1, 2)
+        return layer(x), F.scaled_dot_product_attention(heads, heads / 2, heads)
+
+    check(compiled(model, target="reference"), model, torch.randn(3, 8), torch.randn(2, 3, 0))
+
+
 def test_integers_that_are_the_largest_of_a_row():
     layer = linear()
 
