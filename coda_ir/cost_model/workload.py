@@ -23,7 +23,7 @@ FUNCTION_OPERATIONS = 8.0
 """The weight of an exponential, a logarithm or a root relative to an addition: special function
 units have an eighth to a quarter of the rate, and the libraries add range reduction."""
 
-POLYNOMIAL_OPERATIONS = {"math.erf": 16.0, "gemm.normal_cdf": 12.0}
+POLYNOMIAL_OPERATIONS = {"math.erf": 16.0, "gemm.normal_cdf": 8.0}
 """The same for functions that compute polynomials, an exponential, and a choice."""
 
 INSTRUCTIONS = {
