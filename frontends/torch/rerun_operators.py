@@ -78,12 +78,14 @@ def _refuse(name: str, *_: object) -> Any:
 def _recorded(function: Callable[[], list[Tensor]], device: torch.device) -> list[Tensor]:
     """Call a function in a separate thread, on the current stream of `device`.
 
-    Autograd records nothing in a thread that runs a graph of AOTAutograd.
+    Autograd records nothing in a thread that runs a graph of AOTAutograd. The gradients of this
+    call are computed in the separate thread, too: autograd's own thread of a GPU waits for it.
     """
     stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
 
     def call() -> list[Tensor]:
-        with nullcontext() if stream is None else torch.cuda.stream(stream):
+        stays: Any = torch.autograd.set_multithreading_enabled(False)  # without types
+        with stays, nullcontext() if stream is None else torch.cuda.stream(stream):
             return function()
 
     with ThreadPoolExecutor(1) as pool:

@@ -17,6 +17,7 @@ from torch.fx import Node
 from xdsl.dialects.builtin import f32
 
 from coda_ir.api import compile
+from coda_ir.diagnostics import ArgumentError
 from coda_ir.dialects import coda
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.rerun_operators import rerun_operator
@@ -66,6 +67,13 @@ def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tenso
     float32, by default 0. y has the type of x or v, but is float32 for `ssd`; states are float32.
     Raises CodaError for operands that the operators do not accept.
     """
+    for name, value in zip(_NAMES[model], operands, strict=False):
+        if value.dtype not in _TYPES:
+            types = ", ".join(map(str, _TYPES))
+            raise ArgumentError(
+                f"state_space: {name} has type {value.dtype}, expected one of {types}",
+                "convert the operands, or run the loop over positions in PyTorch",
+            )
     narrow = ("q", "k") if model == DELTA_RULE else ("b", "c")
     dtype = operands[_written(model)].dtype
     given = [

@@ -9,6 +9,7 @@ from support.torch_compile import compiled, dynamo
 from torch import Tensor
 
 import coda_ir
+from coda_ir.diagnostics import ArgumentError
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.state_spaces import DELTA_RULE, state_space
 from coda_ir.training.gradient_pair import DoubleBackwardError
@@ -38,6 +39,11 @@ def test_autocast_changes_nothing() -> None:
         found = state_space(DELTA_RULE, operands, 8)
     for a, b in zip(found, state_space(DELTA_RULE, operands, 8), strict=True):
         assert torch.equal(a, b)
+
+
+def test_wide_operands_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="q has type"):
+        state_space(DELTA_RULE, [operand.double() for operand in flat(operands_of(5))], 8)
 
 
 def test_second_derivatives_are_refused() -> None:
