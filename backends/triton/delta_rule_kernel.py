@@ -43,6 +43,11 @@ STAGES = 2
 """Stages of loops over chunks. (H200, Triton 3.6, 32 heads of 128 columns: with one, the states of
 8192 rows take 403 us instead of 227, and adjoints of full chunks were wrong on the GPU alone.)"""
 
+NARROW_KEYS, NARROW_COLUMNS, NARROW_WARPS = 64, 32, 2
+"""Columns of k, and of v, of which fewer are multiplied by so many warps. With four, Triton chooses
+Hopper's instructions for groups of warps; keys of 20 columns and values of 5 in float16 were wrong
+then (H200, Triton 3.6). Heads of 128 columns were right."""
+
 STEP_COLUMNS = 16
 """Columns of a head in a program of a step."""
 
@@ -179,6 +184,11 @@ class _Text:
     """The elements between the starts of the rows of operands that are ranges of columns."""
 
     @property
+    def has_narrow_tiles(self) -> bool:
+        is_narrow = self.op.state_count < NARROW_KEYS or self.columns < NARROW_COLUMNS
+        return is_narrow and element_type_of(self.op.v) != f32
+
+    @property
     def carried(self) -> int:
         """The columns of a head in a program that carries states."""
         return min(CARRIED_BYTES // element_bytes(self.op.v.type), self.columns)
@@ -270,6 +280,6 @@ class _Text:
             call(function, ["tl.program_id(0)", *names, *numbers]),
             summary=summary,
             grid=ROW_COUNT * (self.op.heads * blocks),
-            num_warps=num_warps,
+            num_warps=NARROW_WARPS if self.has_narrow_tiles else num_warps,
             num_stages=num_stages,
         )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from support.block_references import scanned
+from support.device import DEVICE
 from support.emitted import assert_as_accurate, load_program, operator_program, run_operator
 from support.programs import type_of
 
@@ -144,8 +145,9 @@ def test_gradients_of_states(length: int) -> None:
 
     wide, exact = expected(torch.float32), expected(torch.float64)
     for found, close, true in zip(actual, wide, exact, strict=True):
-        # Sums over chunks and samples are in another order.
-        allowed = max(relative_error(close, true), torch.finfo(torch.float32).eps)
+        # Sums over chunks and samples are in another order, and a GPU's exponentials are off by 2.
+        ulps = 1 if DEVICE == "cpu" else 3
+        allowed = max(relative_error(close, true), ulps * torch.finfo(torch.float32).eps)
         assert relative_error(found, true) <= 2 * allowed
 
 
