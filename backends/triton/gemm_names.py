@@ -216,7 +216,7 @@ def _activation_features(block: Block) -> Iterable[str]:
     """Return the activations in a region, recognized by their characteristic operators."""
     for op in block.ops:
         match op.name:
-            case "gemm.normal_cdf":
+            case "gemm.normal_cdf" | "math.erf":
                 yield "gelu"
             case "math.tanh":
                 yield "tanh"

@@ -137,7 +137,14 @@ class ScalarBuilder:
 
     def gelu(self, a: SSAValue) -> SSAValue:
         """a · Φ(a), with the normal distribution Φ."""
-        return self.mul(a, self.insert(NormalCdfOp(a)))
+        return self.mul(a, self.normal_cdf(a))
+
+    def normal_cdf(self, a: SSAValue) -> SSAValue:
+        """Φ(a). `eager-exact` computes it by the error function, as eager PyTorch does."""
+        if self.mode != NumericsMode.EAGER_EXACT:
+            return self.insert(NormalCdfOp(a))
+        bell = self.add(self.constant(1.0), self.insert(math.ErfOp(self.scale(a, 1 / sqrt(2)))))
+        return self.scale(bell, 0.5)
 
     def gelu_tanh(self, a: SSAValue) -> SSAValue:
         """a/2 · (1 + tanh(u)) = a · sigmoid(2 u), with u = √(2/π) · (a + 0.044715 a³)."""
@@ -309,7 +316,7 @@ def _gelu_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
     exponent = builder.scale(builder.mul(a, a), -0.5 * log2(e))
     density = builder.insert(math.Exp2Op(exponent))  # fewer instructions than `exp`
     slope = builder.mul(a, builder.scale(density, 1 / sqrt(2 * pi)))
-    return builder.mul(dy, builder.add(builder.insert(NormalCdfOp(a)), slope))
+    return builder.mul(dy, builder.add(builder.normal_cdf(a), slope))
 
 
 def _gelu_tanh_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
