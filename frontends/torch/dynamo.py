@@ -120,12 +120,9 @@ def coda(
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs in Inductor: %s", described_graph(graph), reason)
         return LeftGraph(_lookup_backend("inductor")(graph, example_inputs))
-    except import_module("torch._dynamo.exc").RestartAnalysis:
-        # TorchDynamo traces the function again, with a number as a constant.
-        raise
     except Exception as error:
         # The model has to run, whatever is wrong with this compiler, or with how it traces.
-        if chosen.errors == "raise":
+        if chosen.errors == "raise" or _traces_again(error):
             raise
         name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
         left = f"{described_graph(graph)} runs in {RUNNERS[name]}"
@@ -134,6 +131,13 @@ def coda(
         else:
             logger.exception("%s: a defect of coda_ir", left)
         return _lookup_backend(name)(graph, example_inputs)
+
+
+def _traces_again(error: Exception) -> bool:
+    """Return whether TorchDynamo traces the function again, with a number as a constant."""
+    # Where a version of PyTorch lacks the name, such a graph runs in another compiler.
+    restart: Any = getattr(import_module("torch._dynamo.exc"), "RestartAnalysis", ())
+    return isinstance(error, restart)
 
 
 def _are_on_gpu(inputs: list[Any]) -> bool:
