@@ -65,7 +65,8 @@ REASONS = {
         "indents a line of assembly; without it lines are not indented"
     ),
     "frontends/torch/dynamo.py: torch._dynamo*": (
-        "PyTorch documents aot_autograd and lookup_backend in its page on custom backends"
+        "PyTorch documents aot_autograd and lookup_backend in its page on custom backends; without "
+        "RestartAnalysis, a graph that is traced again runs in Inductor"
     ),
     "frontends/torch/graph_compiler.py: torch._subclasses*": (
         "leaves the mode of tensors without data; without it graphs run through the fallback"
