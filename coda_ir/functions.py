@@ -6,7 +6,7 @@ xDSL is imported on demand, because a cached program does not need it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coda_ir.diagnostics import InvalidProgramError, OptionError, closest
@@ -56,18 +56,24 @@ def only_called(module: ModuleOp, entry: str) -> ModuleOp:
     CodaError if there is no such function.
     """
     from xdsl.dialects.func import CallOp
-    from xdsl.rewriter import Rewriter
 
-    copy = module.clone()
-    functions, needed = functions_of(copy), {find_entry(copy, entry).sym_name.data}
+    functions, needed = functions_of(module), {find_entry(module, entry).sym_name.data}
     pending = [*needed]
     while pending:
         calls = (op for op in functions[pending.pop()].walk() if isinstance(op, CallOp))
         found = {call.callee.string_value() for call in calls} & functions.keys() - needed
         needed |= found
         pending += found
-    for name, func in functions.items():
-        if name not in needed:
+    return only_functions(module, needed)
+
+
+def only_functions(module: ModuleOp, names: Collection[str]) -> ModuleOp:
+    """Return a copy of `module` with only the functions `names`."""
+    from xdsl.rewriter import Rewriter
+
+    copy = module.clone()
+    for name, func in functions_of(copy).items():
+        if name not in names:
             Rewriter.erase_op(func)
     return copy
 

@@ -18,8 +18,9 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     next_power_of_2,
+    planes_of_tiles,
     pointer_argument,
-    quotient_and_remainder,
+    rows_of_tiles,
 )
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 
@@ -103,11 +104,8 @@ class Copy:
         """
         columns, width = self.extents[-1], min(next_power_of_2(self.extents[-1]), ELEMENTS)
         height, tiles = ELEMENTS // width, -(-columns // width)
-        tile, tile_n = quotient_and_remainder("tl.program_id(0)", tiles)
         lines = [
-            f"row = {tile} * {height} + tl.arange(0, {height})[:, None]",
-            f"column = {tile_n} * {width} + tl.arange(0, {width})[None, :]",
-            f"inside = (row < M) & (column < {columns})",
+            *rows_of_tiles(height, width, columns),
             f"place = {self.start} + {self._start('row', self.strides)}",
             f"place += column.to(tl.int64) * {self.strides[-1]}",
             f"at = row.to(tl.int64) * {columns} + column",
@@ -122,13 +120,8 @@ class Copy:
         width = min(next_power_of_2(columns), ELEMENTS // height)
         row_tiles, tiles = -(-rows // height), -(-columns // width)
         steps = [prod(self.extents[axis + 1 :]) for axis in range(len(self.extents))]
-        plane, tile = quotient_and_remainder("tl.program_id(0)", row_tiles * tiles)
-        tile_m, tile_n = quotient_and_remainder("tile", tiles)
         lines = [
-            f"plane = {plane}",
-            f"tile = {tile}",
-            f"row = {tile_m} * {height} + tl.arange(0, {height})[:, None]",
-            f"column = {tile_n} * {width} + tl.arange(0, {width})[None, :]",
+            *planes_of_tiles(height, width, row_tiles, tiles),
             f"inside = (row < {rows}) & (column < {columns})",
             f"place = {self.start} + {self._start('plane', self.strides)}",
             f"place += row.to(tl.int64) * {self.strides[across]}",

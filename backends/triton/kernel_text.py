@@ -154,6 +154,29 @@ def next_power_of_2(extent: int) -> int:
     return 1 << max(0, extent - 1).bit_length()
 
 
+def rows_of_tiles(height: int, width: int, columns: int) -> list[str]:
+    """Return the statements that find the rows and columns of a tile of a tensor with M rows."""
+    tile, tile_n = quotient_and_remainder("tl.program_id(0)", -(-columns // width))
+    return [
+        *_tile(tile, tile_n, height, width),
+        f"inside = (row < M) & (column < {columns})",
+    ]
+
+
+def planes_of_tiles(height: int, width: int, tiles_m: int, tiles_n: int) -> list[str]:
+    """Return the statements that find a matrix of a batch, and the rows and columns of a tile."""
+    plane, tile = quotient_and_remainder("tl.program_id(0)", tiles_m * tiles_n)
+    tile_m, tile_n = quotient_and_remainder("tile", tiles_n)
+    return [f"plane = {plane}", f"tile = {tile}", *_tile(tile_m, tile_n, height, width)]
+
+
+def _tile(tile_m: str, tile_n: str, height: int, width: int) -> list[str]:
+    return [
+        f"row = {tile_m} * {height} + tl.arange(0, {height})[:, None]",
+        f"column = {tile_n} * {width} + tl.arange(0, {width})[None, :]",
+    ]
+
+
 def quotient_and_remainder(number: str, count: int) -> tuple[str, str]:
     """Return the quotient and the remainder of a number, as expressions."""
     return (number, "0") if count == 1 else (f"{number} // {count}", f"{number} % {count}")

@@ -9,7 +9,12 @@ from coda_ir.backends.triton.copy_kernel import ELEMENTS
 from coda_ir.backends.triton.host.literals import written
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
-from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2, pointer_argument
+from coda_ir.backends.triton.kernel_text import (
+    emitted,
+    next_power_of_2,
+    pointer_argument,
+    rows_of_tiles,
+)
 from coda_ir.dialects.coda import PadOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
@@ -44,9 +49,7 @@ def pad_kernel(op: PadOp, name: str, pitch: Pitch | None) -> EmittedKernel:
             KernelArgument("M", "i32", ROW_COUNT),
         ],
         [
-            f"row = tl.program_id(0) // {tiles} * {height} + tl.arange(0, {height})[:, None]",
-            f"column = tl.program_id(0) % {tiles} * {width} + tl.arange(0, {width})[None, :]",
-            f"inside = (row < M) & (column < {columns})",
+            *rows_of_tiles(height, width, columns),
             f"is_kept = inside & (column >= {before}) & (column < {before + kept})",
             f"place = {row_start('row.to(tl.int64)', kept if pitch is None else pitch)}",
             f"value = tl.load(x_ptr + place + (column - {before}), mask=is_kept, other={number})",

@@ -12,8 +12,8 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indent
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     next_power_of_2,
+    planes_of_tiles,
     pointer_argument,
-    quotient_and_remainder,
     rounded,
 )
 from coda_ir.small_products import SmallProduct
@@ -71,13 +71,8 @@ def product_kernel(product: SmallProduct, a: Factor, b: Factor, name: str) -> Em
     most = min(WIDTH, 2 * ELEMENTS // height) if has_few_terms else ELEMENTS // height
     width = min(most, max(least, next_power_of_2(columns)))
     tiles_m, tiles_n = ceil(rows / height), ceil(columns / width)
-    plane, tile = quotient_and_remainder("tl.program_id(0)", tiles_m * tiles_n)
-    tile_m, tile_n = quotient_and_remainder("tile", tiles_n)
     lines = [
-        f"plane = {plane}",
-        f"tile = {tile}",
-        f"row = {tile_m} * {height} + tl.arange(0, {height})[:, None]",
-        f"column = {tile_n} * {width} + tl.arange(0, {width})[None, :]",
+        *planes_of_tiles(height, width, tiles_m, tiles_n),
         f"row_mask = row < {rows}",
         f"column_mask = column < {columns}",
         *(_terms if has_few_terms else _steps)(depth, a, b, height, width),

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.rewriter import Rewriter
 
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.arguments import Signature, TensorSpec
@@ -28,7 +27,7 @@ from coda_ir.calls.results import NotCopied, unpack
 from coda_ir.compiled import CompiledFunction
 from coda_ir.context import make_context
 from coda_ir.diagnostics import GradientError
-from coda_ir.functions import find_entry, functions_of
+from coda_ir.functions import find_entry, functions_of, only_functions
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
 from coda_ir.options import Accept, CompileOptions, SavePolicy, Target
@@ -203,13 +202,13 @@ class TrainableFunction(NotCopied):
     def _part(self, *names: str) -> Origin:
         """Return a module of some of the functions."""
         identity = {"module": self._text, "functions": names}
-        return Origin(identity, lambda _: _only(self._module, *names))
+        return Origin(identity, lambda _: only_functions(self._module, names))
 
     def _given(self, forward: str, backward: str) -> Origin:
         """The user's forward and backward programs."""
         names = (forward, backward)
         identity = {"module": self._text, "functions": names, "boxed": backward}
-        return Origin(identity, lambda _: _boxed(_only(self._module, *names), backward))
+        return Origin(identity, lambda _: _boxed(only_functions(self._module, names), backward))
 
     def _derived(self, wrt: Wrt, sizes: Mapping[str, int]) -> Origin:
         """Return the forward and the backward program, derived on demand."""
@@ -226,10 +225,10 @@ class TrainableFunction(NotCopied):
     def _differentiate(self, options: Mapping[str, Any]) -> ModuleOp:
         from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 
-        module = _only(self._module, self.name)
+        module = only_functions(self._module, [self.name])
         DifferentiatePass(**options).apply(make_context(), module)
         module.verify()
-        return _boxed(_only(module, *self._parts), self._parts[1])
+        return _boxed(only_functions(module, self._parts), self._parts[1])
 
     @cached_property
     def plain(self) -> CompiledFunction:
@@ -320,7 +319,7 @@ def _specialized(
     def make(_: Origin) -> ModuleOp:
         from coda_ir.passes.gradient.drop_zero_gradients import DropZeroGradientsPass
 
-        special = _only(lowering.module("block"), name)
+        special = only_functions(lowering.module("block"), [name])
         DropZeroGradientsPass(name, tuple(missing)).apply(make_context(), special)
         return special
 
@@ -331,12 +330,3 @@ def _boxed(module: ModuleOp, backward: str) -> ModuleOp:
     """Return `module`, with a backward program that drops saved tensors after their last use."""
     functions_of(module)[backward].attributes[BOXED] = UnitAttr()
     return module
-
-
-def _only(module: ModuleOp, *names: str) -> ModuleOp:
-    """Return a copy of `module` with only the functions `names`."""
-    copy = module.clone()
-    for name, func in functions_of(copy).items():
-        if name not in names:
-            Rewriter.erase_op(func)
-    return copy

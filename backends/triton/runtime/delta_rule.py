@@ -150,6 +150,33 @@ def chunk_of(program, T, PROGRAMS: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit
+def block_of(program, HEADS: tl.constexpr, V: tl.constexpr, BLOCK_V: tl.constexpr):
+    """Return the sample, the head, and the block of the head's V columns of a program that computes
+    all positions of the sample.
+    """
+    blocks: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
+    part = program % (HEADS * blocks)
+    return (program // (HEADS * blocks)).to(tl.int64), part // blocks, part % blocks
+
+
+@triton.jit
+def first_states(
+    states_ptr,
+    place,
+    block,
+    K: tl.constexpr,
+    V: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+):
+    """Load a tile of states; they are 0 where `states_ptr` is None."""
+    if states_ptr is None:
+        return tl.zeros((BLOCK_K, BLOCK_V), tl.float32)
+    else:
+        return load_states(states_ptr, place, block, K, V, BLOCK_K, BLOCK_V)
+
+
+@triton.jit
 def chunk_sums(sums_ptr, place, ROWS: tl.constexpr):
     """Load the sums of decays up to each row of a chunk and after it, and over all rows; see
     `solve_delta_chunk`.
@@ -254,14 +281,9 @@ def carry_delta_states(
     not wanted.
     """
     TYPE: tl.constexpr = new_ptr.dtype.element_ty
-    blocks: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
-    sample, part = (program // (HEADS * blocks)).to(tl.int64), program % (HEADS * blocks)
-    head, block = part // blocks, part % blocks
+    sample, head, block = block_of(program, HEADS, V, BLOCK_V)
     of_sample = sample * HEADS + head
-    if initial_ptr is None:
-        states = tl.zeros((BLOCK_K, BLOCK_V), tl.float32)
-    else:
-        states = load_states(initial_ptr, of_sample, block, K, V, BLOCK_K, BLOCK_V)
+    states = first_states(initial_ptr, of_sample, block, K, V, BLOCK_K, BLOCK_V)
     chunks = tl.cdiv(T, ROWS)
     for chunk in range(bound(chunks)):
         start, count = sample * T + chunk * ROWS, tl.minimum(ROWS, T - chunk * ROWS)
@@ -341,9 +363,7 @@ def step_delta_states(
     """Store the result of the only position of a sample and the states after it, for a block of
     columns of a head; see `carry_delta_states`.
     """
-    blocks: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
-    sample, part = (program // (HEADS * blocks)).to(tl.int64), program % (HEADS * blocks)
-    head, block = part // blocks, part % blocks
+    sample, head, block = block_of(program, HEADS, V, BLOCK_V)
     row = tl.arange(0, BLOCK_K)
     column = tl.arange(0, BLOCK_V) + block * BLOCK_V
     of_key = head // MEMBERS * K + row

@@ -9,9 +9,11 @@ import triton.language as tl
 
 from coda_ir.backends.triton.runtime.delta_rule import (
     below_diagonal,
+    block_of,
     chunk_of,
     chunk_sums,
     decays_between,
+    first_states,
     load_states,
     load_tile,
     numbers_of_head,
@@ -53,14 +55,9 @@ def carry_delta_adjoints(
     that of the first ones is not wanted.
     """
     TYPE: tl.constexpr = d_missing_ptr.dtype.element_ty
-    blocks: tl.constexpr = (V + BLOCK_V - 1) // BLOCK_V
-    sample, part = (program // (HEADS * blocks)).to(tl.int64), program % (HEADS * blocks)
-    head, block = part // blocks, part % blocks
+    sample, head, block = block_of(program, HEADS, V, BLOCK_V)
     of_sample = sample * HEADS + head
-    if d_final_ptr is None:
-        adjoint = tl.zeros((BLOCK_K, BLOCK_V), tl.float32)
-    else:
-        adjoint = load_states(d_final_ptr, of_sample, block, K, V, BLOCK_K, BLOCK_V)
+    adjoint = first_states(d_final_ptr, of_sample, block, K, V, BLOCK_K, BLOCK_V)
     chunks = tl.cdiv(T, ROWS)
     for number in range(bound(chunks)):
         chunk = chunks - 1 - number
