@@ -43,10 +43,12 @@ STAGES = 2
 """Stages of loops over chunks. (H200, Triton 3.6, 32 heads of 128 columns: with one, the states of
 8192 rows take 403 us instead of 227, and adjoints of full chunks were wrong on the GPU alone.)"""
 
-NARROW_KEYS, NARROW_COLUMNS, NARROW_WARPS = 64, 32, 2
+NARROW, NARROW_WARPS = 64, 2
 """Columns of k, and of v, of which fewer are multiplied by so many warps. With four, Triton chooses
-Hopper's instructions for groups of warps; keys of 20 columns and values of 5 in float16 were wrong
-then (H200, Triton 3.6). Heads of 128 columns were right."""
+Hopper's instructions for groups of warps. Where the tile of the new values is in the memory of one
+with longer rows, ptxas 12.8, which is Triton 3.6's, then reads a register that no instruction sets
+for the place of its rows from the 16th on; 12.9 does not. The results of 64 keys and 32 values were
+wrong (H200)."""
 
 STEP_COLUMNS = 16
 """Columns of a head in a program of a step."""
@@ -185,7 +187,7 @@ class _Text:
 
     @property
     def has_narrow_tiles(self) -> bool:
-        is_narrow = self.op.state_count < NARROW_KEYS or self.columns < NARROW_COLUMNS
+        is_narrow = min(self.op.state_count, self.columns) < NARROW
         return is_narrow and element_type_of(self.op.v) != f32
 
     @property
