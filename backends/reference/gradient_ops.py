@@ -40,8 +40,8 @@ _ACTIVATION_GRADS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor
     "gelu_tanh": lambda x, dy: aten.gelu_backward(dy, x, approximate="tanh"),
     "relu": lambda x, dy: aten.threshold_backward(dy, x, 0),
     "relu2": lambda x, dy: aten.threshold_backward(dy * 2 * x, x, 0),
-    "sigmoid": lambda x, dy: aten.sigmoid_backward(dy, torch.sigmoid(x)),
-    "tanh": lambda x, dy: aten.tanh_backward(dy, torch.tanh(x)),
+    "sigmoid": lambda y, dy: aten.sigmoid_backward(dy, y),
+    "tanh": lambda y, dy: aten.tanh_backward(dy, y),
 }
 
 

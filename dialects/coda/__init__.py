@@ -77,6 +77,7 @@ from coda_ir.dialects.coda.elementwise_op import (
 )
 from coda_ir.dialects.coda.extension import BroadcastOp as BroadcastOp, PadOp as PadOp
 from coda_ir.dialects.coda.gradients import (
+    DERIVED_FROM_RESULT as DERIVED_FROM_RESULT,
     ActivationGradOp as ActivationGradOp,
     CrossEntropyGradOp as CrossEntropyGradOp,
     EmbeddingGradOp as EmbeddingGradOp,

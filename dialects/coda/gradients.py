@@ -171,9 +171,15 @@ class SumToOp(CodaOp):
         return summed_dims(shape_of(self.x), shape_of(self.result))
 
 
+DERIVED_FROM_RESULT = ("sigmoid", "tanh")
+"""The activations of which PyTorch computes the derivative from the result: y · (1 − y), 1 − y²."""
+
+
 @irdl_op_definition
 class ActivationGradOp(ElementwiseOp):
     """act'(x) · dy, with PyTorch's convention at a kink: relu'(0) = 0.
+
+    For `sigmoid` and `tanh`, `x` is the result of the activation.
 
     `%dx = coda.activation_grad %x, %dy {activation = "silu"} : (tensor<?x8xbf16>,
     tensor<?x8xbf16>) -> tensor<?x8xbf16>`

@@ -300,7 +300,9 @@ class ScalarBuilder:
         return _ACTIVATIONS[name](self, a)
 
     def activation_grad(self, name: str, a: SSAValue, dy: SSAValue) -> SSAValue:
-        """Return activation'(a) · dy, in the order of operations of PyTorch."""
+        """Return activation'(a) · dy, in the order of operations of PyTorch; of `sigmoid` and
+        `tanh`, `a` is the result.
+        """
         return _DERIVATIVES[name](self, a, dy)
 
 
@@ -340,16 +342,14 @@ def _relu2_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
     return _relu_grad(builder, a, builder.mul(dy, builder.scale(a, 2.0)))
 
 
-def _sigmoid_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
-    """dy · (1 − s) · s with s = sigmoid(a)."""
-    share = builder.sigmoid(a)
-    return builder.mul(builder.mul(dy, builder.sub(builder.constant(1.0), share)), share)
+def _sigmoid_grad(builder: ScalarBuilder, y: SSAValue, dy: SSAValue) -> SSAValue:
+    """dy · (1 − y) · y with y = sigmoid(a)."""
+    return builder.mul(builder.mul(dy, builder.sub(builder.constant(1.0), y)), y)
 
 
-def _tanh_grad(builder: ScalarBuilder, a: SSAValue, dy: SSAValue) -> SSAValue:
-    """dy · (1 − tanh(a)²)."""
-    t = builder.tanh(a)
-    return builder.mul(dy, builder.sub(builder.constant(1.0), builder.mul(t, t)))
+def _tanh_grad(builder: ScalarBuilder, y: SSAValue, dy: SSAValue) -> SSAValue:
+    """dy · (1 − y²) with y = tanh(a)."""
+    return builder.mul(dy, builder.sub(builder.constant(1.0), builder.mul(y, y)))
 
 
 def _identity(_: ScalarBuilder, a: SSAValue) -> SSAValue:

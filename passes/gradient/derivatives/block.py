@@ -30,9 +30,11 @@ def _glu(op: coda.GluOp, adjoint: Adjoint) -> None:
     dim, name, dy = len(shape_of(op.x)) - 1, op.activation.data, adjoint.dy
     gate, up = (_glu_part(op, adjoint, index) for index in (0, 1))
     activated = adjoint.mul(dy, up)
+    result = _activation(adjoint, gate, name)
     if name != "identity":
-        activated = adjoint.insert(coda.ActivationGradOp(gate, activated, name))
-    d_up = adjoint.mul(dy, _activation(adjoint, gate, name))
+        source = result if name in coda.DERIVED_FROM_RESULT else gate
+        activated = adjoint.insert(coda.ActivationGradOp(source, activated, name))
+    d_up = adjoint.mul(dy, result)
     if op.is_adjacent:
         adjoint.give(op.x, _interleaved(op, adjoint, [activated, d_up]))
     else:

@@ -133,8 +133,8 @@ def _step(op: coda.ElementwiseOp, adjoint: Adjoint) -> None:
 
 
 def _softcap(op: coda.SoftcapOp, adjoint: Adjoint) -> None:
-    """cap · tanh(x / cap) has the derivative tanh'(x / cap)."""
-    inside = adjoint.div(op.operand, adjoint.constant(op.cap.value.data, op.operand))
+    """y = cap · tanh(x / cap): the derivative is that of the tanh, which is y / cap."""
+    inside = adjoint.div(op.result, adjoint.constant(op.cap.value.data, op.result))
     share = coda.ActivationGradOp(inside, adjoint.dy, "tanh")
     adjoint.give(op.operand, adjoint.insert(share))
 
@@ -147,7 +147,8 @@ def _gelu(op: coda.GeluOp, adjoint: Adjoint) -> None:
 
 def _activation(name: str) -> Rule:
     def rule(op: coda.UnaryOp, adjoint: Adjoint) -> None:
-        share = coda.ActivationGradOp(op.operand, adjoint.dy, name)
+        source = op.result if name in coda.DERIVED_FROM_RESULT else op.operand
+        share = coda.ActivationGradOp(source, adjoint.dy, name)
         adjoint.give(op.operand, adjoint.insert(share))
 
     return rule

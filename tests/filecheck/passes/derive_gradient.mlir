@@ -150,7 +150,7 @@ func.func @tied(%ids: tensor<?xi64> {coda.name = "ids", coda.dims = ["M"]}, %tar
 // CHECK-NEXT:   %lse, %lse_rest = coda.reduce %c {kind = "lse", stored_as = bf16} : (tensor<?x100xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %d_c = coda.cross_entropy_grad %c, %target, %d_loss, %lse, %lse_rest {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x100xbf16>
 // CHECK-NEXT:   %0 = coda.constant {value = 3.000000e+01 : f64} : tensor<bf16>
-// CHECK-NEXT:   %1 = coda.div %z, %0 : (tensor<?x100xbf16>, tensor<bf16>) -> tensor<?x100xbf16>
+// CHECK-NEXT:   %1 = coda.div %c, %0 : (tensor<?x100xbf16>, tensor<bf16>) -> tensor<?x100xbf16>
 // CHECK-NEXT:   %d_z = coda.activation_grad %1, %d_c {activation = "tanh"} : (tensor<?x100xbf16>, tensor<?x100xbf16>) -> tensor<?x100xbf16>
 // CHECK-NEXT:   %d_x = coda.matmul %d_z, %table : (tensor<?x100xbf16>, tensor<100x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %2 = coda.weight_gradient %d_z, %x : (tensor<?x100xbf16>, tensor<?x8xbf16>) -> tensor<100x8xbf16>
