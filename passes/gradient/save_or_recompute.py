@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.diagnostics import LoweringError, OptionError
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
 from coda_ir.dialects.torch import CallOp
@@ -74,12 +74,12 @@ class SaveOrRecomputePass(NamedPass):
     heads, because a tile holds whole heads. Residual sums are saved even if the addends have fewer
     bytes (float32 sums of bfloat16 under autocast): the backward begins with the last sum, and
     would have to recompute and keep all of them. Only a budget changes that. Weights of products
-    that the forward computes from parameters, such as rows of length one, are saved as well: the
-    forward stores them, no tile of the backward has their elements, and they do not grow with the
-    rows. A mere conversion is repeated. Parts under activation checkpointing are recomputed, except
-    for random numbers and for values that the rest of the forward reads, which are saved. `save`
-    and `recompute` name values that are saved or recomputed regardless of cost. `extents`
-    ("B=8,T=2048") gives the sizes of symbols, which are 256 by default.
+    that the forward computes from parameters, such as rows of length one or the bfloat16 copies of
+    autocast, are saved as well: the forward stores them, no tile of the backward has their
+    elements, and they do not grow with the rows. Parts under activation checkpointing are
+    recomputed, except for random numbers and for values that the rest of the forward reads, which
+    are saved. `save` and `recompute` name values that are saved or recomputed regardless of cost.
+    `extents` ("B=8,T=2048") gives the sizes of symbols, which are 256 by default.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
     `d_` and the name of a result.
@@ -433,7 +433,7 @@ def computed_weights(
     forward: Iterable[Operation], is_light: Callable[[Operation], bool]
 ) -> set[Operation]:
     """Return the operators that compute operands of products from weights alone, but for those that
-    only convert or view one.
+    only widen or view one: products can read the weight itself.
 
     `forward` is in order; `is_light` says which operators could be computed again.
     """
@@ -447,10 +447,16 @@ def computed_weights(
         known = [x for x in op.operands if x in of_weights or is_weight(x)]
         is_constant = isinstance(op, coda.ConstantOp)
         if (known or is_constant) and len(known) == len(op.operands):
-            changes = not isinstance(op, (coda.CastOp, coda.ConstantOp, *_VIEWS))
+            changes = not isinstance(op, (coda.ConstantOp, *_VIEWS)) and not _widens(op)
             changes |= any(of_weights.get(x, False) for x in known)
             of_weights |= dict.fromkeys(op.results, changes)
     return found
+
+
+def _widens(op: Operation) -> bool:
+    """Return whether `op` converts to a type with more bytes."""
+    is_cast = isinstance(op, coda.CastOp)
+    return is_cast and element_bytes(op.result.type) > element_bytes(op.operand.type)
 
 
 # Sums along a residual stream, of which computing one again takes all that came before it
