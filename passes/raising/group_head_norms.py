@@ -6,6 +6,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.heads import Heads, heads_of
+from coda_ir.passes.support.matching import unwidened
 from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.storage import is_view
 
@@ -20,14 +21,14 @@ class GroupHeadNormsPass(FunctionPass):
         %y = coda.reshape %n
 
     Both normalize each run of D columns; the grouped norm can join the GEMM that computes %q. The
-    heads may also come before the rows, transposed. Whole rows do not count as heads, even if the
-    rows of a batch with one sequence have that shape.
+    heads may also come before the rows, transposed, or be widened first, as under autocast. Whole
+    rows do not count as heads, even if the rows of a batch with one sequence have that shape.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is None and _may_be_of_heads(op):
-                heads = heads_of(op.x, rewriter.shapes)
+                heads = heads_of(unwidened(op.x), rewriter.shapes)
                 if heads is None or not heads.is_whole:
                     continue
                 if not _are_rows(op, heads):
@@ -62,7 +63,8 @@ def _group(norm: coda.RMSNormOp, heads: Heads, rewriter: FunctionRewriter) -> No
     rewriter.passed(norm, f"moved before the split into heads of {heads.width} columns")
     insert = rewriter.before(norm)
     eps = norm.eps.value.data
-    grouped = coda.RMSNormOp(heads.columns(insert), norm.weight, eps=eps, group=heads.width)
+    columns = insert.cast(heads.columns(insert), element_type_of(norm.x))
+    grouped = coda.RMSNormOp(columns, norm.weight, eps=eps, group=heads.width)
     value = insert.insert(grouped, norm.result.name_hint)
     norm.result.replace_all_uses_with(heads.of(value, insert))
     rewriter.order.erase(norm)

@@ -93,7 +93,7 @@ def _called(
     elif call.mask is not None:
         mask.add(call.mask)
     q, k, v = (
-        heads_of(value, rewriter.shapes, in_any_order=True)
+        _converted_heads(value, rewriter)
         or _scaled_heads(value, op, rewriter)
         or (orders.get(value) == HEADS_FIRST and _laid_out(value, HEADS_FIRST, op, rewriter))
         for value in (call.q, *(unrepeated(x, rewriter) for x in (call.k, call.v)))
@@ -101,6 +101,21 @@ def _called(
     if not q or not k or not v:
         return NOT_HEADS
     return _Attention(q, k, v, mask, call.scale)
+
+
+def _converted_heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
+    """Return heads of columns. What converts all of them, as under autocast, converts the columns
+    before they are split into heads, and keys before they are repeated.
+    """
+    cast = defined_by(value, coda.CastOp)
+    if cast is None:
+        return heads_of(value, rewriter.shapes, in_any_order=True)
+    source = unrepeated(cast.operand, rewriter)
+    heads = heads_of(source, rewriter.shapes, in_any_order=True)
+    if heads is None or heads.count * heads.width != shape_of(heads.x)[-1]:
+        return None
+    columns = rewriter.before(cast).cast(heads.x, element_type_of(value))
+    return replace(heads, x=columns)
 
 
 def _decomposed(

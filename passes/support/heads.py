@@ -178,24 +178,33 @@ def _heads(
 def unrepeated(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
     """Return the heads before each was repeated for the queries that share it: what the new
     dimension was added to, or a view of it if it has another shape (a single head of columns).
+
+    The heads come before the rows, or were repeated after the rows and then transposed.
     """
+    transpose = defined_by(value, coda.TransposeOp)
+    if transpose is not None and transpose.permutation == HEADS_FIRST:
+        heads = _unrepeated(transpose.x, 2, rewriter)
+        before = rewriter.before(transpose)
+        return value if heads is None else before.insert(coda.TransposeOp(heads, HEADS_FIRST))
+    return _unrepeated(value, 1, rewriter) or value
+
+
+def _unrepeated(value: SSAValue, axis: int, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return the heads of `value`, which are dimension `axis`, before each was repeated."""
     joined = defined_by(value, coda.ReshapeOp)
     expanded = defined_by(joined.x, CallOp) if joined else None
     if joined is None or expanded is None or expanded.callee.data != "aten.expand.default":
-        return value
+        return None
     single = defined_by(expanded.inputs[0], coda.ReshapeOp)
     if single is None:
-        return value
-    dims = rewriter.shapes.dims
-    one, many, after = dims(single.result), dims(expanded.outputs[0]), dims(joined.result)
-    if len(one) != 5 or len(many) != 5 or one[2] != 1:
-        return value
-    batch, heads, _, rows, columns = one
-    times = many[2]
-    is_repeat = many == (batch, heads, times, rows, columns)
-    if not is_repeat or not isinstance(times, int) or not isinstance(heads, int):
-        return value
-    if after != (batch, heads * times, rows, columns):
-        return value
-    before = batch, heads, rows, columns
-    return rewriter.before(single).reshape(single.x, before)
+        return None
+    one, many, after = map(rewriter.shapes.dims, (single.result, joined.x, joined.result))
+    if len(one) != 5 or len(many) != 5 or one[axis + 1] != 1:
+        return None
+    heads, times = one[axis], many[axis + 1]
+    if not isinstance(times, int) or not isinstance(heads, int):
+        return None
+    before, rest = one[:axis], one[axis + 2 :]
+    if many != (*before, heads, times, *rest) or after != (*before, heads * times, *rest):
+        return None
+    return rewriter.before(single).reshape(single.x, (*before, heads, *rest))

@@ -416,3 +416,28 @@ func.func @single_head(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}
 // CHECK-LABEL: func.func @single_head(
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %k, %v {head_dim = 8 : i64, causal = true}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// Keys and values are repeated before they are transposed, and converted afterwards, as under autocast.
+func.func @repeated_rows(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x16xf32> {coda.dims = ["B", "T", 16 : i64]}) -> tensor<?x?x32xbf16> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %qt = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %qh = coda.cast %qt : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xbf16>
+  %ku = coda.reshape %k {coda.dims = ["B", "T", 2 : i64, 1 : i64, 8 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x2x1x8xf32>
+  %ke = torch.call "aten.expand.default"(%ku) {arguments = "{0}, [B, T, 2, 2, 8]", view, coda.dims = ["B", "T", 2 : i64, 2 : i64, 8 : i64]} : (tensor<?x?x2x1x8xf32>) -> tensor<?x?x2x2x8xf32>
+  %kr = coda.reshape %ke {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x2x2x8xf32>) -> tensor<?x?x4x8xf32>
+  %kt = coda.transpose %kr {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %kh = coda.cast %kt : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xbf16>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qh, %kh, %kh) {arguments = "{0}, {1}, {2}, is_causal=True", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xbf16>, tensor<?x4x?x8xbf16>, tensor<?x4x?x8xbf16>) -> tensor<?x4x?x8xbf16>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xbf16>) -> tensor<?x?x4x8xbf16>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xbf16>) -> tensor<?x?x32xbf16>
+  func.return %y : tensor<?x?x32xbf16>
+}
+
+// CHECK-LABEL: func.func @repeated_rows(
+// CHECK-NEXT:    %q_1 = coda.cast %q : (tensor<?x?x32xf32>) -> tensor<?x?x32xbf16>
+// CHECK-NEXT:    %k_1 = coda.cast %k : (tensor<?x?x16xf32>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:    %k_2 = coda.cast %k : (tensor<?x?x16xf32>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention %q_1, %k_1, %k_2 {head_dim = 8 : i64, causal = true}
+// CHECK-NEXT:    func.return [[Y]]
