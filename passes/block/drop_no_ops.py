@@ -26,6 +26,7 @@ class DropNoOpsPass(FunctionPass):
         expand(x) to the dimensions of x                 -> x
         pad(x) by no elements                            -> x
         reshape(x) to the dimensions of x, at once or by another reshape -> x
+        reshape of code on reshaped tensors to their own dimensions -> code on the tensors
         transpose that moves extents of 1 alone          -> reshape
         code on columns of one element that were rows    -> code on the rows, as columns
         transpose of an outer product                    -> outer product of the reshaped factors
@@ -35,6 +36,7 @@ class DropNoOpsPass(FunctionPass):
         rows that are shifted by another row's zero      -> rows with another distance
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
+        concat of equal parts of x along another dimension -> transpose of x that is reshaped
         slices that are stored in all of a tensor        -> concat of the stored tensors
         each nth element, stored for all of them         -> reshape of a concat in a new dimension
         cross_entropy of rows that are flattened         -> cross_entropy of the rows, not flattened
@@ -61,7 +63,8 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case coda.ReshapeOp():
             inner = defined_by(op.x, coda.ReshapeOp)
             restored = _if_same_dims(inner.x, op, rewriter) if inner else None
-            return restored or _if_same_dims(op.x, op, rewriter)
+            same = restored or _if_same_dims(op.x, op, rewriter)
+            return same or _before_reshape(op, rewriter)
         case coda.TransposeOp():
             return _reshaped(op, rewriter) or _transposed_product(op, rewriter)
         case CallOp() if op.callee.data == "aten.expand.default":
@@ -139,6 +142,20 @@ def _on_rows(op: coda.CastOp | coda.ElementwiseOp, rewriter: FunctionRewriter) -
     operands = [_as_row(x, insert) for x in op.operands]
     transposed = insert.again(op, operands, static_shape(_transpose_last(dims)))
     return insert.reshape(transposed, dims)
+
+
+def _before_reshape(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return code on reshaped tensors, whose result `op` gives their own dimensions, computed on
+    the tensors; None if it has other readers or other operands than these and numbers.
+    """
+    code, dims = op.x.owner, rewriter.shapes.dims(op.result)
+    if not isinstance(code, coda.CastOp | coda.ElementwiseOp) or not op.x.has_one_use():
+        return None
+    views = [defined_by(x, coda.ReshapeOp) for x in code.operands]
+    tensors = [x if view is None else view.x for view, x in zip(views, code.operands, strict=True)]
+    if not any(views) or any(rewriter.shapes.dims(x) not in (dims, ()) for x in tensors):
+        return None
+    return rewriter.before(op, code.location).again(code, tensors, shape_of(op.result))
 
 
 def _row(x: SSAValue, shapes: SymbolicShapes) -> SSAValue | None:
@@ -282,7 +299,7 @@ def _part_of(joined: coda.ConcatOp, start: int, stop: int) -> tuple[SSAValue, in
 
 def _simpler_concat(op: coda.ConcatOp, rewriter: FunctionRewriter) -> SSAValue | None:
     dim = op.dim.value.data
-    whole = _rejoined(op, dim)
+    whole = _rejoined(op, dim, rewriter)
     if whole is not None:
         return whole
     parts = [part for part in op.parts if shape_of(part)[dim] != 0]
@@ -291,18 +308,30 @@ def _simpler_concat(op: coda.ConcatOp, rewriter: FunctionRewriter) -> SSAValue |
     return parts[0] if len(parts) == 1 else rewriter.before(op).insert(coda.ConcatOp(parts, dim))
 
 
-def _rejoined(op: coda.ConcatOp, dim: int) -> SSAValue | None:
-    """Return x if the parts are slices that cover x in order."""
+def _rejoined(op: coda.ConcatOp, dim: int, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return x if the parts are slices that cover x in order; x in another order if these are
+    slices of another dimension, such as heads of columns that are joined along the batch.
+    """
     slices = [defined_by(part, coda.SliceOp) for part in op.parts]
     first = slices[0]
     if first is None:
         return None
-    position = 0
+    axis, position = first.range[0], 0
     for part in slices:
-        if part is None or part.x is not first.x or part.range[:2] != (dim, position):
+        if part is None or part.x is not first.x or part.range[:2] != (axis, position):
             return None
         position = part.range[2]
-    return first.x if position == shape_of(first.x)[dim] else None
+    dims = rewriter.shapes.dims(first.x)
+    if position != dims[axis]:
+        return None
+    if axis == dim:
+        return first.x
+    insert, count = rewriter.before(op), len(slices)
+    split = insert.reshape(first.x, (*dims[:axis], count, position // count, *dims[axis + 1 :]))
+    order = [other for other in range(len(dims) + 1) if other != axis]
+    order.insert(order.index(dim + (dim > axis)), axis)
+    moved = insert.insert(coda.TransposeOp(split, order), op.result.name_hint)
+    return insert.reshape(moved, rewriter.shapes.dims(op.result))
 
 
 def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAValue | None:

@@ -61,6 +61,7 @@ STEPS: tuple[ModulePass, ...] = (
     DeadCodeElimination(),
     # Reductions of rows are known now.
     CancelTransposesPass(),
+    DropNoOpsPass(),
     # After the masks that have no effect.
     RaiseGroupBiasesPass(),
     DeadCodeElimination(),

@@ -1,6 +1,8 @@
 """Pass `raise-attention`: turn PyTorch's attention on heads into `coda.attention`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from xdsl.dialects.builtin import UnitAttr, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -42,7 +44,8 @@ class RaiseAttentionPass(FunctionPass):
     the heads: the transpose is moved, and `cancel-transposes` turns the code into code on columns.
 
     Attention may also be written out: products of heads or of batches of heads, a scale, a softcap,
-    masks that are added or select scores, scores of sinks, and a softmax.
+    masks that are added or select scores, scores of sinks, and a softmax. Without masks and sinks,
+    the heads may come before the batch.
 
     Legal iff there is no dropout. Masks that depend only on positions become `causal` and `window`;
     other masks and biases, such as padding and ALiBi, become the mask operand. If a query may have
@@ -79,6 +82,8 @@ class _Attention:
     softcap: float | None = None
     sinks: SSAValue | None = None
     has_wide_scores: bool = False
+    is_batch_last: bool = False
+    """True if the operands and the result are (heads x B x T x D)."""
 
 
 def _called(
@@ -126,18 +131,37 @@ def _decomposed(
         return found
     q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter)
     k = finder.unmerged(found.transposed_k)
+    options = found.scale, found.softcap, found.sinks, found.has_wide_scores
+    if not mask.steps and found.sinks is None:
+        # A mask or sinks would need their dimensions moved, too.
+        heads = (
+            _batch_last(View.of_columns(q, rewriter.shapes)),
+            _transposed_heads(k, v, finder, rewriter, _batch_last),
+            _batch_last(View.of_columns(v, rewriter.shapes)),
+        )
+        q_heads, k_heads, v_heads = heads
+        if q_heads and k_heads and v_heads:
+            return _Attention(q_heads, k_heads, v_heads, mask, *options, is_batch_last=True)
     heads = (
         heads_of(q, rewriter.shapes, in_any_order=True)
         or _scaled_heads(q, op, rewriter)
         or _laid_out(q, HEADS_FIRST, op, rewriter),
-        _transposed_heads(k, v, finder, rewriter) or _laid_out(k, (0, 3, 1, 2), op, rewriter),
+        _transposed_heads(k, v, finder, rewriter, partial(heads_of_view, in_any_order=True))
+        or _laid_out(k, (0, 3, 1, 2), op, rewriter),
         heads_of(v, rewriter.shapes, in_any_order=True) or _laid_out(v, HEADS_FIRST, op, rewriter),
     )
-    q, k, v = heads
-    if q is None or k is None or v is None:
+    q_heads, k_heads, v_heads = heads
+    if q_heads is None or k_heads is None or v_heads is None:
         return NOT_HEADS
-    options = found.scale, found.softcap, found.sinks, found.has_wide_scores
-    return _Attention(q, k, v, mask, *options)
+    return _Attention(q_heads, k_heads, v_heads, mask, *options)
+
+
+def _batch_last(view: View) -> Heads | None:
+    """Return the heads that a view is with the dimensions (heads x B x T x D)."""
+    if len(view.dims) != 4:
+        return None
+    heads, batch, *others = view.dims
+    return heads_of_view(replace(view, dims=(batch, heads, *others)), in_any_order=True)
 
 
 def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:
@@ -172,20 +196,24 @@ def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) ->
 
 
 def _transposed_heads(
-    value: SSAValue, like: SSAValue, finder: AttentionFinder, rewriter: FunctionRewriter
+    value: SSAValue,
+    like: SSAValue,
+    finder: AttentionFinder,
+    rewriter: FunctionRewriter,
+    of_view: Callable[[View], Heads | None],
 ) -> Heads | None:
-    """Return the heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
+    """Return the heads, of the type of `like`, whose last two dimensions are swapped in `value`;
+    `of_view` returns those that a view is.
+    """
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
         heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))
-        source = unrepeated(heads, rewriter)
-        return heads_of(source, rewriter.shapes, in_any_order=True)
+        return of_view(View.of_columns(unrepeated(heads, rewriter), rewriter.shapes))
     view = View.of_columns(value, rewriter.shapes)
     if len(view.dims) < 2:
         return None
     *others, columns, rows = view.dims
-    transposed = replace(view, dims=(*others, rows, columns))
-    return heads_of_view(transposed, in_any_order=True)
+    return of_view(replace(view, dims=(*others, rows, columns)))
 
 
 def _laid_out(
@@ -243,7 +271,10 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
     if found.has_wide_scores:
         attention.attributes[coda.WIDE_SCORES] = UnitAttr()
     value = insert.insert(attention, op.results[0].name_hint)
-    _replace_heads(op, q.together(v.width).of(value, insert), insert)
+    heads = q.together(v.width).of(value, insert)
+    if found.is_batch_last:
+        heads = insert.insert(coda.TransposeOp(heads, (1, 0, 2, 3)), heads.name_hint)
+    _replace_heads(op, heads, insert)
     rewriter.order.erase(op)
     return None
 

@@ -270,3 +270,49 @@ func.func @columns(%x: tensor<?x1x8xf32> {coda.dims = ["B", 1 : i64, 8 : i64]}, 
 // CHECK-NEXT:   %n_1 = coda.reshape %n {coda.dims = ["B", 8 : i64, 1 : i64]} : (tensor<?x1x8xbf16>) -> tensor<?x8x1xbf16>
 // CHECK-NEXT:   func.return %n_1 : tensor<?x8x1xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Heads of columns that are joined along the batch, and parts of a batch that become columns.
+
+func.func @heads(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %z: tensor<4x3x5xf32>) -> (tensor<?x?x4xf32>, tensor<2x3x10xf32>) {
+  %a = coda.slice %x {dim = 2 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x4xf32>
+  %b = coda.slice %x {dim = 2 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x4xf32>
+  %h = coda.concat %a, %b {dim = 0 : i64, coda.dims = ["2*B", "T", 4 : i64]} : (tensor<?x?x4xf32>, tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  %c = coda.slice %z {dim = 0 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<4x3x5xf32>) -> tensor<2x3x5xf32>
+  %d = coda.slice %z {dim = 0 : i64, start = 2 : i64, stop = 4 : i64} : (tensor<4x3x5xf32>) -> tensor<2x3x5xf32>
+  %y = coda.concat %c, %d {dim = 2 : i64} : (tensor<2x3x5xf32>, tensor<2x3x5xf32>) -> tensor<2x3x10xf32>
+  func.return %h, %y : tensor<?x?x4xf32>, tensor<2x3x10xf32>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %x_1 = coda.reshape %x {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
+// CHECK-NEXT:   %h = coda.transpose %x_1 {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<2x?x?x4xf32>
+// CHECK-NEXT:   %h_1 = coda.reshape %h {coda.dims = ["2*B", "T", 4 : i64]} : (tensor<2x?x?x4xf32>) -> tensor<?x?x4xf32>
+// CHECK-NEXT:   %z_1 = coda.reshape %z : (tensor<4x3x5xf32>) -> tensor<2x2x3x5xf32>
+// CHECK-NEXT:   %y = coda.transpose %z_1 {perm = [1 : i64, 2 : i64, 0 : i64, 3 : i64]} : (tensor<2x2x3x5xf32>) -> tensor<2x3x2x5xf32>
+// CHECK-NEXT:   %y_1 = coda.reshape %y : (tensor<2x3x2x5xf32>) -> tensor<2x3x10xf32>
+// CHECK-NEXT:   func.return %h_1, %y_1 : tensor<?x?x4xf32>, tensor<2x3x10xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Code on rows that are flattened, and with a number.
+
+func.func @flattened(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %y: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
+  %two = coda.constant {value = 2.0 : f64} : tensor<f32>
+  %a = coda.reshape %x {coda.dims = ["B*T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x8xf32>
+  %b = coda.reshape %y {coda.dims = ["B*T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x8xf32>
+  %s = coda.add %a, %b : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %t = coda.mul %a, %two : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+  %p = coda.reshape %s {coda.dims = ["B", "T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x?x8xf32>
+  %q = coda.reshape %t {coda.dims = ["B", "T", 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x?x8xf32>
+  func.return %p, %q : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+}
+
+// CHECK:      func.func @flattened(
+// CHECK-NEXT:   %two = coda.constant {value = 2.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %s = coda.add %x, %y : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %t = coda.mul %x, %two : (tensor<?x?x8xf32>, tensor<f32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   func.return %s, %t : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+// CHECK-NEXT: }

@@ -260,3 +260,31 @@ func.func @statistic(%x: tensor<?x4x1xf32> {coda.dims = ["B", 4 : i64, 1 : i64]}
 // CHECK-LABEL: func.func @statistic(
 // CHECK-NEXT:    %c = coda.reshape
 // CHECK-NEXT:    %y = coda.add %x, %c
+
+// -----
+
+// Slices in another order, or of two tensors, and code that has another reader.
+
+func.func @heads(%x: tensor<2x3x8xf32>, %z: tensor<2x3x8xf32>) -> (tensor<4x3x4xf32>, tensor<4x3x4xf32>, tensor<2x3x8xf32>, tensor<6x8xf32>) {
+  %a = coda.slice %x {dim = 2 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
+  %b = coda.slice %x {dim = 2 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
+  %c = coda.slice %z {dim = 2 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
+  %p = coda.concat %b, %a {dim = 0 : i64} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<4x3x4xf32>
+  %q = coda.concat %a, %c {dim = 0 : i64} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<4x3x4xf32>
+  %f = coda.reshape %x : (tensor<2x3x8xf32>) -> tensor<6x8xf32>
+  %s = coda.neg %f : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  %r = coda.reshape %s : (tensor<6x8xf32>) -> tensor<2x3x8xf32>
+  func.return %p, %q, %r, %s : tensor<4x3x4xf32>, tensor<4x3x4xf32>, tensor<2x3x8xf32>, tensor<6x8xf32>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %a = coda.slice %x {dim = 2 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
+// CHECK-NEXT:   %b = coda.slice %x {dim = 2 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
+// CHECK-NEXT:   %c = coda.slice %z {dim = 2 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
+// CHECK-NEXT:   %p = coda.concat %b, %a {dim = 0 : i64} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<4x3x4xf32>
+// CHECK-NEXT:   %q = coda.concat %a, %c {dim = 0 : i64} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<4x3x4xf32>
+// CHECK-NEXT:   %f = coda.reshape %x : (tensor<2x3x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %s = coda.neg %f : (tensor<6x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %r = coda.reshape %s : (tensor<6x8xf32>) -> tensor<2x3x8xf32>
+// CHECK-NEXT:   func.return %p, %q, %r, %s : tensor<4x3x4xf32>, tensor<4x3x4xf32>, tensor<2x3x8xf32>, tensor<6x8xf32>
+// CHECK-NEXT: }

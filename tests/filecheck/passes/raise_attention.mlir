@@ -441,3 +441,34 @@ func.func @repeated_rows(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64
 // CHECK-NEXT:    %k_2 = coda.cast %k : (tensor<?x?x16xf32>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention %q_1, %k_1, %k_2 {head_dim = 8 : i64, causal = true}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// Heads before the batch, merged with it, and a scale.
+
+func.func @batch_last(%q: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %k: tensor<?x?x8xf32> {coda.dims = ["B", "S", 8 : i64]}, %v: tensor<?x?x8xf32> {coda.dims = ["B", "S", 8 : i64]}) -> tensor<?x?x4xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 2 : i64, 4 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
+  %qt = coda.transpose %qs {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<2x?x?x4xf32>
+  %qh = coda.reshape %qt {coda.dims = ["2*B", "T", 4 : i64]} : (tensor<2x?x?x4xf32>) -> tensor<?x?x4xf32>
+  %ks = coda.reshape %k {coda.dims = ["B", "S", 2 : i64, 4 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
+  %kt = coda.transpose %ks {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<2x?x?x4xf32>
+  %kh = coda.reshape %kt {coda.dims = ["2*B", "S", 4 : i64]} : (tensor<2x?x?x4xf32>) -> tensor<?x?x4xf32>
+  %kc = coda.transpose %kh {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x4xf32>) -> tensor<?x4x?xf32>
+  %vs = coda.reshape %v {coda.dims = ["B", "S", 2 : i64, 4 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
+  %vt = coda.transpose %vs {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<2x?x?x4xf32>
+  %vh = coda.reshape %vt {coda.dims = ["2*B", "S", 4 : i64]} : (tensor<2x?x?x4xf32>) -> tensor<?x?x4xf32>
+  %s = torch.call "aten.bmm.default"(%qh, %kc) {arguments = "{0}, {1}", coda.dims = ["2*B", "T", "S"]} : (tensor<?x?x4xf32>, tensor<?x4x?xf32>) -> tensor<?x?x?xf32>
+  %scale = coda.constant {value = 0.5 : f64} : tensor<f32>
+  %m = coda.mul %s, %scale : (tensor<?x?x?xf32>, tensor<f32>) -> tensor<?x?x?xf32>
+  %w = coda.softmax %m : (tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  %a = torch.call "aten.bmm.default"(%w, %vh) {arguments = "{0}, {1}", coda.dims = ["2*B", "T", 4 : i64]} : (tensor<?x?x?xf32>, tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  func.return %a : tensor<?x?x4xf32>
+}
+
+// CHECK:      func.func @batch_last(
+// CHECK-NEXT:   %a = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %0 = coda.reshape %a : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
+// CHECK-NEXT:   %1 = coda.transpose %0 {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<2x?x?x4xf32>
+// CHECK-NEXT:   %a_1 = coda.reshape %1 {coda.dims = ["2*B", "T", 4 : i64]} : (tensor<2x?x?x4xf32>) -> tensor<?x?x4xf32>
+// CHECK-NEXT:   func.return %a_1 : tensor<?x?x4xf32>
+// CHECK-NEXT: }

@@ -113,3 +113,23 @@ func.func @cache(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: 
 // CHECK-LABEL: func.func @cache(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
+
+// -----
+
+// Heads before the batch, and a mask of their scores.
+
+func.func @batch_last_masked(%q: tensor<3x5x8xf32>, %mask: tensor<6x1x5xf32>) -> tensor<6x5x4xf32> {
+  %qs = coda.reshape %q : (tensor<3x5x8xf32>) -> tensor<3x5x2x4xf32>
+  %qt = coda.transpose %qs {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<3x5x2x4xf32>) -> tensor<2x3x5x4xf32>
+  %qh = coda.reshape %qt : (tensor<2x3x5x4xf32>) -> tensor<6x5x4xf32>
+  %kc = coda.transpose %qh {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<6x5x4xf32>) -> tensor<6x4x5xf32>
+  %s = torch.call "aten.bmm.default"(%qh, %kc) {arguments = "{0}, {1}"} : (tensor<6x5x4xf32>, tensor<6x4x5xf32>) -> tensor<6x5x5xf32>
+  %m = coda.add %s, %mask : (tensor<6x5x5xf32>, tensor<6x1x5xf32>) -> tensor<6x5x5xf32>
+  %w = coda.softmax %m : (tensor<6x5x5xf32>) -> tensor<6x5x5xf32>
+  %a = torch.call "aten.bmm.default"(%w, %qh) {arguments = "{0}, {1}"} : (tensor<6x5x5xf32>, tensor<6x5x4xf32>) -> tensor<6x5x4xf32>
+  func.return %a : tensor<6x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @batch_last_masked(
+// CHECK-NOT:     coda.attention
+// CHECK:         func.return

@@ -229,6 +229,30 @@ def test_heads_that_are_computed_with_stay_columns():
     assert relative_error(actual, expected) < 1e-6
 
 
+class Joined(nn.Module):
+    """Cross-attention of heads that are sliced off and joined along the batch, with a residual."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+
+    def forward(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        q, k, v = (torch.cat(part.chunk(2, 2), 0) for part in (self.q(x), self.k(z), self.v(z)))
+        y = q + torch.softmax(q.bmm(k.transpose(1, 2)) / 4, 2).bmm(v)
+        return torch.cat(y.chunk(2, 0), 2)
+
+
+def test_heads_joined_along_the_batch():
+    model, arguments = Joined(), (torch.randn(3, 5, 16), torch.randn(3, 7, 16))
+    exported = export(model, arguments)
+    _, _, *named, _ = (op.name.removeprefix("coda.") for op in exported.module.walk())
+    assert named == ["linear", "linear", "linear", "attention", "add"]
+    with torch.no_grad():
+        expected = model.double()(*(x.double() for x in arguments))
+    (actual,) = run_function(find_entry(exported.module), exported.arguments(*arguments), "stated")
+    assert relative_error(actual, expected) < 1e-6
+
+
 class Own(nn.Module):
     """PyTorch's own self-attention, which orders rows (T x B)."""
 
