@@ -124,7 +124,7 @@ def _kind_of_spec(spec: Any) -> str:
 
 Constant: TypeAlias = bool | int | float | str | None
 
-FORMAT = 1
+FORMAT = 2
 """Version of the text of a CallTree."""
 
 
@@ -177,7 +177,9 @@ class CallTree:
     """The arguments and results of a model as trees whose leaves are tensors and constants.
 
     `parameters` are the names by which the positional arguments may be given, and the other way
-    round; `ranges` the sizes that a symbol may have, `None` for no limit.
+    round; `ranges` the sizes that a symbol may have, `None` for no limit; `conditions` what else
+    the model asked about sizes while it was exported, such as `(B % 2) == 0`, in the notation of
+    `torch.call`.
     """
 
     inputs: tuple[InputLeaf, ...]
@@ -188,6 +190,7 @@ class CallTree:
     ranges: Mapping[str, tuple[int, int | None]] = field(
         default_factory=dict[str, tuple[int, int | None]]
     )
+    conditions: tuple[str, ...] = ()
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the tensors of a call in the order of the function's arguments.
@@ -310,6 +313,7 @@ class CallTree:
             "out_spec": specs[1],
             "parameters": self.parameters,
             "ranges": self.ranges,
+            "conditions": self.conditions,
         }
         return json.dumps(data, separators=(",", ":"))
 
@@ -331,6 +335,7 @@ class CallTree:
                 out_spec,
                 tuple(map(str, data["parameters"])),
                 {name: _range(limits) for name, limits in data["ranges"].items()},
+                tuple(map(str, data["conditions"])),
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise FileError(

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,7 +17,13 @@ from coda_ir.exported import ExportedModel
 from coda_ir.frontends.torch.capture import capture, decomposed, graph_of
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.operators import HANDLERS
-from coda_ir.frontends.torch.symbol_names import chosen_names, rename_symbols, symbol_names
+from coda_ir.frontends.torch.symbol_names import (
+    chosen_names,
+    rename_symbols,
+    rename_text,
+    symbol_names,
+)
+from coda_ir.frontends.torch.types import conditions_on, expression_text
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.pytree import pytree
 from coda_ir.remarks import collect_remarks
@@ -60,9 +67,8 @@ def export(
     function = name or _function_name(model)
     imported = GraphImporter(graph_of(program), HANDLERS, function).run()
     leaves = _example_leaves(program, args, named)
-    names = symbol_names(
-        _fake_inputs(program, leaves), chosen_names(model, args, named, dynamic_shapes)
-    )
+    inputs = _fake_inputs(program, leaves)
+    names = symbol_names(inputs, chosen_names(model, args, named, dynamic_shapes))
     rename_symbols(imported.module, names)
     imported.module.verify()
     with collect_remarks() as remarks:
@@ -70,7 +76,9 @@ def export(
             TorchToCodaPass().apply(make_context(), imported.module)
             imported.module.verify()
     _warn_of_training(model, imported.module)
+    conditions = _conditions([fake for fake, _ in inputs], names)
     tree = _call_tree(model, program, imported, leaves, names)
+    tree = replace(tree, conditions=conditions)
     return ExportedModel(imported.module, imported.weights, tree, remarks)
 
 
@@ -206,6 +214,21 @@ def _ranges(
         if least > 2 or most is not None:
             ranges[names[str(symbol)]] = (least, most)
     return ranges
+
+
+def _conditions(inputs: Sequence[torch.Tensor], names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what the model asked about sizes of its inputs while it was traced, by new names.
+
+    Raises CodaError for a question that a call cannot check.
+    """
+    expressions = conditions_on(extent for tensor in inputs for extent in tensor.shape)
+    if any(str(symbol) not in names for it in expressions for symbol in it.free_symbols):
+        raise ModelError(
+            "the model asks about a size that is a sum, such as B + 1",
+            "let each dynamic dimension be a Dim or a multiple of one",
+        )
+    texts = (rename_text(expression_text(expression), names) for expression in expressions)
+    return tuple(dict.fromkeys(texts))
 
 
 def _function_name(model: torch.nn.Module) -> str:

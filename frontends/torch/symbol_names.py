@@ -113,7 +113,7 @@ def rename_symbols(module: ModuleOp, names: Mapping[str, str]) -> None:
     for op in module.walk():
         _rename_dims(op, names)
         if isinstance(op, CallOp):
-            op.arguments = StringAttr(_rename_text(op.arguments.data, names))
+            op.arguments = StringAttr(rename_text(op.arguments.data, names))
         if isinstance(op, FuncOp) and op.arg_attrs is not None:
             entries = [_renamed_entry(entry, names) for entry in op.arg_attrs]
             op.arg_attrs = ArrayAttr(entries)
@@ -147,7 +147,9 @@ def _renamed_dim(dim: str, names: Mapping[str, str]) -> str:
     return "*".join(sorted(factors, key=lambda text: (not text.isdigit(), text)))
 
 
-def _rename_text(text: str, names: Mapping[str, str]) -> str:
+def rename_text(text: str, names: Mapping[str, str]) -> str:
+    """Rename symbols in a text in the notation of `torch.call`."""
+
     def rename(match: re.Match[str]) -> str:
         return match[0] if match["quoted"] else names.get(match["name"], match["name"])
 

@@ -166,21 +166,41 @@ def expression_of(value: object) -> Any:
 
 
 def symbolic_text(value: object) -> str:
-    """Return a number that depends on symbols in the notation of `torch.call`.
+    """Return a number that depends on symbols, like `expression_text`."""
+    return str(value) if isinstance(value, int) else expression_text(expression_of(value))
 
-    Raises CodaError for what they cannot express.
+
+def conditions_on(extents: Iterable[object]) -> list[Any]:
+    """Return what PyTorch assumed about symbolic extents while it traced, as sympy expressions:
+    the answers to comparisons in the model and in the code of operators.
+
+    Extents that are equal to others, or multiples of them, are no part. Neither is a size that was
+    taken for not being 0 or 1, which PyTorch does for every dynamic size.
     """
-    return str(value) if isinstance(value, int) else _expression_text(expression_of(value))
+    node: Any = next((extent.node for extent in extents if isinstance(extent, torch.SymInt)), None)
+    if node is None:
+        return []
+    answers = [node.shape_env.replace(guard.expr) for guard in node.shape_env.guards]
+    return [answer for answer in answers if answer.free_symbols and not _is_not_0_or_1(answer)]
 
 
-def _expression_text(expression: Any) -> str:
+def _is_not_0_or_1(answer: Any) -> bool:
+    is_unequal = type(answer).__name__ == "Unequality"
+    return is_unequal and answer.args[0].is_Symbol and answer.args[1] in (0, 1)
+
+
+def expression_text(expression: Any) -> str:
+    """Return a sympy expression in the notation of `torch.call`.
+
+    Raises CodaError for what it cannot express.
+    """
     if expression.is_Integer:
         return str(int(expression))
     if expression.is_Float:
         return repr(float(expression))
     if expression.is_Symbol:
         return str(expression)
-    parts = [_expression_text(argument) for argument in expression.args]
+    parts = [expression_text(argument) for argument in expression.args]
     function = type(expression).__name__
     if function in _SYMPY_FUNCTIONS:
         return f"{_SYMPY_FUNCTIONS[function]}({', '.join(parts)})"

@@ -296,7 +296,9 @@ class TestFiles:
         ("old", "new", "message"),
         [
             ("coda.call", "coda.other", "lacks the attribute coda.call"),
-            (r"\22format\22:1", r"\22format\22:9", "has format 9"),
+            (r"\22format\22:2", r"\22format\22:9", "has format 9"),
+            (r"\22conditions\22:[]", r"\22conditions\22:[\22T > 2\22]", "the conditions T > 2 are"),
+            (r"\22conditions\22:[]", r"\22conditions\22:[\22f()\22]", r"the conditions f\(\) are"),
             (r"\22parameters\22", r"\22parametres\22", "the saved signature is corrupt"),
             (r"\22result\22:1", r"\22result\22:7", "the model returns result 7"),
             (r"builtins.dict", r"some.module.Output", "import some.module before"),
@@ -327,6 +329,28 @@ class TestWrongModels:
     def test_wrong_number_of_arguments(self):
         with pytest.raises(CodaError, match="forward of SiLU cannot be called in this way"):
             coda_ir.export(nn.SiLU(), ())
+
+
+class AskingForSizes(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, columns = x.shape
+        return 2 * x if rows % 2 == 0 and rows * columns > 10 and rows + columns < 11 else -x
+
+
+def test_conditions_on_sizes(tmp_path: Path):
+    """Other sizes would take another branch of the model."""
+    sizes = ({0: Dim.AUTO, 1: Dim.AUTO},)
+    exported = coda_ir.export(AskingForSizes(), (torch.ones(6, 3),), dynamic_shapes=sizes)
+    exported.save(tmp_path / "model.mlir")
+    for model in (exported, coda_ir.load(tmp_path / "model.mlir")):
+        compiled = model.compile(target="reference")
+        x = torch.randn(4, 5)
+        assert torch.equal(compiled(x), 2 * x)
+        for shape, unmet in (((3, 5), r"\(s0 % 2\) == 0"), ((2, 5), "> 10"), ((4, 8), "< 11")):
+            with pytest.raises(CodaError, match=f"exported for sizes with .*{unmet}.* s1 is"):
+                compiled(torch.randn(shape))
+    with pytest.raises(CodaError, match="asks about a size that is a sum"):
+        coda_ir.export(AskingForSizes(), (torch.ones(6, 3),), dynamic_shapes=({0: Dim("B") + 1},))
 
 
 @pytest.mark.parametrize("model", [nn.Linear(4, 4), nn.SiLU()])
