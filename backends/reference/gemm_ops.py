@@ -27,7 +27,6 @@ from coda_ir.backends.reference.region import Domain, evaluate_region, identity_
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
-from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.tiling import column_ranges
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
@@ -330,18 +329,13 @@ def _load_port(port: gemm.Port, value: torch.Tensor, frame: Frame) -> list[torch
             | gemm.PortKind.GROUP
             | gemm.PortKind.HALF_GROUP
         ):
-            table = value.reshape(-1, value.shape[-1])
-            row = torch.arange(frame.m) // _rows_of_sample(port, frame) % (table.shape[0] or 1)
-            number, width = torch.arange(columns), table.shape[1]
+            number, width = torch.arange(columns), value.shape[-1]
             column = number // (columns // width) if kind.is_group else number % width
-            value = table[row[:, None], column]
+            table = value[..., column]
+            while table.dim() > len(frame.rows) + 1:
+                table = table.squeeze(0)
+            value = table.expand(*frame.rows, columns).reshape(frame.m, columns)
     return [value] if kind.is_half else frame.gather(value)
-
-
-def _rows_of_sample(table: gemm.Port, frame: Frame) -> int:
-    """Return the number of consecutive rows that share a row of a table."""
-    after = repeated_dims(shape_of(table.value))
-    return prod(frame.rows[max(0, len(frame.rows) - after) :]) or 1
 
 
 def _partial(combiner: gemm.Combiner, value: torch.Tensor, tiling: Tiling) -> torch.Tensor:

@@ -23,7 +23,7 @@ from coda_ir.backends.triton.names import LocalNames
 from coda_ir.dialects.coda import PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import ResultKind, is_wide_partial
-from coda_ir.dialects.gemm.tables import repeated_dims
+from coda_ir.dialects.gemm.tables import row_runs
 
 
 class Layout(NamedTuple):
@@ -144,14 +144,35 @@ class ArgumentList:
         type = WIDE_POINTER if is_wide else pointer_type(element_type_of(value))
         return self.add(hint, type, self.place(value))
 
-    def table_rows(self, value: SSAValue) -> str:
-        """Return the number of rows of a table: a literal, or a parameter if it is dynamic."""
-        leading = shape_of(value)[:-1]
-        if DYNAMIC_INDEX not in leading:
-            return str(prod(leading))
-        if self.computed(value) is not None or self.is_looked_up(value):
-            return self.add("positions", "i32", self._rows_in_domain(leading))
+    def table_runs(self, value: SSAValue) -> list[tuple[str, str]]:
+        """Return the number of rows of each run of a table (`row_runs`), and how many consecutive
+        rows share one of them: literals, or parameters if they are dynamic.
+        """
+        table = shape_of(value)
+        domain = table if self.domain is None else shape_of(self.domain)
+        runs = row_runs(table, domain)
+        before = len(domain) - len(table)
+        extents = [table[run.start - before : run.stop - before] for run in runs]
+        is_only = len(runs) == 1
+        return [
+            (self._rows_of_run(value, run, known, is_only=is_only), self._repeats(value, run))
+            for run, known in zip(runs, extents, strict=True)
+        ]
+
+    def _rows_of_run(
+        self, value: SSAValue, run: range, extents: Sequence[int], *, is_only: bool
+    ) -> str:
+        if DYNAMIC_INDEX not in extents:
+            return str(prod(extents))
+        has_no_rows = self.computed(value) is not None or self.is_looked_up(value)
+        if has_no_rows or not is_only:
+            return self.add("positions", "i32", self._rows_in_domain(run))
         return self.add(f"{value.name_hint or 'table'}_rows", "i32", self.flattened_rows(value))
+
+    def _repeats(self, value: SSAValue, run: range) -> str:
+        if self.domain is None or run.stop == len(shape_of(self.domain)) - 1:
+            return "1"
+        return self._product_of_rows(run.stop, f"{value.name_hint or 'table'}_repeats")
 
     def is_looked_up(self, value: SSAValue) -> bool:
         """Return whether ids select the rows of an operand from a table."""
@@ -168,13 +189,11 @@ class ArgumentList:
         hint = value.name_hint or "extent"
         return self.add(hint, "i32", replace(self.place(value), tensor=None))
 
-    def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
-        """Return the host's number of rows of a table whose `leading` dimensions, unless 1, are
-        those of the domain.
-        """
+    def _rows_in_domain(self, axes: range) -> HostValue:
+        """Return the host's number of rows in some dimensions of the domain."""
         assert self.domain is not None
-        first, place = len(shape_of(self.domain)) - 1 - len(leading), self._rows_of(self.domain)
-        return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
+        place, shape = self._rows_of(self.domain), shape_of(self.domain)
+        return reduce(mul, [place.shape(axis) for axis in axes if shape[axis] != 1])
 
     def _rows_of(self, value: SSAValue) -> HostValue:
         """Return the host's tensor that has the row dimensions of an operand or a result: of rows
@@ -182,14 +201,6 @@ class ArgumentList:
         """
         ids = self.moved[value].ids if value in self.moved else None
         return self.place(value if ids is None else ids)
-
-    def table_repeats(self, value: SSAValue) -> str:
-        """Return how many consecutive rows share a row of a table: a literal, or a parameter."""
-        after = repeated_dims(shape_of(value))
-        if self.domain is None or not after:
-            return "1"
-        first = max(0, len(shape_of(self.domain)) - 1 - after)
-        return self._product_of_rows(first, f"{value.name_hint or 'table'}_repeats")
 
     def sample_rows(self, samples: int) -> str:
         """Return the number of rows of each sample, given the number of leading sample dimensions:

@@ -24,7 +24,6 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.dialects.gemm.scalar_code import scalar_code
-from coda_ir.dialects.gemm.tables import has_no_gap
 from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
@@ -45,7 +44,7 @@ def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
     leading = domain[: -len(dims)]
     if dims[-1] == 1 and dims[:-1] == aligned[:-1] and all(dim == 1 for dim in leading):
         return PortKind.COL
-    return PortKind.TABLE if has_no_gap(dims[:-1], aligned[:-1]) else None
+    return PortKind.TABLE
 
 
 def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> LoweredMap:

@@ -249,12 +249,11 @@ def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str 
     """Return the rows of a table for the rows of the tile; None if it has one row for all."""
     if arguments.has_all_rows(table):
         return rows.name
-    height = arguments.table_rows(table)
-    if height == "1":
-        return None
-    repeats = arguments.table_repeats(table)
-    numbers = rows.numbers if repeats == "1" else f"{rows.numbers} // {repeats}"
-    return f"({numbers} % {height}).to(tl.int64)"
+    place = ""
+    for height, repeats in arguments.table_runs(table):
+        numbers = rows.numbers if repeats == "1" else f"{rows.numbers} // {repeats}"
+        place = (f"({place}) * {height} + " if place else "") + f"{numbers} % {height}"
+    return f"({place}).to(tl.int64)" if place else None
 
 
 def _table_column(port: Port, columns: ColumnIndex) -> tuple[str, str]:

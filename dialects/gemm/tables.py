@@ -3,7 +3,8 @@
 Row m of an accumulator takes row (m // inner) % R of a table with R rows. `inner` is 1 for a table
 of positions (T x C beside B x T x N), which repeats for each sample, and T for a table of samples
 (B x 1 x C), each row of which serves a whole sample. The shape says which: extents of 1 after the
-others are those of the dimensions that `inner` is the product of.
+others are those of the dimensions that `inner` is the product of. A mask (B x 1 x T x C beside
+B x H x T x N) has two runs of rows, each with such a number: (m // (H · T)) % B, and m % T.
 """
 
 from collections.abc import Sequence
@@ -15,11 +16,18 @@ def repeated_dims(table: Sequence[int]) -> int:
     return next((after for after in range(rows) if table[rows - 1 - after] != 1), max(rows, 0))
 
 
-def has_no_gap(rows: Sequence[object], domain: Sequence[object]) -> bool:
-    """Return whether a table's rows, broadcast to a domain's, are contiguous dimensions of it."""
-    kept = [axis for axis, extent in enumerate(rows) if extent != 1]
-    between = range(kept[0], kept[-1]) if kept else ()
-    return all(rows[axis] != 1 or domain[axis] == 1 for axis in between)
+def row_runs(table: Sequence[int], domain: Sequence[int]) -> list[range]:
+    """Return the runs of adjacent row dimensions of a domain in which a table has other extents
+    than 1. Those that are 1 in the domain, too, interrupt none.
+    """
+    runs: list[range] = []
+    for axis, extent in enumerate(table[:-1], len(domain) - len(table)):
+        if extent == 1:
+            continue
+        is_next = bool(runs) and all(n == 1 for n in domain[runs[-1].stop : axis])
+        first = runs.pop().start if is_next else axis
+        runs.append(range(first, axis + 1))
+    return runs
 
 
 def has_one_row(table: Sequence[int]) -> bool:

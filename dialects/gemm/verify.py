@@ -37,7 +37,6 @@ from coda_ir.dialects.gemm.segment import (
     partial_arguments,
     region_type,
 )
-from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.verify_groups import verify_group_port
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 from coda_ir.dialects.gemm.verify_results import halved, verify_results, verify_wide
@@ -304,20 +303,16 @@ def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns:
     if not _are_rows_of_table(shape, rows):
         raise VerifyException(
             f"{what} has rows {format_shape(shape[:-1])}, expected extents of "
-            f"{format_shape(rows)} or 1, without a 1 between others"
+            f"{format_shape(rows)} or 1"
         )
 
 
 def _are_rows_of_table(shape: Sequence[int], rows: Sequence[int]) -> bool:
-    """Return whether a table's extents, except 1s, are consecutive extents of `rows`."""
-    after = repeated_dims(shape)
-    kept = tuple(shape[: len(shape) - 1 - after])
-    while kept and kept[0] == 1:
-        kept = kept[1:]
-    if not kept:
-        return True
-    expected = rows[: len(rows) - after][-len(kept) :] if after < len(rows) else ()
-    return shapes_agree(kept, expected)
+    """Return whether a table's rows broadcast to `rows`."""
+    missing = len(rows) - (len(shape) - 1)
+    aligned = (*(1,) * -missing, *rows[max(0, missing) :])
+    pairs = zip(shape[:-1], aligned, strict=True)
+    return all(extent == 1 or shapes_agree((extent,), (row,)) for extent, row in pairs)
 
 
 def _argument_types(segment: Segment) -> list[Attribute]:

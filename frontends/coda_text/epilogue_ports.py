@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute
 
 from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr, region_type
-from coda_ir.dialects.gemm.tables import has_no_gap
 from coda_ir.frontends.coda_text.arguments import ArgumentMistake, Mistake
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
@@ -285,10 +284,7 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
         case PortKind.TABLE | PortKind.HALF_TABLE:
             fits = bool(dims) and divided(width, dims[-1]) is not None
             fits = fits and _are_rows_of_table(dims[:-1], rows)
-            expected = (
-                f"rows of {format_dims(rows)} or 1, without a 1 between others, by a divisor of "
-                f"{width}"
-            )
+            expected = f"rows of {format_dims(rows)} or 1, by a divisor of {width}"
         case PortKind.GROUP | PortKind.HALF_GROUP:
             fits, expected = _fits_groups(port, dims, rows, columns)
         case _:
@@ -304,7 +300,7 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
 
 def _fits_groups(port: OperandPort, dims: Dims, rows: Dims, columns: Dim) -> tuple[bool, str]:
     """Return whether a tensor has an element for each group of columns, and the expected dims."""
-    expected = f"rows of {format_dims(rows)} or 1, without a 1 between others, by "
+    expected = f"rows of {format_dims(rows)} or 1, by "
     if not isinstance(columns, int):
         return False, f"{expected}a divisor of a known number of columns"
     pairs = columns // 2 if port.kind.is_half else columns
@@ -323,5 +319,4 @@ def _are_rows_of_table(dims: Dims, rows: Dims) -> bool:
     if len(dims) > len(rows):
         return False
     aligned = rows[len(rows) - len(dims) :]
-    fits = all(dim in (1, row) for dim, row in zip(dims, aligned, strict=True))
-    return fits and has_no_gap(dims, aligned)
+    return all(dim in (1, row) for dim, row in zip(dims, aligned, strict=True))

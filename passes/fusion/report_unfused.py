@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.library import has_short_rows
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_scalar
 from coda_ir.dialects.gemm.tiling import group_sizes
@@ -29,7 +29,6 @@ from coda_ir.passes.support.group_legality import check_group_code
 from coda_ir.passes.support.groups import MAX_GROUP, find_group_code, find_row_code
 from coda_ir.passes.support.legality import (
     NO_PRODUCER,
-    check_ports,
     check_rotation,
     find_site,
     name_of,
@@ -233,7 +232,7 @@ def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
     """Return why pointwise code is neither fused nor a pointwise kernel with ports."""
     if not is_pointwise(op):
         return None
-    verdict = check_ports(op.operands, shape_of(op.results[0])) or find_site(op, order)
+    verdict = find_site(op, order)
     return verdict if isinstance(verdict, Refusal) else None
 
 

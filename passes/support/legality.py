@@ -4,7 +4,7 @@ Every function returns what a rewrite needs, or a `Refusal` that names the faile
 The conditions are those of the design's table of rewrites; the passes only act on the answers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -38,7 +38,6 @@ from coda_ir.passes.support.editing import Site, leaf_operands
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import port_kind
 from coda_ir.remarks import source_position
 
 NO_PRODUCER = Refusal(
@@ -234,27 +233,12 @@ def _check_leaves(
             "into",
         )
     outside = [v for v in leaves if not site.holds(v)]
-    refusal = check_ports(outside, domain)
-    if refusal is not None:
-        return refusal
     if order.slices_after(outside, site.op) is None:
         return Refusal(
             "no other operand depends on the same kernel",
             f"another operand of {op.name} needs the complete result of the kernel that computes "
             f"{name_of(segment.outputs[site.result])}",
         )
-    return None
-
-
-def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | None:
-    """Return whether each of `values` fits a port of an epilogue over `domain`."""
-    for value in values:
-        if port_kind(shape_of(value), domain) is None:
-            return Refusal(
-                "an operand broadcasts only along leading or trailing dimensions",
-                f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
-                "dimension between two of its dimensions",
-            )
     return None
 
 

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Port, PortKind, Segment
-from coda_ir.dialects.gemm.tables import has_no_gap, serves_samples
+from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.torch import CallOp
 
 _CHEAP = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
@@ -17,9 +17,8 @@ _CHEAP = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
 def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
     """Return the kind of port by which a tensor of `shape` broadcasts to `domain` (... x N).
 
-    None where no port does: a broadcast of a dimension between others, or a shape that does not
-    fit. Extents are compared as NumPy broadcasting does after the types were checked: a dimension
-    other than 1 stands for the whole extent of the domain.
+    None for a shape with more dimensions. Extents are compared as NumPy broadcasting does after the
+    types were checked: a dimension other than 1 stands for the whole extent of the domain.
     """
     if len(shape) > len(domain):
         return None
@@ -35,7 +34,7 @@ def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
         return PortKind.ROW
     if all(full[:-1]) and len(shape) == len(domain):
         return PortKind.COL
-    return PortKind.TABLE if has_no_gap(shape[:-1], aligned[:-1]) else None
+    return PortKind.TABLE
 
 
 def is_per_element(value: SSAValue, domain: Sequence[int]) -> bool:

@@ -38,7 +38,6 @@ LEGALITY_FAULTS = (
         Nth("always", "NotEq"),
     ),
     Fault("legality: a consumer of any shape", f"{L}_check_leaves", Nth("never", "NotEq")),
-    Fault("legality: any broadcast is a port", f"{L}check_ports", Nth("never", "Is")),
     Fault(
         "legality: an operand may depend on the kernel it is fused into",
         f"{L}_check_leaves",

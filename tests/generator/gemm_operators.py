@@ -272,6 +272,7 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             return b.parameter((*b.groups, n), element, hint="row")
         case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
             kept: Dims = rows[choices.integer(0, len(rows)) :]
+            kept = tuple(dim if choices.chance(85) else 1 for dim in kept)
             divisors = [size for size in (n, n // 2, 2, 1) if size and n % size == 0]
             return b.parameter((*kept, choices.pick(divisors)), element, hint="table")
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:

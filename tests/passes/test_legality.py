@@ -237,16 +237,4 @@ def test_result_larger_than_the_tile():
     assert "?x8" in refusal.found
 
 
-def test_broadcast_between_dimensions():
-    tile = "tensor<?x4x5x8xf32>"
-    function = Function(
-        f"%x: {tile}, %w: tensor<8x8xf32>, %m: tensor<?x1x5x8xf32>",
-        gemm("%z").replace(TILE, tile),
-        f"%a = coda.add %z, %m : ({tile}, tensor<?x1x5x8xf32>) -> {tile}",
-    )
-    refusal = refused(function.ask(lambda: find_site(function.op("a"), function.order)))
-    assert refusal.condition == ("an operand broadcasts only along leading or trailing dimensions")
-    assert refusal.found.startswith("%m of shape ?x1x5x8")
-
-
 # Norms of heads

@@ -89,6 +89,11 @@ class TestKernels:
         text = modulated(SCHEDULES[schedule], "?x?x5", "?x1x1")
         check(text, (3, 11, 5), (3, 1, 1), tmp_path)
 
+    def test_rows_on_both_sides_of_what_repeats(self, schedule: str, tmp_path: Path):
+        """B x 3 x T rows take those of a mask (B x 1 x T): row t of sample b serves 3 rows."""
+        text = modulated(SCHEDULES[schedule], "?x3x?", "?x1x?")
+        check(text, (2, 3, 29), (2, 1, 29), tmp_path)
+
 
 def gated_residual(schedule: str) -> str:
     y, gate = "tensor<?x?x264xbf16>", "tensor<?x1x264xbf16>"

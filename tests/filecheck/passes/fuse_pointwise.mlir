@@ -602,3 +602,29 @@ func.func @quotients(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %r: tensor<?x1
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %o, %i : tensor<?x16xbf16>, tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A table broadcasts along a dimension between two of its own.
+
+func.func @middle(%x: tensor<?x4x5x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x5x16xf32>) -> tensor<?x4x5x16xf32> {
+  %z = gemm.fused %x : tensor<?x4x5x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x4x5x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.sub %z, %m : (tensor<?x4x5x16xf32>, tensor<?x1x5x16xf32>) -> tensor<?x4x5x16xf32>
+  func.return %y : tensor<?x4x5x16xf32>
+}
+
+// CHECK:      func.func @middle(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x4x5x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) table(%m : tensor<?x1x5x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4x5x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %m_1: f32):
+// CHECK-NEXT:       %y_1 = arith.subf %acc, %m_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x4x5x16xf32>
+// CHECK-NEXT: }

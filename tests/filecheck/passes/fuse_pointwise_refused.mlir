@@ -30,32 +30,6 @@ func.func @row_maximum(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16
 
 // -----
 
-// A broadcast along a dimension between two that are kept.
-
-func.func @middle(%x: tensor<?x4x5x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x5x16xf32>) -> tensor<?x4x5x16xf32> {
-  %z = gemm.fused %x : tensor<?x4x5x8xf32>
-    columns(%w : tensor<16x8xf32>)
-      -> (tile : tensor<?x4x5x16xf32>) {
-    ^bb0(%acc: f32):
-      gemm.yield %acc : f32
-    }
-  %y = coda.sub %z, %m : (tensor<?x4x5x16xf32>, tensor<?x1x5x16xf32>) -> tensor<?x4x5x16xf32>
-  func.return %y : tensor<?x4x5x16xf32>
-}
-
-// CHECK:      func.func @middle(
-// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x5x8xf32>
-// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x4x5x16xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32):
-// CHECK-NEXT:       gemm.yield %acc : f32
-// CHECK-NEXT:     }
-// CHECK-NEXT:   %y = coda.sub %z, %m : (tensor<?x4x5x16xf32>, tensor<?x1x5x16xf32>) -> tensor<?x4x5x16xf32>
-// CHECK-NEXT:   func.return %y : tensor<?x4x5x16xf32>
-// CHECK-NEXT: }
-
-// -----
-
 // The tile itself broadcasts.
 
 func.func @larger(%x: tensor<?x8xf32>, %w: tensor<1x8xf32>, %y: tensor<?x16xf32>) -> tensor<?x16xf32> {

@@ -254,3 +254,25 @@ func.func @two_sums(%p: tensor<?x8xbf16>, %q: tensor<?x8xbf16>) -> (tensor<bf16>
 // CHECK-NEXT:   %other = torch.call "aten.sum.dim_IntList"(%b) {coda.dims = [], arguments = "{0}, []"} : (tensor<?x8xbf16>) -> tensor<bf16>
 // CHECK-NEXT:   func.return %sum, %other : tensor<bf16>, tensor<bf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A table may broadcast along a dimension between two of its own, as a mask of all heads does.
+
+func.func @middle(%x: tensor<?x4x?x8xf32>, %m: tensor<?x1x?x8xi1>) -> tensor<?x4x?x8xf32> {
+  %zero = coda.constant {value = 0.0 : f64} : tensor<f32>
+  %y = coda.where %m, %zero, %x : (tensor<?x1x?x8xi1>, tensor<f32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  func.return %y : tensor<?x4x?x8xf32>
+}
+
+// CHECK:      func.func @middle(
+// CHECK-NEXT:   %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %y = gemm.map table(%m : tensor<?x1x?x8xi1>) tile(%x : tensor<?x4x?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4x?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%m_1: i1, %x_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %y_1 = arith.select %m_1, %0, %x_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x4x?x8xf32>
+// CHECK-NEXT: }

@@ -38,17 +38,15 @@ func.func @delta(%q: tensor<?x?x8xbf16>, %v: tensor<?x?x16xbf16>, %beta: tensor<
 
 // -----
 
-// The gradient of a maximum in float64, or of one that broadcasts between two dimensions.
+// The gradient of a maximum in float64.
 
-func.func @maximum(%x: tensor<?x8xf64>, %y: tensor<?x4x5x8xf32>, %m: tensor<?x1x5x8xf32>) -> (tensor<?x8xf64>, tensor<?x4x5x8xf32>) {
+func.func @maximum(%x: tensor<?x8xf64>) -> tensor<?x8xf64> {
   %a = coda.maximum_grad %x, %x, %x : (tensor<?x8xf64>, tensor<?x8xf64>, tensor<?x8xf64>) -> tensor<?x8xf64>
-  %b = coda.maximum_grad %y, %m, %y : (tensor<?x4x5x8xf32>, tensor<?x1x5x8xf32>, tensor<?x4x5x8xf32>) -> tensor<?x4x5x8xf32>
-  func.return %a, %b : tensor<?x8xf64>, tensor<?x4x5x8xf32>
+  func.return %a : tensor<?x8xf64>
 }
 
 // CHECK:      remark[missed] report-unfused: coda.maximum_grad: runs in eager PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
 // CHECK:        help: convert to float32 first, if its precision is sufficient
-// CHECK:      remark[missed] report-unfused: coda.maximum_grad: %m of shape ?x1x5x8 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions; costs 1280*d1 + 160*d2 bytes
 
 // -----
 
@@ -95,15 +93,23 @@ func.func @model(%x: tensor<?x?x64xbf16>, %dt: tensor<?x?x4xf32>, %a: tensor<4xf
 
 // -----
 
-// Operands that broadcast between two dimensions, and an operator that reads such a result.
+// Pointwise operators on arguments, in a function whose code was not outlined.
 
-func.func @broadcast(%x: tensor<?x4x5x8xf32>, %m: tensor<?x1x5x8xf32>, %p: tensor<?x4x5x8xi1>, %q: tensor<?x1x5x8xi1>) -> (tensor<?x4x5x8xf32>, tensor<?x4x5x8xi1>) {
+func.func @left(%x: tensor<?x4x5x8xf32>, %m: tensor<?x1x5x8xf32>, %p: tensor<?x4x5x8xi1>, %n: tensor<?x8xi64>) -> (tensor<?x4x5x8xf32>, tensor<?x4x5x8xf32>, tensor<?x4x5x8xi1>, tensor<?x8xi64>) {
   %a = coda.minimum %x, %m : (tensor<?x4x5x8xf32>, tensor<?x1x5x8xf32>) -> tensor<?x4x5x8xf32>
-  %b = coda.logical_and %p, %q : (tensor<?x4x5x8xi1>, tensor<?x1x5x8xi1>) -> tensor<?x4x5x8xi1>
-  %c = coda.logical_not %b : (tensor<?x4x5x8xi1>) -> tensor<?x4x5x8xi1>
-  func.return %a, %c : tensor<?x4x5x8xf32>, tensor<?x4x5x8xi1>
+  %b = coda.atan2 %x, %m : (tensor<?x4x5x8xf32>, tensor<?x1x5x8xf32>) -> tensor<?x4x5x8xf32>
+  %c = coda.logical_and %p, %p : (tensor<?x4x5x8xi1>, tensor<?x4x5x8xi1>) -> tensor<?x4x5x8xi1>
+  %d = coda.logical_or %p, %c : (tensor<?x4x5x8xi1>, tensor<?x4x5x8xi1>) -> tensor<?x4x5x8xi1>
+  %e = coda.logical_xor %p, %d : (tensor<?x4x5x8xi1>, tensor<?x4x5x8xi1>) -> tensor<?x4x5x8xi1>
+  %f = coda.logical_not %e : (tensor<?x4x5x8xi1>) -> tensor<?x4x5x8xi1>
+  %g = coda.floor_divide %n, %n : (tensor<?x8xi64>, tensor<?x8xi64>) -> tensor<?x8xi64>
+  func.return %a, %b, %f, %g : tensor<?x4x5x8xf32>, tensor<?x4x5x8xf32>, tensor<?x4x5x8xi1>, tensor<?x8xi64>
 }
 
-// CHECK:      remark[missed] report-unfused: coda.minimum: %m of shape ?x1x5x8 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions; costs 1280*d0 + 160*d1 bytes
-// CHECK:      remark[missed] report-unfused: coda.logical_and: %q of shape ?x1x5x8 broadcasts along a dimension between two of its dimensions; failed condition: an operand broadcasts only along leading or trailing dimensions; costs 320*d2 + 40*d3 bytes
+// CHECK:      remark[missed] report-unfused: coda.minimum: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 1280*d0 + 160*d1 bytes
+// CHECK:      remark[missed] report-unfused: coda.atan2: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 1280*d0 + 160*d1 bytes
+// CHECK:      remark[missed] report-unfused: coda.logical_and: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 320*d2 bytes
+// CHECK:      remark[missed] report-unfused: coda.logical_or: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 480*d2 bytes
+// CHECK:      remark[missed] report-unfused: coda.logical_xor: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 480*d2 bytes
 // CHECK:      remark[missed] report-unfused: coda.logical_not: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 320*d2 bytes
+// CHECK:      remark[missed] report-unfused: coda.floor_divide: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 128*d3 bytes

@@ -295,7 +295,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x16xf32>) 
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x3x16xf32>) {
-  // expected-error@below {{port 0 (table) has rows 2x3, expected extents of ? or 1, without a 1 between others}}
+  // expected-error@below {{port 0 (table) has rows 2x3, expected extents of ? or 1}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) table(%p : tensor<2x3x16xf32>)
     -> (tile : tensor<?x16xbf16>) {
@@ -307,10 +307,10 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x3x16xf32>
 
 // -----
 
-func.func @f(%x: tensor<2x3x4x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x1x4x16xf32>) {
-  // expected-error@below {{port 0 (table) has rows 2x1x4, expected extents of 2x3x4 or 1, without a 1 between others}}
+func.func @f(%x: tensor<2x3x4x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x2x4x16xf32>) {
+  // expected-error@below {{port 0 (table) has rows 2x2x4, expected extents of 2x3x4 or 1}}
   %r = gemm.fused %x : tensor<2x3x4x8xbf16>
-    columns(%w : tensor<16x8xbf16>) table(%p : tensor<2x1x4x16xf32>)
+    columns(%w : tensor<16x8xbf16>) table(%p : tensor<2x2x4x16xf32>)
     -> (tile : tensor<2x3x4x16xbf16>) {
   ^epilogue(%acc: f32, %q: f32):
     gemm.yield %acc : f32
@@ -321,7 +321,7 @@ func.func @f(%x: tensor<2x3x4x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x1x4x1
 // -----
 
 func.func @f(%x: tensor<2x3x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<3x1x16xf32>) {
-  // expected-error@below {{port 0 (table) has rows 3x1, expected extents of 2x3 or 1, without a 1 between others}}
+  // expected-error@below {{port 0 (table) has rows 3x1, expected extents of 2x3 or 1}}
   %r = gemm.fused %x : tensor<2x3x8xbf16>
     columns(%w : tensor<16x8xbf16>) table(%p : tensor<3x1x16xf32>)
     -> (tile : tensor<2x3x16xbf16>) {
@@ -334,7 +334,7 @@ func.func @f(%x: tensor<2x3x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<3x1x16xf3
 // -----
 
 func.func @f(%x: tensor<2x3x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<2x3x1x16xf32>) {
-  // expected-error@below {{port 0 (table) has rows 2x3x1, expected extents of 2x3 or 1, without a 1 between others}}
+  // expected-error@below {{port 0 (table) has rows 2x3x1, expected extents of 2x3 or 1}}
   %r = gemm.fused %x : tensor<2x3x8xbf16>
     columns(%w : tensor<16x8xbf16>) table(%p : tensor<2x3x1x16xf32>)
     -> (tile : tensor<2x3x16xbf16>) {

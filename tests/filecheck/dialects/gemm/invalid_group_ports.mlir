@@ -29,7 +29,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<?x8xbf16>, %p: tensor<?x4xf32>) {
 // -----
 
 func.func @f(%x: tensor<2x3x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<3x1x4xf32>) {
-  // expected-error@below {{port 0 (group) has rows 3x1, expected extents of 2x3 or 1, without a 1 between others}}
+  // expected-error@below {{port 0 (group) has rows 3x1, expected extents of 2x3 or 1}}
   %r = gemm.fused %x : tensor<2x3x8xbf16>
     columns(%w : tensor<16x8xbf16>) group(%p : tensor<3x1x4xf32>)
     -> (tile : tensor<2x3x16xbf16>) {
