@@ -47,7 +47,8 @@ elements of its K. On an H200, 8192 products of 16 x 16 x 16 took 28 us, 2048 of
 UNALIGNED_PRODUCT = 2.6
 """The factor by which such products take longer whose rows are no multiples of 16 bytes. There,
 2048 of 5 x 4 x 1024 and 4 x 5 x 1024 took 154 and 77 us, and 40 and 45 if padded; 64 of 300 x 64 x
-300 and 300 x 300 x 64 took 19 and 14, and 6.5 and 4.2."""
+300 and 300 x 300 x 64 took 19 and 14, and 6.5 and 4.2. Products of more operations take longer by
+the factors of `UNALIGNED`: 64 of 512 x 512 x 273 and 512 x 273 x 512 took 94 and 122."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,16 @@ def _us(gemm: LibraryGemm) -> float:
 
 
 def products_us(
-    batch: int, extents: tuple[int, int, int], device: Device, *, is_f32: bool
+    batch: int,
+    extents: tuple[int, int, int],
+    device: Device,
+    *,
+    is_f32: bool,
+    unaligned: float = 1.0,
 ) -> float:
-    """Return the microseconds of the products of so many matrices with aligned rows, whose M, N and
-    K are `extents`: by their operations, or by their tiles, which small matrices do not fill. For
-    vectors, the library has kernels that take as long as their bytes.
+    """Return the microseconds of the products of so many matrices, whose M, N and K are `extents`:
+    by their operations, or by their tiles, which small matrices do not fill. `unaligned` is a
+    factor of `UNALIGNED`. For vectors, the library has kernels that take as long as their bytes.
     """
     rows, columns, depth = extents
     operations = 2 * batch * prod(extents)
@@ -115,5 +121,6 @@ def products_us(
         return operations / (1e6 * VECTOR_EFFICIENCY * device.vector_tflops)
     tiles = min(ceil(a / 64) * ceil(b / 256) for a, b in ((rows, columns), (columns, rows)))
     steps = PRODUCT_US + PRODUCT_STEP_US * ceil(depth / 64)
-    waves = 0 if 1 in (rows, columns) else ceil(batch * tiles / device.processors)
-    return max(operations / (1e6 * EFFICIENCY * device.matrix_tflops), waves * steps)
+    waves = 0 if 1 in extents else ceil(batch * tiles / device.processors)
+    steps *= UNALIGNED_PRODUCT if unaligned > 1 else 1
+    return max(unaligned * operations / (1e6 * EFFICIENCY * device.matrix_tflops), waves * steps)

@@ -13,13 +13,20 @@ from coda_ir.cost_model.comparison import (
     decomposed_attention_us,
 )
 from coda_ir.cost_model.copies import COPY_EFFICIENCY, ROW_COPY_EFFICIENCY
-from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, LibraryGemm, products_us
+from coda_ir.cost_model.library_gemm import (
+    UNALIGNED,
+    VECTOR_EFFICIENCY,
+    LibraryGemm,
+    products_us,
+)
 from coda_ir.cost_model.operator_times import (
     ATOMIC_US,
     CALL_PASSES,
+    COLUMN_SCAN_PASSES,
     GRADIENT_PRODUCTS,
     KERNEL_US,
     ORDERED_US,
+    SCAN_PASSES,
     SORTED_US,
     TABLE_ROWS,
     TABLE_US,
@@ -227,7 +234,7 @@ def test_library_calls_of_two_kernels():
     """A norm of groups reads its operand twice; PyTorch computes what it differentiates again."""
     one, norm = (
         comparison_of(BESIDE_GEMM.format(call=call))
-        for call in ("cumsum(x)", "group_norm(x, groups=8)")
+        for call in ("relu(x)", "group_norm(x, groups=8)")
     )
     derivative = comparison_of(DERIVATIVE)
     one_us, two_us, three_us = (kernel_us(n * 2**29, SM_90) for n in (1, 2, 3))
@@ -235,6 +242,16 @@ def test_library_calls_of_two_kernels():
     assert norm.apart - one.apart == pytest.approx(one_us)
     assert derivative.fused - one.fused == pytest.approx(three_us)
     assert derivative.apart - one.apart == pytest.approx(three_us - two_us)
+
+
+def test_running_sums_take_longer_in_a_program():
+    one, rows, columns = (
+        comparison_of(BESIDE_GEMM.format(call=call))
+        for call in ("relu(x)", "cumsum(x)", "cumsum(x, dim=0)")
+    )
+    assert rows.apart == columns.apart == pytest.approx(one.apart)
+    for sums, passes in ((rows, SCAN_PASSES), (columns, COLUMN_SCAN_PASSES)):
+        assert sums.fused - one.fused == pytest.approx(moving_us((passes - 1) * 2**30, SM_90))
 
 
 def test_a_kernel_finds_activations_in_the_cache():
@@ -462,6 +479,17 @@ def test_products_of_small_matrices(rows: int):
     padding = kernel_us(2 * 2 * 2048 * 8 * rows, SM_90) if rows == 5 else 0.0
     assert found.fused_gpu == moving
     assert found.apart_gpu == pytest.approx(max(moving, library + padding))
+
+
+def test_large_products_without_aligned_rows():
+    """They take longer by their operations; compilers pad them."""
+    text = "fn f(x: bf16[64, 512, 273], y: bf16[64, 273, 512]) { return x @ y }"
+    (func,) = functions_of(coda_ir.parse(text)).values()
+    found = compare(func, func, {}, SM_90)
+    library = products_us(64, (512, 512, 273), SM_90, is_f32=False)
+    padding = 2 * kernel_us(2 * 2 * 64 * 512 * 273, SM_90)
+    assert found.fused_gpu == pytest.approx(UNALIGNED[2] * library)
+    assert found.apart_gpu == pytest.approx(library + padding)
 
 
 ADDED = (

@@ -68,6 +68,12 @@ def test_running_sums_are_scans_of_rows(dim: int, transposed: str):
     assert (".transpose(" in compiled.source) == bool(transposed)
 
 
+def test_running_sums_of_many_columns_are_not_copied():
+    text = RUNNING_SUMS.replace("DIM", "1").replace("2x5x3x8", "500x5x3x8")
+    compiled = coda_ir.compile(parse_mlir(text), device="cpu")
+    assert ".transpose(" not in compiled.source
+
+
 def test_a_dimension_that_nothing_tells():
     text = PROGRAM.replace('"M, dtype', '"N, dtype').replace('coda.dims = ["M"]', "a")
     with pytest.raises(CodaError, match="the arguments do not determine the extent N"):
