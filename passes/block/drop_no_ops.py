@@ -15,7 +15,7 @@ from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.permuted import moves_elements
 from coda_ir.passes.support.row_numbers import bound_of
-from coda_ir.passes.support.views import start_of
+from coda_ir.passes.support.views import start_of, taken_by
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 
@@ -39,6 +39,7 @@ class DropNoOpsPass(FunctionPass):
         concat of equal parts of x along another dimension -> transpose of x that is reshaped
         slices that are stored in all of a tensor        -> concat of the stored tensors
         each nth element, stored for all of them         -> reshape of a concat in a new dimension
+        each nth element, but of the last dimension      -> slice of a new dimension
         cross_entropy of rows that are flattened         -> cross_entropy of the rows, not flattened
         where(ids >= n, x, y) of ids below n             -> y
         minimum(ids, n) of ids up to n                   -> ids
@@ -74,7 +75,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case CallOp() if op.callee.data == "aten.pad.default" and _adds_nothing(op):
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == "aten.slice.Tensor":
-            return _shifted(op, rewriter)
+            return _shifted(op, rewriter) or _every_nth(op, rewriter)
         case coda.SliceOp():
             return (
                 _shifted(op, rewriter)
@@ -263,6 +264,24 @@ def _shifted_relatively(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValu
     span = insert.insert(coda.SliceOp(flat, last - 1, t - 1, t * p - 1))
     moved = insert.reshape(span, (*dims[:-2], t, p - 1))
     return insert.insert(coda.SliceOp(moved, last, 0, n))
+
+
+def _every_nth(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return each nth element of a dimension as part of a new one, of n. Columns that alternate are
+    left to the passes that pair them.
+    """
+    taken, (x,) = taken_by(op), op.inputs
+    if taken is None or taken.start >= taken.step or taken.dim == len(shape_of(x)) - 1:
+        return None
+    dim, start, step = taken
+    dims, result = rewriter.shapes.dims(x), rewriter.shapes.dims(op.outputs[0])
+    extent, count = dims[dim], result[dim]
+    if not isinstance(count, int) or step == 1 or extent != count * step:
+        return None
+    insert = rewriter.before(op)
+    apart = insert.reshape(x, (*dims[:dim], count, step, *dims[dim + 1 :]))
+    part = coda.SliceOp(apart, dim + 1, start, start + 1)
+    return insert.reshape(insert.insert(part, op.outputs[0].name_hint), result)
 
 
 def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | None:
