@@ -24,7 +24,7 @@ from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import AbsOp, AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import BinaryOp, ElementwiseOp
 from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
-from coda_ir.dialects.coda.gradients import SumToOp
+from coda_ir.dialects.coda.gradients import SumToOp, WeightGradientOp
 from coda_ir.dialects.coda.library import IndexOp
 from coda_ir.dialects.coda.positions import ExtentOp, positions_in
 from coda_ir.dialects.coda.reductions import LayerNormOp, ReduceOp, RMSNormOp, SoftmaxOp
@@ -178,6 +178,19 @@ def _narrow_before_reshape(op: CastOp) -> Operation | None:
     if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):
         return None
     return _moved(view, CastOp(view.x, after)) if after.bitwidth < before.bitwidth else None
+
+
+def _convert_parts(op: CastOp) -> Operation | None:
+    """cast(concat(weight gradients)) -> concat(casts of them): the GEMMs store the other type, as
+    for the parts of a packed projection under autocast.
+    """
+    joined, type = op.operand.owner, element_type_of(op.result)
+    if not isinstance(joined, ConcatOp) or not joined.result.has_one_use():
+        return None
+    if not all(isinstance(x.owner, WeightGradientOp) and x.has_one_use() for x in joined.parts):
+        return None
+    parts = [CastOp(part, type).result for part in joined.parts]
+    return ConcatOp(parts, joined.dim.value.data)
 
 
 def _narrow_norm(op: CastOp) -> Operation | None:
@@ -334,7 +347,7 @@ def _sum_before_transpose(op: ReduceOp) -> Operation | None:
 
 
 FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
-    CastOp: (_cast, _narrow_before_reshape, _narrow_norm, *TRUTH_FOLDS[CastOp]),
+    CastOp: (_cast, _narrow_before_reshape, _convert_parts, _narrow_norm, *TRUTH_FOLDS[CastOp]),
     ReshapeOp: (_reshape, _reshape_positions),
     TransposeOp: (_transpose,),
     SliceOp: (_slice,),

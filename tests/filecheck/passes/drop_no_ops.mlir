@@ -321,13 +321,13 @@ func.func @flattened(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %y
 
 // Even and odd heads, and columns that alternate.
 
-func.func @heads(%x: tensor<?x4x6xf32> {coda.dims = ["M", 4 : i64, 6 : i64]}) -> (tensor<?x2x6xf32>, tensor<?x4x3xf32>) {
+func.func @every_second(%x: tensor<?x4x6xf32> {coda.dims = ["M", 4 : i64, 6 : i64]}) -> (tensor<?x2x6xf32>, tensor<?x4x3xf32>) {
   %a = torch.call "aten.slice.Tensor"(%x) {arguments = "{0}, 1, 1, 9223372036854775807, 2", view, coda.dims = ["M", 2 : i64, 6 : i64]} : (tensor<?x4x6xf32>) -> tensor<?x2x6xf32>
   %b = torch.call "aten.slice.Tensor"(%x) {arguments = "{0}, 2, 1, 9223372036854775807, 2", view, coda.dims = ["M", 4 : i64, 3 : i64]} : (tensor<?x4x6xf32>) -> tensor<?x4x3xf32>
   func.return %a, %b : tensor<?x2x6xf32>, tensor<?x4x3xf32>
 }
 
-// CHECK-LABEL: func.func @heads(
+// CHECK-LABEL: func.func @every_second(
 // CHECK-NEXT:    %x_1 = coda.reshape %x {coda.dims = ["M", 2 : i64, 2 : i64, 6 : i64]} : (tensor<?x4x6xf32>) -> tensor<?x2x2x6xf32>
 // CHECK-NEXT:    %a = coda.slice %x_1 {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x2x6xf32>) -> tensor<?x2x1x6xf32>
 // CHECK-NEXT:    %a_1 = coda.reshape %a {coda.dims = ["M", 2 : i64, 6 : i64]} : (tensor<?x2x1x6xf32>) -> tensor<?x2x6xf32>

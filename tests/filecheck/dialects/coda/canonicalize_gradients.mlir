@@ -63,3 +63,23 @@ func.func @narrow(%x: tensor<?x2x4xf32>, %y: tensor<?x2x4xbf16>) -> (tensor<?x8x
   %d = coda.cast %twice : (tensor<?x4x2xf32>) -> tensor<?x4x2xbf16>
   func.return %b, %c, %d, %twice : tensor<?x8xbf16>, tensor<?x8xf32>, tensor<?x4x2xbf16>, tensor<?x4x2xf32>
 }
+
+// The gradients of the parts of a packed weight are converted one by one; other parts stay.
+// CHECK-LABEL: func.func @packed
+// CHECK-NEXT: %a = coda.weight_gradient %x, %y : (tensor<?x8xbf16>, tensor<?x4xbf16>) -> tensor<8x4xbf16>
+// CHECK-NEXT: %b = coda.weight_gradient %y, %y : (tensor<?x4xbf16>, tensor<?x4xbf16>) -> tensor<4x4xbf16>
+// CHECK-NEXT: %wide = coda.cast %a : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+// CHECK-NEXT: %wide_1 = coda.cast %b : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+// CHECK-NEXT: %wide_2 = coda.concat %wide, %wide_1 {dim = 0 : i64} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<12x4xf32>
+// CHECK-NEXT: %rows = coda.concat %x, %x
+// CHECK-NEXT: %stays = coda.cast %rows
+// CHECK-NEXT: func.return %wide_2, %stays
+func.func @packed(%x: tensor<?x8xbf16>, %y: tensor<?x4xbf16>) -> (tensor<12x4xf32>, tensor<?x16xf32>) {
+  %a = coda.weight_gradient %x, %y : (tensor<?x8xbf16>, tensor<?x4xbf16>) -> tensor<8x4xbf16>
+  %b = coda.weight_gradient %y, %y : (tensor<?x4xbf16>, tensor<?x4xbf16>) -> tensor<4x4xbf16>
+  %d = coda.concat %a, %b {dim = 0 : i64} : (tensor<8x4xbf16>, tensor<4x4xbf16>) -> tensor<12x4xbf16>
+  %wide = coda.cast %d : (tensor<12x4xbf16>) -> tensor<12x4xf32>
+  %rows = coda.concat %x, %x {dim = 1 : i64} : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x16xbf16>
+  %stays = coda.cast %rows : (tensor<?x16xbf16>) -> tensor<?x16xf32>
+  func.return %wide, %stays : tensor<12x4xf32>, tensor<?x16xf32>
+}
