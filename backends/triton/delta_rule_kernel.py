@@ -45,10 +45,10 @@ STAGES = 2
 
 NARROW, NARROW_WARPS = 64, 2
 """Columns of k, and of v, of which fewer are multiplied by so many warps. With four, Triton chooses
-Hopper's instructions for groups of warps. Where the tile of the new values is in the memory of one
-with longer rows, ptxas 12.8, which is Triton 3.6's, then reads a register that no instruction sets
-for the place of its rows from the 16th on; 12.9 does not. The results of 64 keys and 32 values were
-wrong (H200)."""
+Hopper's instructions for groups of warps, and products of one kernel read tiles with rows of
+different lengths from one place in shared memory, after each other. ptxas 12.8, which is Triton
+3.6's, then computes places in the later one from a register that nothing sets (a case of
+triton-lang/triton#7197): 64 keys and 32 values gave wrong results on an H200. 12.9 does not."""
 
 STEP_COLUMNS = 16
 """Columns of a head in a program of a step."""

@@ -6,10 +6,12 @@ import pytest
 import torch
 from support.device import DEVICE
 from support.emitted import load_program, operator_program, run_operator
+from support.machine_code import ambiguous_places
 from support.programs import type_of
 
 from coda_ir.api import parse
 from coda_ir.backends.reference.scan import delta_rule
+from coda_ir.backends.triton import delta_rule_kernel
 from coda_ir.backends.triton.aot import MachineLevel, compile_kernels
 from coda_ir.backends.triton.delta_rule_kernel import (
     CHUNK,
@@ -189,10 +191,9 @@ def test_gradients_of_sizes_that_are_no_tiles(
     check_gradients(operands, head_dim)
 
 
-def kernels(length: int) -> list[EmittedKernel]:
-    """Those of a layer of Qwen3-Next."""
-    operands = operands_of(1, length, 32, 128, 128, 16, torch.bfloat16)
-    name, types = program(operands, 128)
+def kernels(length: int, columns: int, head_dim: int) -> list[EmittedKernel]:
+    operands = operands_of(1, length, 32, columns, head_dim, 16, torch.bfloat16)
+    name, types = program(operands, head_dim)
     module = parse(operator_program(name, operands, types))
     (op,) = (op for op in module.walk() if isinstance(op, DeltaRuleOp))
     if op.is_step:
@@ -213,7 +214,24 @@ def kernels(length: int) -> list[EmittedKernel]:
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
 def test_kernels_compile_ahead_of_time(arch: str) -> None:
+    """Those of a layer of Qwen3-Next."""
     level: MachineLevel = "ptx" if arch == "sm_90" else "amdgcn"
-    for kernel in compile_kernels([*kernels(1), *kernels(2)], arch, level):
+    for kernel in compile_kernels([*kernels(1, 128, 128), *kernels(2, 128, 128)], arch, level):
         assert kernel.resources.fits
         assert kernel.resources.spills <= 400 or kernel.name != "gradients"
+        assert not ambiguous_places(kernel.text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "head_dim"), [(32, 64), (5, 20), (64, 64)])
+def test_places_of_tiles_of_narrow_heads(columns: int, head_dim: int) -> None:
+    for kernel in compile_kernels(kernels(2, columns, head_dim), "sm_90", "ptx"):
+        assert not ambiguous_places(kernel.text), kernel.name
+
+
+@pytest.mark.slow
+def test_four_warps_would_read_two_tiles_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_rule_kernel, "NARROW", 0)
+    (read,) = (kernel for kernel in kernels(2, 32, 64) if kernel.name == "read")
+    (compiled,) = compile_kernels([read], "sm_90", "ptx")
+    assert ambiguous_places(compiled.text)

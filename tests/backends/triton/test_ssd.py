@@ -6,6 +6,7 @@ import pytest
 import torch
 from support.device import DEVICE
 from support.emitted import operator_program, run_operator
+from support.machine_code import ambiguous_places
 from support.programs import type_of
 
 from coda_ir.api import parse
@@ -303,3 +304,10 @@ def test_kernels_compile_ahead_of_time(arch: str) -> None:
 
 def test_kernels_compile_for_cdna() -> None:
     assert_few_spills(kernels(*SIZES), "gfx942", "amdgcn")
+
+
+@pytest.mark.slow
+def test_places_of_tiles_of_narrow_heads() -> None:
+    sizes = 8, 32, 64, 1
+    for kernel in compile_kernels([*kernels(*sizes), *gradient_kernels(*sizes)], "sm_90", "ptx"):
+        assert not ambiguous_places(kernel.text), kernel.name
