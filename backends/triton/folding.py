@@ -79,26 +79,35 @@ def reachable(body: Sequence[ast.stmt], constants: Constants) -> Iterator[ast.st
             return
 
 
-def live(node: ast.AST, constants: Constants) -> Iterator[ast.AST]:
-    """Yield a node and those below it that are left when all that is constant has its value."""
-    if isinstance(node, ast.stmt) and (branch := chosen_branch(node, constants)) is not None:
-        for statement in reachable(branch, constants):
-            yield from live(statement, constants)
-    elif isinstance(node, ast.IfExp) and (chosen := chosen_value(node, constants)) is not None:
-        yield from live(chosen, constants)
-    elif is_folded(node, constants):
-        return
-    elif isinstance(node, ast.BoolOp):
-        for operand in open_operands(node, constants):
-            yield from live(operand, constants)
-    else:
-        yield node
-        for _, part in ast.iter_fields(node):
-            is_block = isinstance(part, list) and part and isinstance(part[0], ast.stmt)
-            parts = part if isinstance(part, list) else [part]
-            for child in reachable(part, constants) if is_block else parts:
-                if isinstance(child, ast.AST):
-                    yield from live(child, constants)
+def live(node: ast.AST, constants: Constants) -> list[ast.AST]:
+    """Return a node and those below it that are left when all that is constant has its value, each
+    before those below it.
+    """
+    found: list[ast.AST] = []
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt) and (branch := chosen_branch(node, constants)) is not None:
+            pending += reversed(list(reachable(branch, constants)))
+        elif isinstance(node, ast.IfExp) and (chosen := chosen_value(node, constants)) is not None:
+            pending.append(chosen)
+        elif is_folded(node, constants):
+            continue
+        elif isinstance(node, ast.BoolOp):
+            pending += reversed(open_operands(node, constants))
+        else:
+            found.append(node)
+            pending += reversed(list(_children(node, constants)))
+    return found
+
+
+def _children(node: ast.AST, constants: Constants) -> Iterator[ast.AST]:
+    for _, part in ast.iter_fields(node):
+        is_block = isinstance(part, list) and part and isinstance(part[0], ast.stmt)
+        parts = part if isinstance(part, list) else [part]
+        for child in reachable(part, constants) if is_block else parts:
+            if isinstance(child, ast.AST):
+                yield child
 
 
 def is_folded(node: ast.AST, constants: Constants) -> bool:

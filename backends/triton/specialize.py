@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 from coda_ir.backends.triton.definitions import Definition, used_names, with_uses
 from coda_ir.backends.triton.folding import UNKNOWN, Constants, fold, live
@@ -90,23 +91,46 @@ def _bound_name(node: ast.AST) -> str | None:
             return None
 
 
-def _own_names(statement: ast.stmt) -> frozenset[str | None]:
-    """Return the names that a function binds, which are none of the module; else nothing."""
-    is_function = isinstance(statement, ast.FunctionDef)
-    return frozenset(map(_bound_name, ast.walk(statement)) if is_function else ())
+@dataclass(frozen=True)
+class _Statement:
+    """A statement of a module."""
+
+    tree: ast.stmt
+
+    @cached_property
+    def own_names(self) -> frozenset[str | None]:
+        """The names that a function binds, which are none of the module; else nothing."""
+        is_function = isinstance(self.tree, ast.FunctionDef)
+        return frozenset(map(_bound_name, ast.walk(self.tree)) if is_function else ())
+
+    def live(self, constants: Constants) -> list[ast.Call | ast.Name]:
+        """Return the names and calls that are left when all that is constant has its value."""
+        return [
+            node for node in live(self.tree, constants) if isinstance(node, ast.Call | ast.Name)
+        ]
+
+    def is_own(self, node: ast.Call | ast.Name) -> bool:
+        """Return whether a node is one of the own names, or calls it."""
+        function = node.func if isinstance(node, ast.Call) else node
+        return isinstance(function, ast.Name) and function.id in self.own_names
 
 
 @lru_cache(maxsize=1024)
-def _parsed(source: str) -> _Function | ast.Module:
-    """Return a definition as a function, or as code that stays: classes, variables, and functions
-    of any number of arguments.
+def _parsed(source: str) -> tuple[_Function | None, list[_Statement]]:
+    """Return the statements of a definition, and it as a function that may change; None for code
+    that stays: classes, variables, and functions of any number of arguments.
     """
-    module = ast.parse(source)
-    node = module.body[-1]
+    statements = [_Statement(tree) for tree in ast.parse(source).body]
+    node = statements[-1].tree
     if not isinstance(node, ast.FunctionDef):
-        return module
-    is_open = node.args.vararg or node.args.kwarg or node.args.kwonlyargs
-    return module if is_open else _Function(node)
+        return None, statements
+    if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
+        return None, statements
+    return _Function(node), statements[-1:]
+
+
+_Live: TypeAlias = tuple[_Statement, list[ast.Call | ast.Name]]
+"""A statement, and the names and calls that are left of it."""
 
 
 class _Program:
@@ -115,17 +139,11 @@ class _Program:
     def __init__(self, definitions: Mapping[str, Definition], callers: str):
         parsed = {name: _parsed(each.source) for name, each in definitions.items()}
         self._definitions = definitions
-        self._functions = {n: each for n, each in parsed.items() if isinstance(each, _Function)}
-        code = {
-            name: [each.tree] if isinstance(each, _Function) else each.body
-            for name, each in parsed.items()
-        }
-        code[_CALLERS] = ast.parse(callers).body
-        self._code = {
-            name: [(statement, _own_names(statement)) for statement in body]
-            for name, body in code.items()
-        }
-        """The statements of each definition, with the names that they bind for themselves."""
+        self._functions = {n: function for n, (function, _) in parsed.items() if function}
+        self._code = {name: statements for name, (_, statements) in parsed.items()}
+        self._code[_CALLERS] = [_Statement(tree) for tree in ast.parse(callers).body]
+        self._live: dict[str, tuple[Constants, list[_Live]]] = {}
+        """For each definition, constants, and what is left with them."""
         self._signatures = {n: Signature(f.parameters) for n, f in self._functions.items()}
         self._constants: dict[str, Constants] = {name: {} for name in self._functions}
         while self._bind():
@@ -148,7 +166,7 @@ class _Program:
         if name not in self._functions:
             return old
         constants, signatures = self._constants[name], self._signatures
-        read = self._names_read(self._functions[name].tree, constants)
+        read = self._names_read(name)
         source = SpecializedText(old.source, constants, signatures, read).text()
         uses = old.uses if source == old.source else used_names(source)
         return Definition(source, uses, old.modules & uses)
@@ -180,28 +198,31 @@ class _Program:
         while pending:
             caller = pending.pop()
             called = set[ast.AST]()
-            for node in self._live_global_code(caller):
-                match node:
-                    case ast.Call(ast.Name(name) as function) if name in self._functions:
-                        called.add(function)
-                        yield caller, name, self._signatures[name].arguments(node)
-                    case ast.Name(name, ast.Load()) if name in self._code:
-                        if name not in found:
-                            found.add(name)
-                            pending.append(name)
-                        if name in self._functions and node not in called:
-                            parameters = self._functions[name].parameters
-                            yield caller, name, dict.fromkeys(parameters, node)
-                    case _:
-                        pass
+            for statement, nodes in self._live_code(caller):
+                for node in nodes:
+                    if statement.is_own(node):
+                        continue
+                    match node:
+                        case ast.Call(ast.Name(name) as function) if name in self._functions:
+                            called.add(function)
+                            yield caller, name, self._signatures[name].arguments(node)
+                        case ast.Name(name, ast.Load()) if name in self._code:
+                            if name not in found:
+                                found.add(name)
+                                pending.append(name)
+                            if name in self._functions and node not in called:
+                                parameters = self._functions[name].parameters
+                                yield caller, name, dict.fromkeys(parameters, node)
+                        case _:
+                            pass
 
-    def _live_global_code(self, name: str) -> Iterator[ast.AST]:
-        """Yield the nodes of a definition that are left, without its own names and their calls."""
-        for statement, own in self._code[name]:
-            for node in live(statement, self._constants.get(name, {})):
-                function = node.func if isinstance(node, ast.Call) else node
-                if not isinstance(function, ast.Name) or function.id not in own:
-                    yield node
+    def _live_code(self, name: str) -> list[_Live]:
+        """Return what is left of the statements of a definition."""
+        constants = self._constants.get(name, {})
+        if name not in self._live or self._live[name][0] != constants:
+            left = [(each, each.live(constants)) for each in self._code[name]]
+            self._live[name] = constants, left
+        return self._live[name][1]
 
     def _remove(self) -> bool:
         """Remove the constants that nothing reads, except for arguments of removed parameters.
@@ -213,15 +234,15 @@ class _Program:
             constants = self._constants[name]
             bound = frozenset(constants.keys() & set(function.parameters))
             if bound:
-                removed = bound - self._names_read(function.tree, constants)
+                removed = bound - self._names_read(name)
                 self._signatures[name] = Signature(function.parameters, removed)
         return self._signatures != before
 
-    def _names_read(self, tree: ast.FunctionDef, constants: Constants) -> set[str]:
+    def _names_read(self, function: str) -> set[str]:
         """Return the names that a function still reads."""
         names = set[str]()
         removed = set[ast.expr]()
-        for node in live(tree, constants):
+        for node in (node for _, nodes in self._live_code(function) for node in nodes):
             match node:
                 case ast.Call(ast.Name(name)) if name in self._signatures:
                     removed.update(self._signatures[name].removed_arguments(node))

@@ -172,8 +172,9 @@ def computes_elements(operator: type) -> bool:
 def is_pointwise(op: object) -> bool:
     """Return whether `op` maps elements to elements of types with which regions compute."""
     return (
-        isinstance(op, Operation)
-        and computes_elements(type(op))
+        # The class first: to ask an abstract base class takes longer.
+        computes_elements(type(op))
+        and isinstance(op, Operation)
         and all(is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
     )
 

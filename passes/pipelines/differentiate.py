@@ -58,7 +58,6 @@ class DifferentiatePass(NamedPass):
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),
             CommonSubexpressionElimination(),
-            DeadCodeElimination(),
             MoveNormGradientSumsPass(self.pack_weights),
             *self._streaming(),
             ExpandQuantizedLinearPass(),
@@ -67,7 +66,6 @@ class DifferentiatePass(NamedPass):
             SaveOrRecomputePass(self.memory_budget, self.save, self.recompute, self.extents),
             CanonicalizePass(),
             CommonSubexpressionElimination(),
-            DeadCodeElimination(),
         )
 
     def _streaming(self) -> tuple[ModulePass, ...]:
@@ -76,7 +74,6 @@ class DifferentiatePass(NamedPass):
         return (
             CanonicalizePass(),
             CommonSubexpressionElimination(),
-            DeadCodeElimination(),
             StreamLogitsPass(self.stream_logits),
         )
 

@@ -56,7 +56,6 @@ _MERGE: tuple[ModulePass, ...] = (
     DropUnusedResultsPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
-    DeadCodeElimination(),
 )
 
 KERNELS: tuple[ModulePass, ...] = (

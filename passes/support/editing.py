@@ -31,8 +31,9 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
+from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import is_per_element, is_per_sample, port_kind, repetition_of
+from coda_ir.passes.support.ports import is_per_element, port_kind, repetition_of
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
@@ -66,12 +67,8 @@ class Site:
 
     def holds(self, value: SSAValue) -> bool:
         """Return whether the epilogue holds `value` beside this result, column by column."""
-        other = Site.of(value)
-        return (
-            other is not None
-            and other.op is self.op
-            and (other.segment, other.is_half) == (self.segment, self.is_half)
-        )
+        other = Site.of(value) if value.owner is self.op else None
+        return other is not None and (other.segment, other.is_half) == (self.segment, self.is_half)
 
 
 def insert_map(
@@ -156,7 +153,7 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     shape = shape_of(value)
     kind = port_kind(shape, domain)
     is_by_column = kind in (PortKind.ROW, PortKind.SCALAR)
-    if is_per_sample(shape, domain):
+    if kind == PortKind.TABLE and serves_samples(shape):
         is_by_column = not _is_stored_anyway(value)
     if is_by_column or is_widening_cast(op) or is_of_numbers(op):
         return op

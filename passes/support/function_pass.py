@@ -40,8 +40,10 @@ class FunctionRewriter:
     pass_name: str
     func: FuncOp
 
-    def __post_init__(self) -> None:
-        self.order = BlockOrder(self.func.body.block)
+    @cached_property
+    def order(self) -> BlockOrder:
+        """The order of the operators from the time when a pass first needs it; many never do."""
+        return BlockOrder(self.func.body.block)
 
     @cached_property
     def shapes(self) -> SymbolicShapes:

@@ -294,6 +294,8 @@ def _add_users(
     apart: set[SSAValue] = set()
     known: set[Operation] = {reduction}
     pending: list[tuple[int, Operation]] = [(places[reduction], reduction)]
+    # Once nothing reads the results, the rest of the function does not matter.
+    readers: set[Operation] = {reduction}
 
     def push_users(op: Operation) -> None:
         for user in users_of(op):
@@ -303,8 +305,9 @@ def _add_users(
 
     if gemm is not None:
         push_users(gemm)
-    while pending:
+    while readers:
         _, op = heappop(pending)
+        readers.discard(op)
         is_code = op is reduction or not after.isdisjoint(op.operands)
         is_apart = not apart.isdisjoint(op.operands)
         if is_code and not is_apart and not isinstance(op, coda.SumToOp) and code.admits(op):
@@ -312,6 +315,7 @@ def _add_users(
                 _add_producers(value, code)
             code.add(op)
             after.update(op.results)
+            readers.update(user for user in users_of(op) if user in places)
         elif is_code or is_apart or not is_pointwise(op):
             apart.update(op.results)
         push_users(op)

@@ -84,7 +84,8 @@ class BlockOrder:
         pending = list(values)
         while pending:
             owner = pending.pop().owner
-            if not isinstance(owner, Operation) or owner in found:
+            # Not `isinstance`, which asks an abstract base class: that takes ten times as long.
+            if type(owner) is Block or owner in found:
                 continue
             if owner is anchor:
                 return None
