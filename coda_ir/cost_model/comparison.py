@@ -45,6 +45,9 @@ from coda_ir.small_products import SmallProduct
 from coda_ir.storage import is_trained
 from coda_ir.traffic import is_executed
 
+MAX_READS = 4
+"""Tensors of pointwise code that Inductor computes again in each kernel that reads its result."""
+
 STORED_BYTES = 2 * 4
 """Bytes that are moved for each score in 16 bits, with a softmax between two products."""
 
@@ -57,8 +60,6 @@ class HostCosts:
 
     base: float = 0.0
     """The time of a call beyond its launches, which is the same for both forms."""
-    autograd: float = 0.0
-    """What the nodes of autograd of a program take longer than a compiler's."""
     library: float = 20.0
     kernel: float = 8.0
     """A kernel that a program launches."""
@@ -93,7 +94,6 @@ HOST = HostCosts()
 
 TRAINED_HOST = HostCosts(
     base=400.0,
-    autograd=175.0,
     library=33.0,
     kernel=22.0,
     compiled=30.0,
@@ -112,8 +112,8 @@ blocks with 23, 44 and 75 kernels took 1.1 to 1.3, 1.6 to 2.0 and 2.3 to 2.4 (es
 2.0), and LTX with 226 took 5.9 to 7.4 (7.2); by Inductor, blocks of 42 to 52 kernels took 1.5 to
 1.9. A step of mT5 with ten gradients of masks took 23.8 (23.9), and 20.1 to 23.0 by Inductor
 (19.5); 162 of its 816 kernels have become ten since. A step of T5 took 10.8 since then (10.3).
-`base` and `autograd` are from an H200: steps of 14 blocks took 0.9 ms more than their launches (a
-median) as programs, and those of 18 took 0.5 by Inductor.
+`base` is from an H200: steps of 18 blocks took 0.5 ms more than their launches (a median) by
+Inductor, and those of 14 took 0.9 more as programs.
 """
 
 
@@ -147,8 +147,7 @@ def compare(
     and the `programs` that it calls by name.
     """
     costs = TRAINED_HOST if is_trained(before) else HOST
-    apart = _Cost(device, costs, host=costs.base)
-    fused = _Cost(device, costs, host=costs.base + costs.autograd)
+    apart, fused = (_Cost(device, costs, host=costs.base) for _ in range(2))
     apart.add_graph(before)
     fused.add_lowered(after, programs)
     return Estimates(fused.gpu, fused.host, apart.gpu, apart.host, fused.masked, fused.read)
@@ -199,8 +198,12 @@ class _Cost:
                 if copies_rows(op, times.shapes, times.sizes):
                     self.gpu += times.kernel_us(2 * times.bytes([op.result]))
                     self.host += self.costs.compiled
-        for group in _kernels(func.body.block, levels):
-            self.gpu += times.kernel_us(times.traffic(group))
+        groups = _kernels(func.body.block, levels)
+        repeated = _repeated(groups)
+        for group in groups:
+            if group[0] in repeated:
+                continue
+            self.gpu += times.kernel_us(times.traffic(group, _before(group, repeated)))
             self.host += self.costs.compiled
             for op in group:
                 self.gpu += times.table_us(op, is_compiled=programs is None)
@@ -375,6 +378,41 @@ def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operati
                 readers.setdefault((levels[op], value), []).append(op)
     beside = [(op, first) for first, *others in readers.values() for op in others]
     return connected(list(ops), lambda a, b: levels[a] == levels[b], beside)
+
+
+def _repeated(groups: Sequence[list[Operation]]) -> dict[Operation, list[Operation]]:
+    """Return the operators that a compiler computes again in each kernel that reads them, with
+    their groups: pointwise code on few tensors that nothing else reads.
+    """
+    grouped = {op for group in groups for op in group}
+    found: dict[Operation, list[Operation]] = {}
+    for group in groups:
+        within = set(group)
+        read = {x for op in group for x in op.operands if x.owner not in within}
+        tensors = [x for x in read if not isinstance(x.owner, coda.ConstantOp)]
+        uses = [use for op in group for result in op.results for use in result.uses]
+        are_in_kernels = all(use.operation in grouped for use in uses)
+        if are_in_kernels and len(tensors) <= MAX_READS and all(map(_is_cheap, group)):
+            found |= dict.fromkeys(group, group)
+    return found
+
+
+def _is_cheap(op: Operation) -> bool:
+    return isinstance(op, coda.ElementwiseOp | coda.CastOp | coda.ReshapeOp)
+
+
+def _before(
+    group: Iterable[Operation], repeated: Mapping[Operation, list[Operation]]
+) -> set[Operation]:
+    """Return the operators that are computed again for a group."""
+    found, pending = set[Operation](), [*group]
+    while pending:
+        for value in pending.pop().operands:
+            op = value.owner
+            if isinstance(op, Operation) and op in repeated and op not in found:
+                found.update(repeated[op])
+                pending += repeated[op]
+    return found
 
 
 def connected(

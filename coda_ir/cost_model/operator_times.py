@@ -441,9 +441,11 @@ class OperatorTimes:
     def _product(self, dims: Dims) -> int:
         return SymbolicSize.product(dims).evaluate(self.sizes)
 
-    def traffic(self, group: Iterable[Operation]) -> int:
-        """Return the bytes that one kernel of the operators reads and writes."""
-        return traffic(group, self.shapes, self.sizes)
+    def traffic(self, group: Iterable[Operation], repeated: Iterable[Operation] = ()) -> int:
+        """Return the bytes that one kernel of the operators reads and writes. It computes what is
+        `repeated` from other tensors again, instead of reading it.
+        """
+        return traffic(group, self.shapes, self.sizes, repeated)
 
     def bytes(self, values: Iterable[SSAValue]) -> int:
         """Return the bytes of the values, each counted once."""
@@ -463,13 +465,19 @@ def moving_us(bytes: int, device: Device) -> float:
 
 
 def traffic(
-    group: Iterable[Operation], shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
+    group: Iterable[Operation],
+    shapes: SymbolicShapes,
+    sizes: Mapping[str, int] | None = None,
+    repeated: Iterable[Operation] = (),
 ) -> int:
-    """Return the bytes that one kernel of the operators reads and writes."""
-    members = set(group)
+    """Return the bytes that one kernel of the operators reads and writes, if it computes what is
+    `repeated` again.
+    """
+    stored = set(group)
+    members = stored.union(repeated)
     operands = {_loaded(value) for op in members for value in shapes.read_whole(op)}
     read = {value for value in operands if value.owner not in members}
-    results = [result for op in members for result in op.results]
+    results = [result for op in stored for result in op.results]
     written = {r for r in results if any(use.operation not in members for use in r.uses)}
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)

@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import UnitAttr
 import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.comparison import (
+    HOST,
     TRAINED_HOST,
     Estimates,
     compare,
@@ -242,6 +243,28 @@ def test_library_calls_of_two_kernels():
     assert norm.apart - one.apart == pytest.approx(one_us)
     assert derivative.fused - one.fused == pytest.approx(three_us)
     assert derivative.apart - one.apart == pytest.approx(three_us - two_us)
+
+
+def test_a_compiler_computes_cheap_code_again_where_it_is_read():
+    """In both kernels between products, instead of a kernel that stores it for them; not what a
+    program returns, what exceeds the tensors that it reads again, or reductions.
+    """
+    text = """
+fn f(x: bf16[8192, 1024], a: bf16[8192, 1024], b: bf16[8192, 1024], c: bf16[8192, 1024],
+     d: bf16[8192, 1024], weight w: bf16[1024, 1024]) {{
+    h = {}
+    y = silu(linear(x, w)) * h
+    return silu(linear(y, w)) * h{}
+}}
+"""
+
+    def kernels(code: str, more: str = "") -> float:
+        (func,) = functions_of(coda_ir.parse(text.format(code, more))).values()
+        found = compare(func, func, {}, SM_90).apart_host
+        return (found - HOST.graph - 2 * HOST.library) / HOST.compiled
+
+    assert kernels("x") == kernels("relu(x)") == kernels("x + a + b + c") == 2
+    assert kernels("relu(x)", ", h") == kernels("x + a + b + c + d") == kernels("softmax(x)") == 3
 
 
 def test_running_sums_take_longer_in_a_program():
