@@ -1,9 +1,11 @@
 """Operators with kernels that read or write elements by index (`gather`, `scatter`, `index`)."""
 
-from xdsl.dialects.builtin import i32, i64
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64
 from xdsl.ir import SSAValue
 
-from coda_ir.dialects.coda import GatherOp, IndexOp, ScatterOp
+from coda_ir.dialects.coda import EmbeddingGradOp, GatherOp, IndexOp, ScatterOp
 from coda_ir.dialects.coda.library import MAX_COLUMNS
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -20,6 +22,16 @@ def has_kernel(op: GatherOp | ScatterOp | IndexOp, shapes: SymbolicShapes) -> bo
         return True
     is_short = all(0 < extent <= MAX_COLUMNS for extents in columns for extent in extents)
     return rank > 0 and op.given["dim"] == rank - 1 and is_short
+
+
+FEW_IDS = 64
+"""The most ids that the program of each row of a table reads, instead of a sort of the ids."""
+
+
+def has_few_ids(op: EmbeddingGradOp) -> bool:
+    """Return whether one kernel computes the gradient of a table, without a sort of the ids."""
+    extents = (*shape_of(op.ids), *shape_of(op.result))
+    return DYNAMIC_INDEX not in extents and prod(shape_of(op.ids)) <= FEW_IDS
 
 
 def replaces_all(op: ScatterOp, shapes: SymbolicShapes) -> bool:

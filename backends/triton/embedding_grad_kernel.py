@@ -1,11 +1,13 @@
-"""The kernel of the gradient of an embedding: rows added up by id, in a fixed order.
+"""The kernels of the gradient of an embedding: rows added up by id, in a fixed order.
 
 No program adds to a result of another one. The ids are sorted first, so that the rows of an id are
 consecutive; the program of the first of them adds them in float32 and rounds once. Most rows of a
-table have no id in a batch: they are set to zero before the kernel runs.
+table have no id in a batch: they are set to zero before the kernel runs. Few ids need no sort: the
+program of a row of the table reads all of them, and stores zeros if none is its own.
 """
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64
 
@@ -93,6 +95,37 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
         grid=width.ceiling(tiling.block) * joined("max(1, ", ROW_COUNT, ")"),
         num_warps=8,
     )
+
+
+def few_ids_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
+    """Emit out[id] = the sum of dy[n] for all n with ids[n] = id, for each row of the table.
+
+    Operands: `ids` and dy, in any shapes of as many ids and rows.
+    """
+    type, columns = element_type_of(op.dy), shape_of(op.dy)[-1]
+    count, block = prod(shape_of(op.ids)), min(next_power_of_2(columns), MAX_COLUMNS)
+    arguments = [
+        pointer_argument("ids_ptr", element_type_of(op.ids), nth_operand(0)),
+        pointer_argument("dy_ptr", type, nth_operand(1)),
+        pointer_argument("out_ptr", type, nth_output(0)),
+    ]
+    blocks = -(-columns // block)
+    row = load(f"dy_ptr + place * {columns} + column", type, f"column < {columns}")
+    is_own = "tl.load(ids_ptr + place) == id"
+    is_own += "" if op.padding is None else f") & (id != {op.padding}"
+    lines = [
+        f"id = tl.program_id(0) // {blocks}",
+        f"column = tl.program_id(0) % {blocks} * {block} + tl.arange(0, {block})",
+        f"total = tl.zeros(({block},), tl.float32)",
+        f"for place in range({count}):",
+        f"    if ({is_own}):",
+        f"        total += {row}",
+        f"value = {rounded('total', type)}",
+        f"tl.store(out_ptr + id.to(tl.int64) * {columns} + column, value, column < {columns})",
+    ]
+    summary = f"rows added up by id for each row of the table, in blocks of {block} columns"
+    grid = joined(f"{blocks} * ", ROW_COUNT)
+    return emitted(name, arguments, lines, summary=summary, grid=grid)
 
 
 def _lines(op: EmbeddingGradOp, tiling: _Tiling) -> list[str]:

@@ -41,6 +41,7 @@ from coda_ir.cost_model.operator_times import (
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.numbered_elements import has_few_ids
 from coda_ir.small_products import SmallProduct
 from coda_ir.storage import is_trained
 from coda_ir.traffic import is_executed
@@ -271,7 +272,7 @@ def _launching(op: Operation, costs: HostCosts) -> float:
     if isinstance(op, coda.SumToOp):
         return costs.sum
     if isinstance(op, coda.EmbeddingGradOp):
-        return costs.embedding_gradient
+        return costs.kernel if has_few_ids(op) else costs.embedding_gradient
     if isinstance(op, StateSpaceLike):
         is_forward = isinstance(op, StateSpaceModel)
         return costs.scan if is_forward else costs.scan_gradient

@@ -281,6 +281,15 @@ CASES: dict[str, Case] = {
     "index": Case(
         {"x": ("M", 9, 8), "ids": ("B", "T")}, of(coda.IndexOp, dim=1), types={"ids": i64}
     ),
+    "index of rows": Case(
+        {"x": (9, 40), "ids": ("B", "T")}, of(coda.IndexOp, dim=0), types={"ids": i64}
+    ),
+    "index of matrices": Case(
+        {"x": (9, 4, 10), "ids": ("M",)}, of(coda.IndexOp, dim=0), types={"ids": i64}
+    ),
+    "index of short rows": Case(
+        {"x": (9, 10), "ids": ("M",)}, of(coda.IndexOp, dim=0), types={"ids": i64}
+    ),
     "gather": Case({"x": ("M", 8), "ids": ("M", 3)}, of(coda.GatherOp, dim=1), types={"ids": i64}),
     "index by an order": Case(
         {"x": ("M", 8), "s": ("M",)},
@@ -430,6 +439,15 @@ def test_weight_that_rounds_to_one():
     (expected,) = torch.autograd.grad(exact.softmax(-1), exact, dy.double())
     error, size = (t.square().sum(-1) for t in (gradient - expected, expected))
     assert (error < 2**-12 * size).all()
+
+
+def test_rows_whose_numbers_count_from_the_end():
+    joint = joint_of(CASES["index of rows"].module())
+    x, ids = torch.randn(9, 40), torch.tensor([[-1, 8, 0], [-9, 3, 3]])
+    dy = torch.randn(2, 3, 40)
+    *_, gradient = run_function(joint.func, [x, ids, dy], "stated")
+    exact = torch.zeros(9, 40).index_put((ids,), dy, accumulate=True)
+    torch.testing.assert_close(gradient, exact)
 
 
 def test_every_rule_is_tested():

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
+from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel, few_ids_kernel
 from coda_ir.backends.triton.host.literals import written
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
@@ -22,6 +22,7 @@ from coda_ir.dialects.torch import (
     VjpOp,
     determinism_of,
 )
+from coda_ir.numbered_elements import has_few_ids
 from coda_ir.storage import is_placed
 
 
@@ -116,7 +117,14 @@ def _cross_entropy_grad(host: HostProgram, op: coda.CrossEntropyGradOp) -> None:
 
 
 def _embedding_grad(host: HostProgram, op: coda.EmbeddingGradOp) -> None:
-    """Emit a sort of the ids, zeros, and a kernel that stores the rows of the ids that occur."""
+    """Emit a sort of the ids, zeros, and a kernel that stores the rows of the ids that occur; one
+    kernel for few ids.
+    """
+    if has_few_ids(op):
+        kernel = kernel_named(host, op, "embedding_grad", few_ids_kernel)
+        rows = host.extents.size(host.dims(op.result)[:1])
+        launch(host, op, kernel, rows, [host.kernel_operand(x) for x in (op.ids, op.dy)])
+        return
     kernel = kernel_named(host, op, "embedding_grad", embedding_grad_kernel)
     dy, rows = host.operand(op.dy), host.extents.size(host.dims(op.ids))
     ids, order = host.temporaries(f"sorted_ids({host.variable(op.ids)})", ("ids", "order"))

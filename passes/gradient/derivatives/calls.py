@@ -1,6 +1,7 @@
 """Derivatives of PyTorch calls that do not run the call again: other calls, or operators."""
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
@@ -13,7 +14,13 @@ from coda_ir.dialects.torch import CONVOLUTION_GRAD, CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
 from coda_ir.passes.gradient.derivatives.call_builder import Call, LeftToPyTorch, sizes_of
 from coda_ir.passes.support.convolutions import Convolution
-from coda_ir.passes.support.row_numbers import RepeatedRows, inverse_of, is_permutation, quotient_of
+from coda_ir.passes.support.row_numbers import (
+    RepeatedRows,
+    bound_of,
+    inverse_of,
+    is_permutation,
+    quotient_of,
+)
 
 CallRule = Callable[[Call, SSAValue], None]
 """Gives the operands of a call their gradients, from that of its first result. Raises
@@ -86,7 +93,7 @@ def _index(call: Call, dy: SSAValue) -> None:
     """Select the gradients of rows that occur equally often in their order; add up others."""
     op = call.op
     if isinstance(op, coda.IndexOp) and op.given["dim"] == 0:
-        dx = _selected_rows(op, call, dy)
+        dx = _selected_rows(op, call, dy) or _summed_rows(op, call, dy)
         if dx is not None:
             call.adjoint.give(op.x, dx)
             return
@@ -119,6 +126,28 @@ def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | Non
     parts = coda.ReshapeOp(insert(coda.IndexOp(dy, inverse, dim=0)), (rows, found[1], columns))
     total = insert(coda.SumToOp(insert(parts), (rows, 1, columns)))
     return call.adjoint.reshaped(total, op.x)
+
+
+def _summed_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
+    """Return the rows of dy added up by id, as the gradient of the table of an embedding; None for
+    a table of unknown extents, and for rows of few elements, which PyTorch adds up faster.
+    """
+    insert, (rows, *rest), ids = call.adjoint.insert, shape_of(op.x), op.ids
+    columns, unknown = prod(rest), shape_of(ids).count(DYNAMIC_INDEX)
+    is_known = DYNAMIC_INDEX not in (rows, *rest) and (unknown < 2 or len(rest) == 1)
+    if not is_known or not shape_of(ids) or columns < FEWEST_COLUMNS:
+        return None
+    if bound_of(ids, call.adjoint.backward.shapes) is None:
+        # A negative number counts from the end.
+        zero, count = (insert(coda.ConstantOp(x, element_type_of(ids))) for x in (0, rows))
+        is_negative = insert(coda.CompareOp(ids, zero, "lt"))
+        ids = insert(coda.WhereOp(is_negative, call.adjoint.add(ids, count), ids))
+    dy = dy if len(rest) == 1 else insert(coda.ReshapeOp(dy, (*shape_of(ids), columns)))
+    return call.adjoint.reshaped(insert(coda.EmbeddingGradOp(ids, dy, rows)), op.x)
+
+
+FEWEST_COLUMNS = 32
+"""Columns of a table whose gradient a kernel computes that has a thread for each of them."""
 
 
 def _inverted(ids: SSAValue, call: Call) -> SSAValue | None:

@@ -8,6 +8,7 @@ from coda_ir.api import parse
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
 from coda_ir.dialects.coda import EmbeddingGradOp
+from coda_ir.numbered_elements import FEW_IDS
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 OPERATOR = "coda.embedding_grad"
@@ -39,21 +40,37 @@ def test_sums(columns: int, dtype: torch.dtype) -> None:
     assert not actual[[0, -1]].any()
 
 
-def test_padding() -> None:
-    ids, dy = ids_of(9, 20), torch.randn(20, 24)
+@pytest.mark.parametrize("count", [20, FEW_IDS + 1])
+def test_padding(count: int) -> None:
+    ids, dy = ids_of(9, count), torch.randn(count, 24)
     operator = f"{OPERATOR} {{padding_idx = 3}}"
     actual = run_operator(operator, ids, dy, result="tensor<9x24xf32>")
     exact = exact_gradient(ids, dy, 9)
     exact[3] = 0
-    torch.testing.assert_close(actual.double(), exact)
+    torch.testing.assert_close(actual.double(), exact, rtol=1e-5, atol=1e-5)
 
 
-def test_ids_beyond_the_table_store_nothing() -> None:
-    ids = torch.tensor([-2, 1, 9, -1, 1, 8, 100])
-    dy = torch.randn(7, 24)
+@pytest.mark.parametrize("repeats", [1, 10])
+def test_ids_beyond_the_table_store_nothing(repeats: int) -> None:
+    ids = torch.tensor([-2, 1, 9, -1, 1, 8, 100]).repeat(repeats)
+    dy = torch.randn(len(ids), 24)
     actual = run_operator(OPERATOR, ids, dy, result="tensor<9x24xf32>")
     inside = (ids >= 0) & (ids < 9)
-    torch.testing.assert_close(actual.double(), exact_gradient(ids[inside], dy[inside], 9))
+    exact = exact_gradient(ids[inside], dy[inside], 9)
+    torch.testing.assert_close(actual.double(), exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
+@pytest.mark.parametrize("columns", [1, 1030])
+def test_few_ids(columns: int, dtype: torch.dtype) -> None:
+    """One kernel computes the gradient, in float32."""
+    ids = ids_of(9, 2, FEW_IDS // 2)
+    dy = torch.randn(*ids.shape, columns, generator=torch.Generator().manual_seed(1)).to(dtype)
+    result = f"tensor<9x{columns}x{TYPES[dtype]}>"
+    actual = run_operator(OPERATOR, ids, dy, result=result)
+    eager = torch.zeros(9, columns).index_add_(0, ids.flatten(), dy.float().flatten(0, 1))
+    assert_as_accurate(actual, eager.to(dtype), exact_gradient(ids, dy, 9))
+    assert not actual[[0, -1]].any()
 
 
 def test_no_rows() -> None:

@@ -302,3 +302,24 @@ func.func @wide_weights(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 
 // CHECK-NEXT:   %d_x = coda.mul %p, %2 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+// -----
+
+// Rows are added up by number, as those of an embedding; negative numbers count from the end.
+func.func @rows_by_number(%x: tensor<9x4x10xf32> {coda.name = "x"}, %ids: tensor<?xi64> {coda.name = "ids", coda.dims = ["M"]}) -> (tensor<?x4x10xf32> {coda.name = "y", coda.dims = ["M", 4, 10]}) {
+  %y = coda.index %x, %ids {dim = 0} : (tensor<9x4x10xf32>, tensor<?xi64>) -> tensor<?x4x10xf32>
+  func.return %y : tensor<?x4x10xf32>
+}
+
+// CHECK:      func.func private @rows_by_number_joint(
+// CHECK-NEXT:   %y = coda.index %x, %ids {dim = 0 : i64} : (tensor<9x4x10xf32>, tensor<?xi64>) -> tensor<?x4x10xf32>
+// CHECK-NEXT:   %0 = coda.constant {value = 0 : i64} : tensor<i64>
+// CHECK-NEXT:   %1 = coda.constant {value = 9 : i64} : tensor<i64>
+// CHECK-NEXT:   %2 = coda.compare %ids, %0 {relation = "lt"} : (tensor<?xi64>, tensor<i64>) -> tensor<?xi1>
+// CHECK-NEXT:   %3 = coda.add %ids, %1 : (tensor<?xi64>, tensor<i64>) -> tensor<?xi64>
+// CHECK-NEXT:   %4 = coda.where %2, %3, %ids : (tensor<?xi1>, tensor<?xi64>, tensor<?xi64>) -> tensor<?xi64>
+// CHECK-NEXT:   %5 = coda.reshape %d_y : (tensor<?x4x10xf32>) -> tensor<?x40xf32>
+// CHECK-NEXT:   %6 = coda.embedding_grad %4, %5 : (tensor<?xi64>, tensor<?x40xf32>) -> tensor<9x40xf32>
+// CHECK-NEXT:   %d_x = coda.reshape %6 : (tensor<9x40xf32>) -> tensor<9x4x10xf32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
