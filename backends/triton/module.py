@@ -221,6 +221,7 @@ def _boxed_head(parameters: Sequence[str]) -> list[str]:
 def _body(host: HostProgram, head: Sequence[str], begin: Sequence[str]) -> list[str]:
     """Return the statements, with `begin` after those that read symbols from shapes."""
     arguments = [*head, *host.arguments.shape_lines(), *begin]
-    stream = ["stream = direct_stream(device)"] if host.kernels.functions.sources else []
+    is_launching = bool(host.kernels.functions.sources) or host.uses_stream
+    stream = ["stream = direct_stream(device)"] if is_launching else []
     prepared = [*stream, *host.packs, *host.arguments.dense_lines()]
     return wrapped([*arguments, *prepared, *host.lines], limit=96)

@@ -34,6 +34,8 @@ class HostProgram:
     def __init__(self, func: FuncOp, *, direct_launch: bool = False):
         self.func = func
         self.is_direct = direct_launch
+        self.uses_stream = False
+        """True if a host function that launches kernels gets the stream."""
         self.is_boxed = BOXED in func.attributes and bool(func.args)
         self.names = LocalNames()
         """Names of variables; they are final when `run` is complete."""
@@ -367,6 +369,13 @@ class HostProgram:
         self.lines.append(f"{', '.join(names)} = {expression}")
         self._temporaries += names
         return names
+
+    def stream_argument(self) -> str:
+        """Return the argument for a host function that launches kernels: the stream, if launches
+        are direct.
+        """
+        self.uses_stream = self.is_direct
+        return ", stream=stream" if self.is_direct else ""
 
     def number(self, expression: str, hint: str) -> str:
         """Return a literal, or a variable with the value of an expression of integers."""

@@ -43,7 +43,7 @@ def _attention_grad(host: HostProgram, op: coda.AttentionGradOp) -> None:
     results = {"sinks": op.d_sinks, "mask": op.d_mask}
     wrt = [name for name, result in results.items() if result is not None]
     wanted = f", wrt={wrt}" if wrt else ""
-    call = f"attention_grad({saved}, {arguments}{wanted})"
+    call = f"attention_grad({saved}, {arguments}{wanted}{host.stream_argument()})"
     host.assign_all(op.results, call, hint="gradient", is_dense=True)
 
 

@@ -51,6 +51,7 @@ def _attention(host: HostProgram, op: coda.AttentionOp) -> None:
     arguments, is_dense = attention_arguments(host, op), not has_transposed_rows(op.result)
     arguments += "" if is_dense else ", dense=False"
     function = "attention" if op.lse is None else "attention_with_lse"
+    arguments += "" if op.lse is None else host.stream_argument()
     host.assign_all(op.results, f"{function}({arguments})", hint="attended", is_dense=is_dense)
 
 
@@ -80,9 +81,10 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
-    function = ATTENTION_OF_HEADS.get(op.callee.data) or _function_for(op, host)
-    callee = function or f"torch.ops.{callee}"
-    call = f"{callee}({template.render(operands, symbols)})"
+    of_heads = ATTENTION_OF_HEADS.get(op.callee.data)
+    callee = of_heads or _function_for(op, host) or f"torch.ops.{callee}"
+    stream = "" if of_heads is None else host.stream_argument()
+    call = f"{callee}({template.render(operands, symbols)}{stream})"
     hint = op.callee.data.split(".")[1]
     with repeatable(host, op):
         if op.picks is not None:

@@ -11,7 +11,6 @@ can be combined.
 import functools
 
 import torch
-import triton
 
 from coda_ir.backends.triton.runtime.attention import (
     attention_mask,
@@ -25,7 +24,11 @@ from coda_ir.backends.triton.runtime.attention import (
     split_heads,
     split_qkv,
 )
-from coda_ir.backends.triton.runtime.attention_masks import LOWEST, bounded_mask, clear_unseen
+from coda_ir.backends.triton.runtime.attention_masks import (
+    LOWEST,
+    bounded_mask,
+    clear_unseen_launch,
+)
 from coda_ir.backends.triton.runtime.gradients import deterministic
 
 
@@ -64,31 +67,41 @@ def attention_grad(
 
 
 def attention_of_heads(
-    q, k, v, mask=None, dropout=0.0, is_causal=False, return_debug_mask=False, *, scale=None
+    q,
+    k,
+    v,
+    mask=None,
+    dropout=0.0,
+    is_causal=False,
+    return_debug_mask=False,
+    *,
+    scale=None,
+    stream=None,
 ):
     """Return the result and the logsumexp of attention for tensors of batch x heads x rows x
-    head_dim. The parameters are those of ATen's `_scaled_dot_product_fused_attention_overrideable`.
+    head_dim. The parameters but `stream` are those of ATen's
+    `_scaled_dot_product_fused_attention_overrideable`.
     """
-    y, lse = heads_of_aten(q, k, v, mask, is_causal, scale).attend()
+    y, lse = heads_of_aten(q, k, v, mask, is_causal, scale, stream).attend()
     return y, lse.contiguous()
 
 
-def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=None):
+def attention_of_heads_grad(d_y, q, k, v, mask, wanted, y, lse, *rest, scale=None, stream=None):
     """Return gradients of `attention_of_heads` for q, k and v, and the mask if `wanted` has it."""
     wants_mask = mask is not None and wanted[3]
-    heads = heads_of_aten(q, k, v, mask, rest[5], scale)
+    heads = heads_of_aten(q, k, v, mask, rest[5], scale, stream)
     *gradients, d_mask = heads.gradients(d_y.contiguous(), y, lse, wants_mask)
     if wants_mask:
         gradients.append(d_mask.sum_to_size(mask.shape).to(mask.dtype))
     return [x.contiguous() for x in gradients]
 
 
-def heads_of_aten(q, k, v, mask, is_causal, scale):
+def heads_of_aten(q, k, v, mask, is_causal, scale, stream):
     """Return `Heads` for the arguments of ATen, in whose causal mask query i sees keys 0 to i."""
     if is_causal and q.shape[2] != k.shape[2]:
         mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
         is_causal = False
-    return Heads(q, k, v, is_causal, scale=scale, mask=mask)
+    return Heads(q, k, v, is_causal, scale=scale, mask=mask, stream=stream)
 
 
 VANISHING = -1e8
@@ -99,15 +112,26 @@ float32 when they are added to it."""
 class Heads:
     """Attention of q, k and v: batch x heads x rows x head_dim; v may have another head_dim.
 
-    `kernel`, `is_causal`, `mask` and `distances` are the results of `attention_kernel`.
+    `kernel`, `is_causal`, `mask` and `distances` are the results of `attention_kernel`. `stream` is
+    the one for direct launches of kernels for masks; None if Triton launches them.
     """
 
     def __init__(
-        self, q, k, v, causal, window=None, scale=None, softcap=None, sinks=None, mask=None
+        self,
+        q,
+        k,
+        v,
+        causal,
+        window=None,
+        scale=None,
+        softcap=None,
+        sinks=None,
+        mask=None,
+        stream=None,
     ):
         q, k, v = map(dense_columns, (q, k, v))
         self.q, self.k, self.v = q, k, v
-        self.scale, self.softcap, self.sinks = scale, softcap, sinks
+        self.scale, self.softcap, self.sinks, self.stream = scale, softcap, sinks, stream
         found = attention_kernel(q, k, v, causal, window, softcap, mask)
         self.kernel, self.is_causal, self.mask, self.distances = found
 
@@ -168,11 +192,8 @@ class Heads:
         )
         lse = lse.reshape(self.q.shape[:3])
         if mask is not None:
-            columns, block = y.shape[-1], 128
-            sizes = (lse.numel(), *lse.shape[1:], *y.stride()[:3], columns)
-            lanes = triton.next_power_of_2(columns)
-            grid = (triton.cdiv(lse.numel(), block),)
-            clear_unseen[grid](y, lse, *sizes, LANES=lanes, BOUND=1.5 * LOWEST, BLOCK=block)
+            launch = clear_unseen_launch(y.dtype, y.shape[-1], 1.5 * LOWEST)
+            launch(self.stream, (lse.numel(), *lse.shape[1:], *y.stride()[:3]), y, lse)
         return y, lse
 
     def gradients(self, d_y, y, lse, wants_mask=False):
@@ -202,8 +223,9 @@ class Heads:
 
     def bounded_with(self, hidden):
         """Return the results of `bounded_mask`, with the number `hidden` for hidden keys."""
-        queries, keys = self.q.shape[2], self.k.shape[2]
-        return bounded_mask(self.mask, queries, keys, self.q.dtype, self.distances, hidden)
+        sizes = self.q.shape[2], self.k.shape[2]
+        options = self.q.dtype, self.distances, hidden, self.stream
+        return bounded_mask(self.mask, *sizes, *options)
 
     def unseen(self):
         """Return whether the mask hides all keys of a query, for each query."""

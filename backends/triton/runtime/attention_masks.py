@@ -1,9 +1,13 @@
 # pyright: basic, reportOptionalMemberAccess=false, reportArgumentType=false
 """Masks in the form that PyTorch's attention kernels can add to the scores."""
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
+
+from coda_ir.backends.triton.runtime.direct import direct
 
 LOWEST = -(2.0**99)
 """The lowest number that a mask may add, except for hidden keys. Its small multiples are finite in
@@ -28,8 +32,8 @@ def bound_mask(
     SHIFT,
     FIRST,
     LAST,
-    LOWEST,
-    HIDDEN,
+    LOWEST: tl.constexpr,
+    HIDDEN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Compute a row of `bounded_mask`: raise finite numbers below LOWEST to LOWEST, and replace
@@ -67,7 +71,19 @@ def bound_mask(
     tl.store(share_ptr + row, 1.0 / (count * REPEATS).to(tl.float32))
 
 
-def bounded_mask(mask, queries, keys, dtype, distances=None, hidden=float("-inf")):
+@functools.cache
+def bound_mask_launch(types, lowest, hidden, block):
+    """Return the launch of `bound_mask` for the element types of a mask and of the result."""
+
+    def launch(kernel, programs, *arguments):
+        *numbers, mask, bounded, top, shares = arguments
+        tensors = mask, bounded, top, shares
+        return kernel[(programs,)](*tensors, *numbers, LOWEST=lowest, HIDDEN=hidden, BLOCK=block)
+
+    return direct(bound_mask, range(4))(launch)
+
+
+def bounded_mask(mask, queries, keys, dtype, distances=None, hidden=float("-inf"), stream=None):
     """Return the mask in a form that PyTorch's kernels can add to the scores, the largest number of
     each row, and the reciprocal of the number of keys that have it.
 
@@ -88,9 +104,9 @@ def bounded_mask(mask, queries, keys, dtype, distances=None, hidden=float("-inf"
     lowest = max(LOWEST, torch.finfo(dtype).min)
     block = min(triton.next_power_of_2(columns), 4096)
     if bounded.numel():
+        launch = bound_mask_launch((mask.dtype, dtype), lowest, hidden, block)
         numbers = rows, columns, *strides, keys // columns, keys - queries, first, last
-        grid = (top.numel(),)
-        bound_mask[grid](mask, bounded, top, shares, *numbers, lowest, hidden, BLOCK=block)
+        launch(stream, (top.numel(), *numbers), mask, bounded, top, shares)
     return bounded, top, shares
 
 
@@ -117,3 +133,16 @@ def clear_unseen(
     place = of_head // HEADS * batch_stride + of_head % HEADS * head_stride + query * row_stride
     column = tl.arange(0, LANES)[None, :]
     tl.store(y_ptr + place[:, None] + column, 0.0, is_unseen[:, None] & (column < COLUMNS))
+
+
+@functools.cache
+def clear_unseen_launch(dtype, columns, bound):
+    """Return the launch of `clear_unseen` for results with an element type and some columns."""
+    lanes, block = triton.next_power_of_2(columns), 128
+
+    def launch(kernel, rows, *arguments):
+        *numbers, y, lse = arguments
+        constants = {"COLUMNS": columns, "LANES": lanes, "BOUND": bound, "BLOCK": block}
+        return kernel[(triton.cdiv(rows, block),)](y, lse, rows, *numbers, **constants)
+
+    return direct(clear_unseen, range(2))(launch)

@@ -59,13 +59,26 @@ def launch_copy_box(kernel, rows, columns, x, out):
 """
 
 
+MASKS = """
+def run(mask, y, lse, hidden):
+    stream = direct_stream(mask.device)
+    bounded_mask(mask, mask.shape[-2], mask.shape[-1], y.dtype, None, hidden, stream)
+    launch = clear_unseen_launch(y.dtype, y.shape[-1], -1.0)
+    launch(stream, (lse.numel(), *lse.shape[1:], *y.stride()[:3]), y, lse)
+"""
+
+
+def loaded_with_functions(text: str) -> Any:
+    """The module of a text, with the functions of `runtime/` that it calls."""
+    functions = host_functions(text)
+    imports = "".join(f"import {name}\n" for name in standard_modules(functions))
+    return load_source(imports + MODULE_HEADER + render(functions) + text, "direct")
+
+
 @pytest.fixture
 def kernels(fake: fake_cuda.FakeCuda) -> Iterator[ModuleType]:
     """Kernels written by hand, with nothing known of them."""
-    functions = host_functions(KERNELS)
-    imports = "".join(f"import {name}\n" for name in standard_modules(functions))
-    source = imports + MODULE_HEADER + render(functions) + KERNELS
-    module: Any = load_source(source, "direct")
+    module = loaded_with_functions(KERNELS)
     for launch in (module.launch_add_rows, module.launch_copy_box):
         launch.prepared.clear()
         launch.layouts.clear()
@@ -253,6 +266,19 @@ def test_views_are_where_their_tensors_are(fake: fake_cuda.FakeCuda, text: str):
         inputs = [torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes]
         for _ in range(2):
             assert fake_cuda.compare_launches(module, partial(module.run, *inputs), fake) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_kernels_for_masks(fake: fake_cuda.FakeCuda, dtype: torch.dtype):
+    """A launch depends on the types of the tensors, which no number states."""
+    module = loaded_with_functions(MASKS)
+    for mask_type, queries, keys in ((torch.bool, 5, 16), (dtype, 5, 16), (dtype, 3, 40)):
+        mask = torch.zeros(2, 1, queries, keys, dtype=mask_type)
+        y, lse = torch.zeros(2, 4, queries, 8, dtype=dtype), torch.zeros(2, 4, queries)
+        for hidden in (float("-inf"), -(2.0**20)):
+            run = partial(module.run, mask, y, lse, hidden)
+            run()
+            assert fake_cuda.compare_launches(module, run, fake) == 2
 
 
 def test_every_launch_of_a_layer(fake: fake_cuda.FakeCuda, program: Any):
