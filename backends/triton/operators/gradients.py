@@ -109,7 +109,8 @@ def _cross_entropy_grad(host: HostProgram, op: coda.CrossEntropyGradOp) -> None:
     operands = [host.operand(value) for value in op.operands]
     if op.reduction.data == "mean":
         ignored = op.ignore_index.value.data
-        operands[2] = f"mean_share({operands[2]}, {operands[1]}, {ignored})"
+        call = f"mean_share({operands[2]}, {operands[1]}, {ignored})"
+        (operands[2],) = host.temporaries(call, ["share"])
     # Those of the logits are known, as a result has their shape; the targets may be a product of
     # sizes that no argument of a backward has.
     rows = host.extents.size(host.dims(op.logits)[:-1])

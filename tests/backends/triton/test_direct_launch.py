@@ -102,6 +102,24 @@ def test_views_of_a_copy_do_not_copy_again():
     torch.testing.assert_close(z, torch.relu(t[:, 64:]))
 
 
+def test_pytorch_reads_what_kernels_have_stored_before():
+    """The number of targets divides the gradient of their mean, which a kernel computes first."""
+    text = """
+        func.func @f(%x: tensor<4x8xf32>, %ids: tensor<4xi64>, %d: tensor<f32>) -> tensor<4x8xf32> {
+          %s = coda.add %d, %d : (tensor<f32>, tensor<f32>) -> tensor<f32>
+          %y = coda.cross_entropy_grad %x, %ids, %s {ignore_index = -100 : i64, reduction = "mean"}
+            : (tensor<4x8xf32>, tensor<4xi64>, tensor<f32>) -> tensor<4x8xf32>
+          func.return %y : tensor<4x8xf32>
+        }"""
+    module = Lowering(coda_ir.parse(text)).module("scheduled")
+    x, ids, d = torch.randn(4, 8), torch.tensor([3, 0, -100, 7]), torch.tensor(3.0)
+    right = torch.nn.functional.one_hot(ids.clamp(min=0), 8)
+    expected = (x.softmax(-1) - right) * (2 * d / 3) * (ids >= 0)[:, None]
+    for is_direct in (False, True):
+        run = load_module(emit_module(module, direct_launch=is_direct)).run
+        torch.testing.assert_close(run(x, ids, d), expected)
+
+
 def test_launches_of_other_types_are_told_apart():
     """Kernels with the same text are one, which Triton compiles for each element type."""
     functions = LaunchFunctions(NameAllocator())
