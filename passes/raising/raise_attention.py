@@ -98,24 +98,28 @@ def _called(
     elif call.mask is not None:
         mask.add(call.mask)
     q, k, v = (
-        _converted_heads(value, rewriter)
+        _converted_heads(value, rewriter, are_shared=number > 0)
         or _scaled_heads(value, op, rewriter)
         or (orders.get(value) == HEADS_FIRST and _laid_out(value, HEADS_FIRST, op, rewriter))
-        for value in (call.q, *(unrepeated(x, rewriter) for x in (call.k, call.v)))
+        for number, value in enumerate(
+            (call.q, *(unrepeated(x, rewriter) for x in (call.k, call.v)))
+        )
     )
     if not q or not k or not v:
         return NOT_HEADS
     return _Attention(q, k, v, mask, call.scale)
 
 
-def _converted_heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
+def _converted_heads(
+    value: SSAValue, rewriter: FunctionRewriter, *, are_shared: bool
+) -> Heads | None:
     """Return heads of columns. What converts all of them, as under autocast, converts the columns
-    before they are split into heads, and keys before they are repeated.
+    before they are split into heads, and heads that queries share before they are repeated.
     """
     cast = defined_by(value, coda.CastOp)
     if cast is None:
         return heads_of(value, rewriter.shapes, in_any_order=True)
-    source = unrepeated(cast.operand, rewriter)
+    source = unrepeated(cast.operand, rewriter) if are_shared else cast.operand
     heads = heads_of(source, rewriter.shapes, in_any_order=True)
     if heads is None or heads.count * heads.width != shape_of(heads.x)[-1]:
         return None
@@ -206,8 +210,10 @@ def _transposed_heads(
     `of_view` returns those that a view is.
     """
     transpose = defined_by(value, coda.TransposeOp)
-    if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
+    if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2), (0, 2, 3, 1)):
         heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))
+        if transpose.permutation == (0, 2, 3, 1):  # of heads that come after the rows
+            heads = rewriter.before(transpose).insert(coda.TransposeOp(heads, HEADS_FIRST))
         return of_view(View.of_columns(unrepeated(heads, rewriter), rewriter.shapes))
     view = View.of_columns(value, rewriter.shapes)
     if len(view.dims) < 2:

@@ -191,15 +191,17 @@ def unrepeated(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
 
 def _unrepeated(value: SSAValue, axis: int, rewriter: FunctionRewriter) -> SSAValue | None:
     """Return the heads of `value`, which are dimension `axis`, before each was repeated."""
-    joined = defined_by(value, coda.ReshapeOp)
-    expanded = defined_by(joined.x, CallOp) if joined else None
-    if joined is None or expanded is None or expanded.callee.data != "aten.expand.default":
+    joined, dims = defined_by(value, coda.ReshapeOp), rewriter.shapes.dims
+    expanded = defined_by(joined.x if joined else value, CallOp)
+    if expanded is None or expanded.callee.data != "aten.expand.default":
         return None
-    single = defined_by(expanded.inputs[0], coda.ReshapeOp)
-    if single is None:
-        return None
-    one, many, after = map(rewriter.shapes.dims, (single.result, joined.x, joined.result))
-    if len(one) != 5 or len(many) != 5 or one[axis + 1] != 1:
+    x = expanded.inputs[0]
+    one, many, after = map(dims, (x, expanded.outputs[0], value))
+    if joined is None:
+        is_repeated = len(one) == 4 and one == (*many[:axis], 1, *many[axis + 1 :])
+        return x if is_repeated else None
+    single = defined_by(x, coda.ReshapeOp)
+    if single is None or len(one) != 5 or len(many) != 5 or one[axis + 1] != 1:
         return None
     heads, times = one[axis], many[axis + 1]
     if not isinstance(times, int) or not isinstance(heads, int):

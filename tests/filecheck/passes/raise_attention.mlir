@@ -472,3 +472,21 @@ func.func @batch_last(%q: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %
 // CHECK-NEXT:   %a_1 = coda.reshape %1 {coda.dims = ["2*B", "T", 4 : i64]} : (tensor<2x?x?x4xf32>) -> tensor<?x?x4xf32>
 // CHECK-NEXT:   func.return %a_1 : tensor<?x?x4xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A single head of keys and values is expanded at once.
+func.func @expanded_head(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> tensor<?x?x32xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %ku = coda.reshape %k {coda.dims = ["B", 1 : i64, "T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x1x?x8xf32>
+  %kh = torch.call "aten.expand.default"(%ku) {arguments = "{0}, [-1, 4, -1, -1]", view, coda.dims = ["B", 4 : i64, "T", 8 : i64]} : (tensor<?x1x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qh, %kh, %kh) {arguments = "{0}, {1}, {2}, is_causal=True", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xf32>) -> tensor<?x?x4x8xf32>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x32xf32>
+  func.return %y : tensor<?x?x32xf32>
+}
+
+// CHECK-LABEL: func.func @expanded_head(
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %k, %k {head_dim = 8 : i64, causal = true}
+// CHECK-NEXT:    func.return [[Y]]
