@@ -168,6 +168,8 @@ def _check(node: ast.expr) -> None:
             children = node.elts
         case ast.UnaryOp(op=ast.USub()):
             children = [node.operand]
+        case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=0.5)):
+            children = [node.left]
         case ast.BinOp() if type(node.op) in _OPERATORS:
             children = [node.left, node.right]
         case ast.Compare(ops=[comparison]) if type(comparison) in _COMPARISONS:
@@ -205,6 +207,8 @@ class _Scope:
                 return [self.value(element) for element in node.elts]
             case ast.UnaryOp():
                 return -self.value(node.operand)
+            case ast.BinOp(op=ast.Pow()):
+                return self.value(node.left) ** 0.5
             case ast.BinOp():
                 return _OPERATORS[type(node.op)](self.value(node.left), self.value(node.right))
             case ast.Compare():

@@ -334,7 +334,12 @@ def concat(graph: GraphImporter, node: Node) -> Value | None:
     rank = len(shape_of(parts[0]))  # pyright: ignore
     if any(len(shape_of(part)) != rank for part in parts):  # pyright: ignore
         return None
-    return graph.insert(coda.ConcatOp(parts, argument(node, 1, "dim", 0) % rank)).result  # pyright: ignore
+    joined = graph.insert(coda.ConcatOp(parts, argument(node, 1, "dim", 0) % rank)).result  # pyright: ignore
+    shape = tensor_type(node.meta["val"]).get_shape()
+    # PyTorch may know the sum of symbolic extents, from a weight that multiplies the result.
+    if shape_of(joined) == shape:
+        return joined
+    return graph.insert(coda.ReshapeOp(joined, shape)).result
 
 
 def pad(graph: GraphImporter, node: Node) -> Value | None:

@@ -141,6 +141,8 @@ def _factors(expression: Any) -> list[Any]:
 
 _SYMPY_FUNCTIONS = {"Max": "max", "Min": "min"}
 
+_LOGIC = {"Or": "max", "And": "min"}
+
 _NOTATION = {
     **dict.fromkeys(("FloorDiv", "CleanDiv"), "({} // {})"),
     **dict.fromkeys(("Mod", "PythonMod"), "({} % {})"),
@@ -202,14 +204,16 @@ def expression_text(expression: Any) -> str:
         return str(expression)
     parts = [expression_text(argument) for argument in expression.args]
     function = type(expression).__name__
-    if function in _SYMPY_FUNCTIONS:
-        return f"{_SYMPY_FUNCTIONS[function]}({', '.join(parts)})"
+    if called := (_SYMPY_FUNCTIONS | _LOGIC).get(function):
+        return f"{called}({', '.join(parts)})"
     if expression.is_Add:
         return f"({' + '.join(parts)})"
     if expression.is_Mul:
         return f"({' * '.join(parts)})"
     if function in _NOTATION:
         return _NOTATION[function].format(*parts)
+    if function == "OpaqueUnaryFn_sqrt" or (function == "FloatPow" and parts[1] == "0.5"):
+        return f"({parts[0]} ** 0.5)"
     if expression.is_Pow and parts[1].isdigit():
         return f"({' * '.join([parts[0]] * int(parts[1]))})"
     raise ModelError(f"the size {expression} cannot be computed", "simplify the model's shapes")

@@ -25,6 +25,7 @@ def evaluate(
         ("M == 7, M != 7, M - 1 < 6, M <= 7", [True, False, False, True]),
         ("M > 7, M + 1 >= N", [False, True]),
         ("M / 2, int(1.5 * M), (-int(-M / 2 // 1))", [3.5, 10, 4]),
+        ("int((M + 3) ** 0.5), (N * 2) ** 0.5", [3, 4.0]),
         ("-inf", [float("-inf")]),
         ("torch.float32, device", [torch.float32, torch.device("cpu")]),
     ],

@@ -320,6 +320,20 @@ def test_conditions_on_sizes(caplog: pytest.LogCaptureFixture):
     assert "cannot be computed" not in caplog.text
 
 
+def test_symbolic_extents_that_follow_from_others(caplog: pytest.LogCaptureFixture):
+    """A weight determines the width of a concatenation, and a root the sides of a square."""
+    layer = linear()
+
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        side = int(len(x) ** 0.5)
+        return layer(torch.cat([x, y], -1)).view(side, side, 8).transpose(0, 1)
+
+    fast = compiled(model, dynamic=True)
+    for rows, columns in ((16, 3), (9, 5)):
+        check(fast, model, torch.randn(rows, columns), torch.randn(rows, 8 - columns))
+    assert "eager PyTorch" not in caplog.text
+
+
 def test_sizes_are_passed_as_tensors_with_data(monkeypatch: pytest.MonkeyPatch):
     """Kernels are launched with the addresses of all arguments, also of those that tell a size."""
     layer, passed = linear(), list[torch.Tensor]()
