@@ -148,11 +148,15 @@ def _decomposed(
             return _Attention(q_heads, k_heads, v_heads, mask, *options, is_batch_last=True)
     heads = (
         heads_of(q, rewriter.shapes, in_any_order=True)
+        or _merged_heads(View.of(q, rewriter.shapes))
         or _scaled_heads(q, op, rewriter)
         or _laid_out(q, HEADS_FIRST, op, rewriter),
         _transposed_heads(k, v, finder, rewriter, partial(heads_of_view, in_any_order=True))
+        or _merged_heads(View.of(k, rewriter.shapes), is_transposed=True)
         or _laid_out(k, (0, 3, 1, 2), op, rewriter),
-        heads_of(v, rewriter.shapes, in_any_order=True) or _laid_out(v, HEADS_FIRST, op, rewriter),
+        heads_of(v, rewriter.shapes, in_any_order=True)
+        or _merged_heads(View.of(v, rewriter.shapes))
+        or _laid_out(v, HEADS_FIRST, op, rewriter),
     )
     q_heads, k_heads, v_heads = heads
     if q_heads is None or k_heads is None or v_heads is None:
@@ -166,6 +170,17 @@ def _batch_last(view: View) -> Heads | None:
         return None
     heads, batch, *others = view.dims
     return heads_of_view(replace(view, dims=(batch, heads, *others)), in_any_order=True)
+
+
+def _merged_heads(view: View, *, is_transposed: bool = False) -> Heads | None:
+    """Return the heads that a view is with the dimensions (B·heads x T x D), which were never apart
+    before, as in PyTorch's own modules; of keys, the last two may be swapped.
+    """
+    if len(view.dims) != 3 or len(view.dims[0]) != 2:
+        return None
+    (batch, heads), *others = view.dims
+    dims = ((batch,), (heads,), *(reversed(others) if is_transposed else others))
+    return heads_of_view(replace(view, dims=dims), in_any_order=True)
 
 
 def _scaled_heads(value: SSAValue, op: Operation, rewriter: FunctionRewriter) -> Heads | None:

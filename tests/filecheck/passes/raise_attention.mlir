@@ -490,3 +490,28 @@ func.func @expanded_head(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64
 // CHECK-LABEL: func.func @expanded_head(
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %k, %k {head_dim = 8 : i64, causal = true}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// Batch and heads are one dimension from the beginning, as in PyTorch's own modules, whose rows are T x B.
+func.func @merged(%q: tensor<?x3x16xf32> {coda.dims = ["T", 3 : i64, 16 : i64]}, %k: tensor<?x3x16xf32> {coda.dims = ["S", 3 : i64, 16 : i64]}) -> tensor<6x?x8xf32> {
+  %qs = coda.reshape %q {coda.dims = ["T", 6 : i64, 8 : i64]} : (tensor<?x3x16xf32>) -> tensor<?x6x8xf32>
+  %qh = coda.transpose %qs {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x6x8xf32>) -> tensor<6x?x8xf32>
+  %ks = coda.reshape %k {coda.dims = ["S", 6 : i64, 8 : i64]} : (tensor<?x3x16xf32>) -> tensor<?x6x8xf32>
+  %kt = coda.transpose %ks {perm = [1 : i64, 2 : i64, 0 : i64]} : (tensor<?x6x8xf32>) -> tensor<6x8x?xf32>
+  %vh = coda.transpose %ks {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x6x8xf32>) -> tensor<6x?x8xf32>
+  %s = torch.call "aten.bmm.default"(%qh, %kt) {arguments = "{0}, {1}", coda.dims = [6 : i64, "T", "S"]} : (tensor<6x?x8xf32>, tensor<6x8x?xf32>) -> tensor<6x?x?xf32>
+  %p = coda.softmax %s : (tensor<6x?x?xf32>) -> tensor<6x?x?xf32>
+  %y = torch.call "aten.bmm.default"(%p, %vh) {arguments = "{0}, {1}", coda.dims = [6 : i64, "T", 8 : i64]} : (tensor<6x?x?xf32>, tensor<6x?x8xf32>) -> tensor<6x?x8xf32>
+  func.return %y : tensor<6x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @merged(
+// CHECK-NEXT:    %q_1 = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x3x16xf32>) -> tensor<3x?x16xf32>
+// CHECK-NEXT:    %k_1 = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x3x16xf32>) -> tensor<3x?x16xf32>
+// CHECK-NEXT:    %k_2 = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x3x16xf32>) -> tensor<3x?x16xf32>
+// CHECK-NEXT:    %y = coda.attention %q_1, %k_1, %k_2 {head_dim = 8 : i64, causal = false, scale = 1.000000e+00 : f64}
+// CHECK-NEXT:    %0 = coda.reshape %y : (tensor<3x?x16xf32>) -> tensor<3x?x2x8xf32>
+// CHECK-NEXT:    %1 = coda.transpose %0 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
+// CHECK-NEXT:    %y_1 = coda.reshape %1 {coda.dims = [6 : i64, "T", 8 : i64]}
+// CHECK-NEXT:    func.return %y_1

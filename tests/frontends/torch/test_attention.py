@@ -249,6 +249,32 @@ def test_latent_attention():
     assert relative_error(run(*exported.arguments(x))[0], expected) < 1e-6
 
 
+class Crossed(nn.Module):
+    """PyTorch's module, which computes scores to return them, with masks of pairs and of keys."""
+
+    def __init__(self, *, is_masked: bool):
+        super().__init__()
+        self.attention, self.is_masked = nn.MultiheadAttention(16, 2), is_masked
+
+    def forward(self, x: torch.Tensor, z: torch.Tensor, pairs: torch.Tensor, keys: torch.Tensor):
+        masks = {"attn_mask": pairs, "key_padding_mask": keys} if self.is_masked else {}
+        return self.attention(x, z, z * 2, **masks)[0]
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_heads_that_are_merged_with_the_batch(is_masked: bool):
+    model, x, z = Crossed(is_masked=is_masked), torch.randn(5, 3, 16), torch.randn(7, 3, 16)
+    pairs, keys = torch.ones(5, 7, dtype=torch.bool).triu(4), torch.zeros(3, 7, dtype=torch.bool)
+    keys[1, 5:] = True
+    exported = export(model, (x, z, pairs, keys))
+    assert sum(op.name == "coda.attention" for op in exported.module.walk()) == 1
+    with torch.no_grad():
+        expected = model.double()(x.double(), z.double(), pairs, keys)
+    arguments = exported.arguments(x, z, pairs, keys)
+    (actual,) = run_function(find_entry(exported.module), arguments, "stated")
+    assert relative_error(actual, expected) < 1e-6
+
+
 class Moved(nn.Module):
     """Self-attention of heads that are normalized and scaled after they are moved (nGPT)."""
 
