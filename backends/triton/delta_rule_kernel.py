@@ -40,8 +40,9 @@ WIDE = ("sums", "d_q", "d_k")
 """Tensors between kernels that are float32; others have the type of v."""
 
 STAGES = 2
-"""Stages of loops over chunks. (H200, Triton 3.6, 32 heads of 128 columns: with one, the states of
-8192 rows take 403 us instead of 227, and adjoints of full chunks were wrong on the GPU alone.)"""
+"""Stages of loops over chunks. With one, two tiles have one place in such a loop, too, as described
+for NARROW, and adjoints of full chunks were wrong. (H200, Triton 3.6, 32 heads of 128 columns: the
+states of 8192 rows take 227 us, and 403 us with one.)"""
 
 NARROW, NARROW_WARPS = 64, 2
 """Columns of k, and of v, of which fewer are multiplied by so many warps. With four, Triton chooses
