@@ -129,7 +129,7 @@ class Lowering:
 
     @cached_property
     def _schedule(self) -> str:
-        from coda_ir.backends.triton.aot import complete_schedule
+        from coda_ir.backends.triton.architectures import complete_schedule
 
         return complete_schedule(self.options.schedule or "", self.options.architecture)
 
@@ -282,7 +282,7 @@ class Lowering:
         options = self.options
         if self.compiler is not None or not options.is_for_gpu or options.tuning is not None:
             return
-        from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
+        from coda_ir.backends.triton.architectures import ARCHITECTURES
         from coda_ir.launching.forked import MIN_JOBS, KernelCompiler
 
         known, jobs = ARCHITECTURES.get(options.architecture), compile_jobs(options.jobs)

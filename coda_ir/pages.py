@@ -72,7 +72,7 @@ def graph_options(arch: str | None, sizes: Mapping[str, int], device: torch.devi
     options = page_options(arch, sizes)
     if arch is not None:
         return options
-    from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
+    from coda_ir.backends.triton.architectures import ARCHITECTURES
     from coda_ir.devices import architecture_name
 
     name = architecture_name(device)

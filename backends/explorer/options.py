@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from xdsl.passes import ModulePass
 
 from coda_ir.backends.triton.aot import MachineLevel, find_architecture
-from coda_ir.backends.triton.aot.architectures import Architecture
+from coda_ir.backends.triton.architectures import Architecture
 from coda_ir.cost_model import DEVICES, Device
 from coda_ir.cost_model.operator_times import Sizes
 from coda_ir.cost_model.workload import NOMINAL_ROWS

@@ -19,6 +19,9 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
 }
 
+_COMPUTED = (ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
+"""The expressions that are computed from constants."""
+
 
 def fold(node: ast.expr, constants: Constants) -> object:
     """Return the value of an expression, or UNKNOWN."""
@@ -106,11 +109,10 @@ def _children(node: ast.AST, constants: Constants) -> Iterator[ast.AST]:
         is_block = isinstance(part, list) and part and isinstance(part[0], ast.stmt)
         parts = part if isinstance(part, list) else [part]
         for child in reachable(part, constants) if is_block else parts:
-            if isinstance(child, ast.AST):
+            if isinstance(child, ast.AST) and not isinstance(child, ast.expr_context):
                 yield child
 
 
 def is_folded(node: ast.AST, constants: Constants) -> bool:
     """Return whether the text of an expression becomes a constant."""
-    is_plain = isinstance(node, ast.Name | ast.Constant)
-    return isinstance(node, ast.expr) and not is_plain and fold(node, constants) is not UNKNOWN
+    return isinstance(node, _COMPUTED) and fold(node, constants) is not UNKNOWN

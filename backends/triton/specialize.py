@@ -13,7 +13,7 @@ parameters and a colon goes with them.
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias
@@ -109,11 +109,6 @@ class _Statement:
             node for node in live(self.tree, constants) if isinstance(node, ast.Call | ast.Name)
         ]
 
-    def is_own(self, node: ast.Call | ast.Name) -> bool:
-        """Return whether a node is one of the own names, or calls it."""
-        function = node.func if isinstance(node, ast.Call) else node
-        return isinstance(function, ast.Name) and function.id in self.own_names
-
 
 @lru_cache(maxsize=1024)
 def _parsed(source: str) -> tuple[_Function | None, list[_Statement]]:
@@ -129,8 +124,19 @@ def _parsed(source: str) -> tuple[_Function | None, list[_Statement]]:
     return _Function(node), statements[-1:]
 
 
-_Live: TypeAlias = tuple[_Statement, list[ast.Call | ast.Name]]
-"""A statement, and the names and calls that are left of it."""
+Arguments: TypeAlias = Mapping[str, ast.expr]
+"""The arguments of a call, by parameter."""
+
+
+@dataclass(frozen=True)
+class _Live:
+    """What is left of a definition when some names have these constants as values."""
+
+    constants: Constants
+    nodes: list[ast.Call | ast.Name]
+    """All names and calls."""
+    references: list[tuple[str, Arguments | None]]
+    """The definitions that it uses, and the arguments of those that are functions."""
 
 
 class _Program:
@@ -142,8 +148,7 @@ class _Program:
         self._functions = {n: function for n, (function, _) in parsed.items() if function}
         self._code = {name: statements for name, (_, statements) in parsed.items()}
         self._code[_CALLERS] = [_Statement(tree) for tree in ast.parse(callers).body]
-        self._live: dict[str, tuple[Constants, list[_Live]]] = {}
-        """For each definition, constants, and what is left with them."""
+        self._live: dict[str, _Live] = {}
         self._signatures = {n: Signature(f.parameters) for n, f in self._functions.items()}
         self._constants: dict[str, Constants] = {name: {} for name in self._functions}
         while self._bind():
@@ -190,39 +195,49 @@ class _Program:
         self._constants = {n: f.with_variables(bound[n]) for n, f in self._functions.items()}
         return self._constants != before
 
-    def _references(self) -> Iterator[tuple[str, str, Mapping[str, ast.expr]]]:
+    def _references(self) -> Iterator[tuple[str, str, Arguments]]:
         """Yield the callers of functions, the functions, and the arguments by parameter: where a
         function is not called, or with a sequence of arguments, all of its parameters.
         """
         found, pending = {_CALLERS}, [_CALLERS]
         while pending:
             caller = pending.pop()
-            called = set[ast.AST]()
-            for statement, nodes in self._live_code(caller):
-                for node in nodes:
-                    if statement.is_own(node):
-                        continue
-                    match node:
-                        case ast.Call(ast.Name(name) as function) if name in self._functions:
-                            called.add(function)
-                            yield caller, name, self._signatures[name].arguments(node)
-                        case ast.Name(name, ast.Load()) if name in self._code:
-                            if name not in found:
-                                found.add(name)
-                                pending.append(name)
-                            if name in self._functions and node not in called:
-                                parameters = self._functions[name].parameters
-                                yield caller, name, dict.fromkeys(parameters, node)
-                        case _:
-                            pass
+            for name, arguments in self._live_code(caller).references:
+                if name not in found:
+                    found.add(name)
+                    pending.append(name)
+                if arguments is not None:
+                    yield caller, name, arguments
 
-    def _live_code(self, name: str) -> list[_Live]:
-        """Return what is left of the statements of a definition."""
+    def _live_code(self, name: str) -> _Live:
+        """Return what is left of a definition with the constants that are known now."""
         constants = self._constants.get(name, {})
-        if name not in self._live or self._live[name][0] != constants:
-            left = [(each, each.live(constants)) for each in self._code[name]]
-            self._live[name] = constants, left
-        return self._live[name][1]
+        if name not in self._live or self._live[name].constants != constants:
+            parts = [(each, each.live(constants)) for each in self._code[name]]
+            references = [found for part in parts for found in self._references_in(*part)]
+            self._live[name] = _Live(
+                constants, [n for _, nodes in parts for n in nodes], references
+            )
+        return self._live[name]
+
+    def _references_in(
+        self, statement: _Statement, nodes: Sequence[ast.Call | ast.Name]
+    ) -> Iterator[tuple[str, Arguments | None]]:
+        """Yield what nodes of a statement refer to, without its own names."""
+        own, called = statement.own_names, set[ast.AST]()
+        for node in nodes:
+            match node:
+                case ast.Call(ast.Name(name) as function) if name in self._functions:
+                    called.add(function)
+                    if name not in own:
+                        yield name, self._signatures[name].arguments(node)
+                case ast.Name(name, ast.Load()) if name in self._functions:
+                    if name not in own and node not in called:
+                        yield name, dict.fromkeys(self._signatures[name].parameters, node)
+                case ast.Name(name, ast.Load()) if name in self._code and name not in own:
+                    yield name, None
+                case _:
+                    pass
 
     def _remove(self) -> bool:
         """Remove the constants that nothing reads, except for arguments of removed parameters.
@@ -242,7 +257,7 @@ class _Program:
         """Return the names that a function still reads."""
         names = set[str]()
         removed = set[ast.expr]()
-        for node in (node for _, nodes in self._live_code(function) for node in nodes):
+        for node in self._live_code(function).nodes:
             match node:
                 case ast.Call(ast.Name(name)) if name in self._signatures:
                     removed.update(self._signatures[name].removed_arguments(node))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.examples import EXAMPLES
 
-from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
 from coda_ir.backends.triton.aot.compiler import MACHINE_LEVELS
+from coda_ir.backends.triton.architectures import ARCHITECTURES
 from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt import arguments, emit
 

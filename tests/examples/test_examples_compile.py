@@ -11,7 +11,7 @@ from support.models import MODELS
 from coda_ir.api import Lowering, parse
 from coda_ir.backends.triton import emit_program
 from coda_ir.backends.triton.aot import compile_kernels
-from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
+from coda_ir.backends.triton.architectures import ARCHITECTURES
 from coda_ir.options import CompileOptions
 
 TARGETS = ("sm_80", "sm_90", "gfx942")

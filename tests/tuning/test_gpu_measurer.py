@@ -14,7 +14,7 @@ import torch
 import coda_ir
 from coda_ir.backends.triton import EmittedProgram
 from coda_ir.backends.triton.aot import find_architecture
-from coda_ir.backends.triton.aot.architectures import Architecture
+from coda_ir.backends.triton.architectures import Architecture
 from coda_ir.cache.decision import Form
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr

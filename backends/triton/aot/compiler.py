@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from coda_ir.backends.triton.aot.architectures import Architecture, find_architecture
 from coda_ir.backends.triton.aot.resources import KernelResources
+from coda_ir.backends.triton.architectures import Architecture, find_architecture
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.prelude import MODULE_HEADER

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from coda_ir.backends.triton.aot.architectures import (
+from coda_ir.backends.triton.architectures import (
     ARCHITECTURES,
     KIB,
     PARTITIONS,

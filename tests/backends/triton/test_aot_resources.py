@@ -13,8 +13,8 @@ from coda_ir.backends.triton.aot import (
     find_architecture,
     resources_table,
 )
-from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
 from coda_ir.backends.triton.aot.compiler import KernelCompilationError
+from coda_ir.backends.triton.architectures import ARCHITECTURES
 from coda_ir.backends.triton.host_values import constant, nth_operand
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.diagnostics import CodaError

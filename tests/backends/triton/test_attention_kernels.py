@@ -9,7 +9,7 @@ import coda_ir
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_program
 from coda_ir.backends.triton.aot import compile_kernels
-from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
+from coda_ir.backends.triton.architectures import ARCHITECTURES
 from coda_ir.context import make_context
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.coda_text import parse_text
