@@ -19,8 +19,9 @@ from coda_ir.dialects.gemm import (
     Segment,
     is_power_of_two,
 )
+from coda_ir.dialects.gemm.buffers import Staging
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, group_sizes
-from coda_ir.dialects.gemm.warp_specialized import tile_obstacle
+from coda_ir.dialects.gemm.warp_specialized import WARPS, staging, tile_obstacle
 
 Tile = tuple[int, int, int]
 
@@ -63,6 +64,10 @@ at least. On an H100, 2048 columns of the sum of 8 rows of 768 took 11.7 us so, 
 
 SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
 """The main loop with tiles of 192 columns, and what it is for promoted sums."""
+
+PING_PONG, TILES_IN_TURNS = "ping_pong", ((128, 128, 64), (64, 256, 64))
+"""The main loop that hides epilogues, and its tiles: as large as four warps have accumulators for.
+"""
 
 MAX_STAGES = 6
 """Stages of a pipeline, beyond which nothing is gained."""
@@ -161,6 +166,7 @@ def configurations(
 
     Raises ValueError for a tile that the caller gave and that is not legal, and for a `split_k`.
     """
+    yield from _in_turns(cuts, space, device, workload)
     for tile, warps in _tiles(cuts, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
             is_special = _is_specialized(tile, stages, space, device)
@@ -184,6 +190,45 @@ def configurations(
                 if split_k > 1:
                     found = Configuration.of(cuts, schedule.with_split(split_k), workload)
                 yield found
+
+
+def _in_turns(
+    cuts: ColumnCuts, space: Space, device: Device, workload: Workload
+) -> Iterator[Configuration]:
+    """Yield the configurations of `ping_pong`, where the space leaves the tile open and has this
+    main loop or `warp_specialized`: with the most stages that fit, or those of the space.
+    """
+    is_wanted = SPECIALIZED in space.main_loops or PING_PONG in space.main_loops
+    is_open = space.tile is None and space.warps in (None, WARPS) and 1 in (space.split_k or (1,))
+    if not is_wanted or not is_open:
+        return
+    for tile, group_m in product(TILES_IN_TURNS, space.group_m):
+        if tile[0] not in space.rows_of_tiles or tile[1] not in space.columns_of_tiles:
+            continue
+        for stages in space.stages or range(MAX_STAGES, device.stages - 1, -1):
+            schedule = ScheduleAttr.get(
+                PING_PONG, tile, warps=WARPS, stages=stages, group_m=group_m
+            )
+            found = _with_tiles_ahead(cuts, schedule, workload)
+            if found is not None and found.fits(cuts, device):
+                yield found
+                if not space.stages:
+                    break
+
+
+def _with_tiles_ahead(
+    cuts: ColumnCuts, schedule: ScheduleAttr, workload: Workload
+) -> Configuration | None:
+    """Return the configuration of a warp-specialized schedule if its stages leave room to load
+    tiles of the epilogue ahead; else None.
+    """
+    try:
+        staged = staging(cuts, schedule)
+        found = Configuration.of(cuts, schedule, workload)
+    except ValueError:
+        return None
+    is_ahead = isinstance(staged, Staging) and (not staged.loads or staged.depth > 1)
+    return found if is_ahead else None
 
 
 def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coda_ir.cost_model.configurations import (
     ONE_ROW,
+    PING_PONG,
     SPECIALIZED,
     SPLIT,
     Configuration,
@@ -45,14 +46,14 @@ def rank(
     are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
     order of the space. A single row is multiplied by weights of few bits by `one_row` where that is
-    legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
+    legal, and `warp_specialized` stands for `ping_pong`, too, where the tile is open. Raises
+    ValueError for a tile or a `split_k` of the space that is not legal.
     """
     workload, cuts = Workload.of(op, rows, nominal), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
     illegal: ValueError | None = None
     for configuration in configurations(cuts, space, device, workload):
-        is_row = configuration.schedule.has_one_row
-        for name in (ONE_ROW,) if is_row else _main_loops(space, cuts):
+        for name in _main_loops(configuration, space, cuts):
             try:
                 ranked = _rank(cuts, configuration, name, workload, device)
             except ValueError as error:
@@ -66,8 +67,12 @@ def rank(
     return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))
 
 
-def _main_loops(space: Space, cuts: ColumnCuts) -> tuple[str, ...]:
-    """Return the main loops of the space, after the warp-specialized one for promoted sums."""
+def _main_loops(configuration: Configuration, space: Space, cuts: ColumnCuts) -> tuple[str, ...]:
+    """Return the main loops of the space, after the warp-specialized one for promoted sums, or the
+    only one that the configuration is for.
+    """
+    if configuration.schedule.mainloop in (ONE_ROW, PING_PONG):
+        return (configuration.schedule.mainloop,)
     is_split = SPECIALIZED in space.main_loops and cuts.promotes_sums
     others = tuple("pointer" if name == ONE_ROW else name for name in space.main_loops)
     return (SPLIT, *others) if is_split else others

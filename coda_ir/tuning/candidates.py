@@ -9,7 +9,7 @@ from coda_ir.cache.decision import FORMS, Form
 from coda_ir.cost_model import MAIN_LOOPS, Device, Ranked, Space, rank
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, MapOp
+from coda_ir.dialects.gemm import FusedOp, MapOp, ScheduleAttr
 from coda_ir.functions import find_entry
 from coda_ir.passes.layout.unfusing import is_bare
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -74,6 +74,10 @@ def _shapes(ranking: list[Ranked]) -> list[Ranked]:
         schedule = ranked.schedule
         shapes.setdefault((schedule.mainloop, schedule.tile, schedule.warps.data), ranked)
     return list(shapes.values())
+
+
+def _shape(schedule: ScheduleAttr) -> tuple[str, tuple[int, int, int]]:
+    return schedule.mainloop, schedule.tile
 
 
 def _most_likely(shapes: list[Ranked]) -> list[Ranked]:
@@ -174,8 +178,9 @@ def _variants(request: Request, best: Ranked) -> list[Ranked]:
     )
     same = replace(narrow, stages=stages[:1], group_m=groups[:1], split_k=space.split_k)
     problem, device = request.problem, request.device
+    shape = schedule.mainloop, schedule.tile
     by_stages, by_splits = (
-        [r for r in rank(problem.op, s, device, problem.rows) if r.schedule.tile == schedule.tile]
+        [r for r in rank(problem.op, s, device, problem.rows) if _shape(r.schedule) == shape]
         for s in (narrow, same)
     )
     return [*by_stages, *by_splits[: 1 + OTHER_SPLITS]]

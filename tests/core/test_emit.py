@@ -44,7 +44,7 @@ class TestLevels:
 
     def test_architecture_decides_the_schedule(self, capsys: Capture):
         text = emitted(capsys, "--emit=scheduled", "--arch=sm_90")
-        assert "schedule<warp_specialized" in text
+        assert "schedule<ping_pong" in text
         assert "TensorDescriptor" in emitted(capsys, "--emit=triton", "--arch=sm_90")
 
     def test_passes_run_first(self, capsys: Capture):

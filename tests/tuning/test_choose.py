@@ -57,7 +57,7 @@ def test_candidates_are_the_models_best_and_variants_of_them(candidates: list[Ca
     assert loops >= {"tma", "ping_pong"} and "pointer" not in loops  # which is far from the best
     assert len({configured.tile for configured in fused}) > 2
     assert {configured.group_m for configured in fused} == {8, 16}
-    assert {configured.stages for configured in fused} == {3, 4}
+    assert {configured.stages for configured in fused} > {3, 6}
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@
 // for few rows, whose weights take longer to read than to multiply.
 
 // CHECK-LABEL: func.func @heads_of_80
-// CHECK:      schedule<warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 8>
+// CHECK:      schedule<ping_pong, "128x128x64", warps = 8, stages = 6, group_m = 8>
 // CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
 // REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a separate kernel: groups of columns in tiles of a power of two would leave 38% of the products unused
 // FUSED-LABEL: func.func @heads_of_80
