@@ -339,6 +339,9 @@ def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
         output.write_text(written.text, encoding="utf-8")
     except OSError as error:
         raise FileError(f"{output}: cannot write the file: {error.strerror}") from error
+    if conditions := ", ".join(exported.tree.conditions):
+        message = f"the model was exported for sizes with {conditions}, which the text does not say"
+        print(f"coda-export: warning: {message}", file=sys.stderr)
 
 
 class _Report:

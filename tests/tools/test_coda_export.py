@@ -51,6 +51,15 @@ def mlp():
     return Mlp(), (torch.zeros(2, 3, 8),), None, shapes
 
 
+class OfEvenBatches(nn.Module):
+    def forward(self, x):
+        return 2 * x if x.shape[0] % 2 == 0 else x
+
+
+def of_even_batches():
+    return OfEvenBatches(), (torch.zeros(4, 8),), None, ({0: Dim.DYNAMIC},)
+
+
 def bare():
     return Mlp()
 
@@ -181,6 +190,16 @@ def test_models_that_were_left_in_training_mode(capsys: pytest.CaptureFixture[st
     assert coda_export.main(["factories:in_training", "-o", "model.mlir", "--quiet"]) == 0
     message = capsys.readouterr().err
     assert message.startswith("coda-export: warning: Sequential is in training mode: aten.")
+
+
+def test_conditions_on_sizes_that_the_text_lacks(capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:of_even_batches", "-o", "model.coda", "--quiet"]) == 0
+    message = capsys.readouterr().err
+    assert message.startswith(
+        "coda-export: warning: the model was exported for sizes with ((s0 % 2)"
+    )
+    assert coda_export.main(["factories:of_even_batches", "-o", "model.mlir", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_calls_of_pytorch_are_told(capsys: pytest.CaptureFixture[str]):
