@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, hypot
 
-from coda_ir.cost_model.configurations import SMALL_ROWS, Configuration
+from coda_ir.cost_model.configurations import FEW_ROWS, SMALL_ROWS, Configuration
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.main_loops import MainLoop
 from coda_ir.cost_model.workload import Workload
@@ -58,10 +58,19 @@ REGISTERS, OTHER_REGISTERS = 65536, 64
 """32-bit registers of a processor, and those of a thread beside its accumulators."""
 
 NARROW_FLOAT32, HIGH_FLOAT32 = 0.35, 0.6
-"""Exponents by which products of float32 take longer in tiles of at least `SMALL_ROWS` rows that
-are narrower than 256, and narrower than they are high. Chosen so that 204800 x 80 x 256 take 1436
-us in tiles of 128 x 32, 204800 x 40 x 80 take 208 in tiles of 128 x 64, and 204800 x 256 x 80 take
-276 in tiles of 32 x 256, as they did on an H200 with a sigmoid, and its gradient."""
+"""Exponents by which products of float32 with weights K x N take longer in tiles of at least
+`SMALL_ROWS` rows that are narrower than 256, and narrower than they are high. Chosen so that 204800
+x 256 x 80 take 276 us in tiles of 32 x 256, as they did on an H200."""
+
+FLOAT32_EFFICIENCY, FLOAT32_GROWTH = 0.33, 0.8
+"""Share of the peak rate of products of float32 with weights N x K in tiles of which a thread has
+`MOST_ACCUMULATORS`, and the exponent by which it grows from `FEWEST_ACCUMULATORS` on: an element
+that is loaded is multiplied more often. On an H200, 8192 x 1024 x 1024 took 2306 us in tiles of 32
+x 64 with 4 warps, 1234 of 64 x 64, 750 of 128 x 64, and 779 of 128 x 128 with 8 warps, and cuBLAS
+352. There, 204800 x 80 x 256 took 1436 us in tiles of 128 x 32, and 204800 x 40 x 80 took 208 in
+tiles of 128 x 64, with a sigmoid."""
+
+FEWEST_ACCUMULATORS, MOST_ACCUMULATORS = 16, 64
 
 ROW_OPERATIONS, WORD_OPERATIONS = 4.0, 2.0
 """Instructions of a thread for each element of a weight of a row that no tensor core multiplies,
@@ -149,7 +158,12 @@ class Estimate:
         efficiency = self.main_loop.efficiency
         if device.has_tma and not is_f32 and bm < WARPGROUP_ROWS:
             efficiency *= SMALL_TILE_EFFICIENCY
-        if is_f32 and bm >= SMALL_ROWS:
+        are_many = self.workload.rows_of_group > FEW_ROWS
+        if is_f32 and device.has_tma and self.workload.loads_along_k and are_many:
+            fewest, most = FEWEST_ACCUMULATORS, MOST_ACCUMULATORS
+            counted = min(most, max(fewest, self.configuration.accumulators))
+            efficiency = FLOAT32_EFFICIENCY * (counted / most) ** FLOAT32_GROWTH
+        elif is_f32 and bm >= SMALL_ROWS:
             efficiency /= (256 / bn) ** NARROW_FLOAT32 * max(1.0, bm / bn) ** HIGH_FLOAT32
         per_ns = 1000 * tflops / device.processors * efficiency
         return 2 * bm * bn * bk * self.steps / per_ns

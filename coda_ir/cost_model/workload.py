@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
-from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, ResultPortAttr, Segment
+from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ResultKind, ResultPortAttr, Segment
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
@@ -70,6 +70,8 @@ class Workload:
     reductions: int
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
+    loads_along_k: bool
+    """True if the elements of x and of the weights that are beside each other have another K."""
     has_words: bool
     """True if the weights are words of eight elements along K."""
     is_float8: bool = False
@@ -115,6 +117,7 @@ class Workload:
             reductions=max(map(_reductions, segments)),
             has_words=op.quantized is not None and op.quantized.has_words_along_k,
             is_f32=isinstance(element_type_of(op.x), Float32Type),
+            loads_along_k=all(segment.layout != Layout.KN for segment in segments),
             is_float8=is_float8(element_type_of(op.x)),
             groups=groups,
             gathered_bytes=_gathered_bytes(op, sum(depths) * groups if op.is_transposed else m),
