@@ -242,12 +242,17 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: the modulo of a table's rows dropped",
         f"{T}ports:_table_row",
-        Text("f'({numbers} % {height}).to(tl.int64)'", "f'{ROWS.name}'"),
+        Text("f'{numbers} % {height}'", "f'{numbers}'"),
     ),
     KernelFault(
         "kernel: each row of a sample takes another row of a table of samples",
         f"{T}ports:_table_row",
-        Text("repeats = arguments.table_repeats(table)", "repeats = '1'"),
+        Text("f'{rows.numbers} // {repeats}'", "rows.numbers"),
+    ),
+    KernelFault(
+        "kernel: the rows of a table before a dimension that it lacks dropped",
+        f"{T}ports:_table_row",
+        Text("f'({place}) * {height} + '", "''"),
     ),
     KernelFault(
         "kernel: the modulo of a table's columns dropped",

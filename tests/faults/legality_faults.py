@@ -46,7 +46,7 @@ LEGALITY_FAULTS = (
     Fault(
         "legality: any value of a kernel is an element of its epilogue",
         "coda_ir.passes.support.editing:Site.holds",
-        Nth("drop", "And", 2),
+        Nth("drop", "And", 1),
     ),
     Fault("legality: siblings read different inputs", f"{L}pair_of_siblings", Nth("drop", "Or", 2)),
     Fault("legality: siblings of different columns", f"{L}pair_of_siblings", Nth("drop", "And", 5)),

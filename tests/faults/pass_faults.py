@@ -464,14 +464,6 @@ PASS_FAULTS = (
         Text("return part.yielded(self._origins[segment].index(value))", "return part.yielded(0)"),
     ),
     Fault(
-        "a table repeated along the wrong rows",
-        f"{P}support.ports:port_kind",
-        Text(
-            "return PortKind.TABLE if has_no_gap(shape[:-1], aligned[:-1]) else None",
-            "return PortKind.TABLE",
-        ),
-    ),
-    Fault(
         "a column taken for a row",
         f"{P}support.ports:port_kind",
         Text(
