@@ -71,7 +71,7 @@ class Workload:
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
     loads_along_k: bool
-    """True if the elements of x and of the weights that are beside each other have another K."""
+    """True if neighbouring elements of x, and of the weights, in memory differ in K."""
     has_words: bool
     """True if the weights are words of eight elements along K."""
     is_float8: bool = False

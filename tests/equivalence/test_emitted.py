@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import parse
 from coda_ir.backends.triton import EmittedProgram
-from coda_ir.backends.triton.operators import launching
 from coda_ir.context import make_context
 from coda_ir.equivalence import DRAWS, emitted
 from coda_ir.equivalence.emitted import EmittedCheck
@@ -22,13 +21,6 @@ PASSES = "coda-to-gemm,schedule,plan-buffers"
 LINEAR = """
 fn f(x: f32[M, 40], weight w: f32[24, 40], b: f32[24]) -> f32[M, 24] {
     return silu(linear(x, w) + b)
-}
-"""
-
-SLICE = """
-fn f(x: f32[B, T, S, 32], m: f32[B, 1, S, 64]) -> f32[B, T, S, 32] {
-    a, _ = split(m, [32, 32])
-    return x + a
 }
 """
 
@@ -121,18 +113,6 @@ def test_the_result_and_the_kernel_are_named(
     error = capsys.readouterr().err
     assert "result 0 (result0) at " in error and "program.coda:3:" in error
     assert ", stored by kernel gemm_bias_silu, has a relative error" in error
-
-
-def test_a_range_of_columns_that_is_broadcast(
-    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    """Read where it is, as if it had a row for each row of the result."""
-    Path(program).write_text(SLICE)
-    assert checked(program) == 0
-    find = launching.row_pitches
-    monkeypatch.setattr(launching, "row_pitches", lambda host, segment, *_: find(host, segment))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    assert checked(program) == 3
-    assert f"{NAN}" in capsys.readouterr().err
 
 
 def check(text: str, passes: str, **options: Any) -> tuple[EmittedCheck, list[str]]:

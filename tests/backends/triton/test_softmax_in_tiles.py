@@ -38,7 +38,7 @@ def classifier(columns: int) -> str:
 @pytest.mark.parametrize(
     ("columns", "steps"),
     [
-        *((2, "fused"), (8, "fused"), (60, "fused")),
+        *((2, "fused"), (8, "fused"), (60, "fused map")),
         *((144, "fused map"), (256, "fused"), (257, "fused map")),
     ],
 )
