@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from coda_ir.backends.triton.map_kernel import LoweredMap, MapSegment, over_domain
+from coda_ir.backends.triton.map_kernel import MapSegment, over_domain
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ElementwiseOp, GluOp, RopeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
@@ -28,17 +28,18 @@ from coda_ir.remarks import format_location
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 
-def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
-    """Return the port by which a tensor broadcasts to `domain`; None if there is none."""
+def broadcast_port(dims: Dims, domain: Dims) -> PortKind:
+    """Return the port by which a tensor broadcasts to `domain`. Extents other than 1 are those of
+    the domain, whatever their symbols are.
+    """
     while dims and dims[0] == 1:
         dims = dims[1:]
     if not dims:
         return PortKind.SCALAR
+    aligned = domain[len(domain) - len(dims) :]
+    dims = tuple(1 if d == 1 else e for d, e in zip(dims, aligned, strict=True))
     if dims == domain:
         return PortKind.TILE
-    aligned = domain[len(domain) - len(dims) :]
-    if len(dims) > len(domain) or any(d not in (1, e) for d, e in zip(dims, aligned, strict=True)):
-        return None
     if len(dims) == 1:
         return PortKind.ROW
     leading = domain[: -len(dims)]
@@ -47,14 +48,13 @@ def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
     return PortKind.TABLE
 
 
-def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> LoweredMap:
+def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> MapSegment:
     """Lower an elementwise operator to a map; constants become part of its region."""
     domain = shapes.dims(op.result)
     columns = (shape_of(op.result) or (1,))[-1]
     block = Block()
     builder = ScalarBuilder(block, op.location, numerics_mode(op))
     ports: list[Port] = []
-    expanded: set[SSAValue] = set()
     arguments: list[SSAValue] = []
     loaded: dict[SSAValue, SSAValue] = {}
     for operand in op.operands:
@@ -65,11 +65,7 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
         if operand in loaded:
             arguments.append(loaded[operand])
             continue
-        kind = broadcast_port(shapes.dims(operand), domain)
-        if kind is None:
-            kind = PortKind.TILE
-            expanded.add(operand)
-        ports.append(Port(kind, operand))
+        ports.append(Port(broadcast_port(shapes.dims(operand), domain), operand))
         argument = block.insert_arg(region_type(element_type_of(operand)), len(block.args))
         argument.name_hint = operand.name_hint
         loaded[operand] = argument
@@ -81,8 +77,7 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Low
             "add it to dialects/gemm/scalar_code.py",
         )
     block.add_op(YieldOp(result))
-    segment = _segment(op, ports, ResultPortAttr.tile(), block, columns)
-    return LoweredMap(segment, expanded)
+    return _segment(op, ports, ResultPortAttr.tile(), block, columns)
 
 
 def _segment(
@@ -114,7 +109,7 @@ def _static_columns(op: GluOp | RopeOp) -> int:
     return columns
 
 
-def lower_glu(op: GluOp) -> LoweredMap:
+def lower_glu(op: GluOp) -> MapSegment:
     """Lower act(x[j]) · x[j + F] over the pairs of the two halves, or of neighbouring columns."""
     block = Block(arg_types=[f32, f32])
     gate, up = block.args
@@ -125,10 +120,10 @@ def lower_glu(op: GluOp) -> LoweredMap:
     ports = [Port(PortKind.TILE, op.x)]
     columns = _static_columns(op)
     pairing = PairingAttr.adjacent_columns() if op.is_adjacent else PairingAttr.halves()
-    return LoweredMap(_segment(op, ports, ResultPortAttr.half(), block, columns, pairing))
+    return _segment(op, ports, ResultPortAttr.half(), block, columns, pairing)
 
 
-def lower_rope(op: RopeOp) -> LoweredMap:
+def lower_rope(op: RopeOp) -> MapSegment:
     """Lower the rotation of the pairs of each head."""
     kind, of_pair = table_kind(op), ("_first", "_second") if op.is_per_column else ("",)
     names = ["first", "second", *(f"{table}{of}" for table in ("cos", "sin") for of in of_pair)]
@@ -143,4 +138,4 @@ def lower_rope(op: RopeOp) -> LoweredMap:
     block.add_op(YieldOp(*builder.rotate(first, second, cos, sin, types, transposed=transposed)))
     ports = [Port(PortKind.TILE, op.x), Port(kind, op.cos), Port(kind, op.sin)]
     columns = _static_columns(op)
-    return LoweredMap(_segment(op, ports, ResultPortAttr.tile(), block, columns, pairing_of(op)))
+    return _segment(op, ports, ResultPortAttr.tile(), block, columns, pairing_of(op))

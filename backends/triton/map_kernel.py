@@ -96,25 +96,14 @@ class MapTiling:
         return self.block_m * self.steps
 
 
-@dataclass
-class LoweredMap:
-    """A segment over the operands of an operator.
-
-    The operands in `expanded` fit no port: the host broadcasts them to the domain first.
-    """
-
-    segment: MapSegment
-    expanded: set[SSAValue] = field(default_factory=set[SSAValue])
-
-
-def lower_map(op: MapOp) -> LoweredMap:
+def lower_map(op: MapOp) -> MapSegment:
     """Return the segment of `op` over its domain."""
     segment = op.segment()
     columns = (segment.domain or (1,))[-1]
     if columns == DYNAMIC_INDEX:
         _expect_tiles(op, segment)
-    lowered = LoweredMap(over_domain(segment, columns))
-    lowered.segment.order = op.order
+    lowered = over_domain(segment, columns)
+    lowered.order = op.order
     return lowered
 
 

@@ -403,8 +403,8 @@ func.func @f(%x: tensor<?x?x?x32xf32> {coda.dims = ["B", "S", "T", 32]},
   func.return %z : tensor<?x?x?x32xf32>
 }
 """
-"""Ranges of columns that have other rows than the domain: those of samples, which a kernel reads
-where they are, and those of two dimensions with another one between them, which are expanded."""
+"""Ranges of columns that have other rows than the domain, which a kernel reads where they are:
+those of samples, and those of two dimensions with another one between them."""
 
 
 PERMUTED = """

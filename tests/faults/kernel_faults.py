@@ -414,11 +414,6 @@ KERNEL_FAULTS = (
         ),
     ),
     KernelFault(
-        "ranges: rows of what is broadcast are a row of the range apart",
-        f"{T}operators.row_pitches:_ranges",
-        Text("{*dense, *(", "{*("),
-    ),
-    KernelFault(
         "ranges: permuted rows are as far apart in all dimensions as in the last two",
         f"{T}argument_list:row_start",
         Text("pitch.strides[-1]", "pitch.strides[1]"),

@@ -232,16 +232,6 @@ class HostProgram:
         """Return whether a tensor is dense, or is made so if a caller's is not."""
         return isinstance(value, BlockArgument) or self.is_dense(value)
 
-    def dense_expanded(self, value: SSAValue, dims: Dims) -> str:
-        """Return a contiguous tensor with the elements of `value` broadcast to `dims`."""
-        source = self.variable(value)
-        name = self.names.fresh(f"expanded_{self._variables[value]}")
-        extents = ", ".join(map(self.extents.of, dims))
-        self.flush()
-        self.lines.append(f"{name} = dense({source}.expand({extents}))")
-        self._temporaries.append(name)
-        return name
-
     def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
         """Assign a PyTorch expression to a result."""
         self.assign_all([result], expression, hint=hint, is_dense=is_dense)

@@ -47,15 +47,14 @@ def _fused(host: HostProgram, op: gemm.FusedOp) -> None:
 
 
 def _map(host: HostProgram, op: gemm.MapOp) -> None:
-    lowered = lower_map(op)
-    segment = lowered.segment
+    segment = lower_map(op)
     domain = host.dims(segment.domain_value)
     tiling = map_tiling(segment)
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data == gemm.ResultKind.PARTIAL_ROW:
             host.extents.bind(host.dims(output)[-1], str(tiling.columns.tiles))
     _bind_row_tiles(host, segment, rows_of(domain, segment.columns), tiling.rows)
-    launch_map(host, op, lowered, domain)
+    launch_map(host, op, segment, domain)
 
 
 def _bind_row_tiles(host: HostProgram, segment: gemm.Segment, rows: Dims, block_m: int) -> None:

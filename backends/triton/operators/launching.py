@@ -11,7 +11,7 @@ from coda_ir.backends.triton.host.literals import known_extent
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import EmittedKernel
-from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map
+from coda_ir.backends.triton.map_kernel import MapSegment, emit_map
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.operators.row_pitches import moved_operands, row_pitch, row_pitches
 from coda_ir.backends.triton.split_k import workspace
@@ -95,10 +95,9 @@ def rows_of(domain: Dims, columns: int) -> Dims:
     return domain[:-1] if domain and domain[-1] == columns else domain
 
 
-def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Dims) -> None:
-    segment = lowered.segment
-    pitches = row_pitches(host, segment, lowered.expanded)
-    moved = moved_operands(segment, lowered.expanded)
+def launch_map(host: HostProgram, op: Operation, segment: MapSegment, domain: Dims) -> None:
+    pitches = row_pitches(host, segment)
+    moved = moved_operands(segment)
     for value, (source, *_) in moved.items():
         pitch = row_pitch(host, source)
         if isinstance(value.owner, EmbeddingOp):
@@ -120,7 +119,7 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
         if value in in_place
         else host.kernel_operand(moved[value].source, is_range=value in pitches)
         if value in moved
-        else _map_operand(host, value, lowered, domain, is_range=value in pitches)
+        else _map_operand(host, value, segment, is_range=value in pitches)
         for value in op.operands
     ]
     operands += [host.kernel_operand(ids) for ids in ids_of(moved)]
@@ -128,19 +127,17 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
 
 
 def _map_operand(
-    host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims, *, is_range: bool
+    host: HostProgram, value: SSAValue, segment: MapSegment, *, is_range: bool
 ) -> str | View:
     """Return the tensor of an operand, with its strides if it `is_range`; "None" for a constant or
     positions, which the kernel contains.
     """
     if is_range:
         return host.kernel_operand(value, is_range=True)
-    if all(port.value is not value for port in lowered.segment.ports):
+    if all(port.value is not value for port in segment.ports):
         return "None"
-    if positions_in(value) is not None and value not in lowered.expanded:
+    if positions_in(value) is not None:
         return "None"
     if extent_in(value) is not None:
         return known_extent(value, host.extents)
-    if value in lowered.expanded:
-        return host.dense_expanded(value, domain)
     return host.kernel_operand(value)

@@ -25,13 +25,9 @@ MIN_ROW_BYTES = 32
 """Bytes of the rows that kernels read in another order, at least: GPUs move as many at a time."""
 
 
-def row_pitches(
-    host: HostProgram, segment: gemm.Segment, expanded: Collection[SSAValue] = ()
-) -> dict[SSAValue, Pitch]:
+def row_pitches(host: HostProgram, segment: gemm.Segment) -> dict[SSAValue, Pitch]:
     """The tiles and tables of a segment that are such ranges, and the elements between the starts
     of their rows; for tiles whose rows are permuted, where they start.
-
-    Operands in `expanded` are none: the host broadcasts them to the domain, into a dense tensor.
     """
     tiles = {
         value
@@ -41,7 +37,7 @@ def row_pitches(
     others = {value for kind, value in segment.ports if kind != gemm.PortKind.TILE}
     found = {
         x: pitch_of(host, x) if x in tiles and x not in others else row_pitch(host, x)
-        for x in _ranges([segment], tiles, expanded)
+        for x in _ranges([segment], tiles)
     }
     return {x: pitch for x, pitch in found.items() if pitch is not None}
 
@@ -55,17 +51,13 @@ def port_pitches(host: HostProgram, op: gemm.FusedOp) -> dict[SSAValue, int]:
     return {x: pitch for x in ranges if (pitch := row_pitch(host, x)) is not None}
 
 
-def moved_operands(
-    segment: gemm.Segment, expanded: Collection[SSAValue] = ()
-) -> dict[SSAValue, Moved]:
+def moved_operands(segment: gemm.Segment) -> dict[SSAValue, Moved]:
     """The tiles of a segment that are shifted rows or the columns of another tensor, the tiles and
     tables that are looked up, and the tiles and rows of which each element is one of several in a
     dimension that ends another tensor.
     """
     found: dict[SSAValue, Moved] = {}
     for kind, value in segment.ports:
-        if value in expanded:
-            continue
         op = value.owner
         if (
             kind == gemm.PortKind.TILE
@@ -194,12 +186,14 @@ def _are_aligned(pitch: Pitch, bytes: int) -> bool:
 
 
 def _ranges(
-    segments: Sequence[gemm.Segment], tiles: Collection[SSAValue], dense: Collection[SSAValue]
+    segments: Sequence[gemm.Segment],
+    tiles: Collection[SSAValue],
+    operands: Collection[SSAValue] = (),
 ) -> list[SSAValue]:
-    """Return the values in `tiles` and tables that may be ranges: those that are not in `dense`,
-    not overwritten by a result, and not loaded by a port of another kind, too.
+    """Return the values in `tiles` and tables that may be ranges: those that are no `operands` of
+    products, not overwritten by a result, and not loaded by a port of another kind, too.
     """
     ports = [port for segment in segments for port in segment.ports]
-    not_ranges = {*dense, *(overwritten(out) for segment in segments for out in segment.outputs)}
+    not_ranges = {*operands, *(overwritten(out) for segment in segments for out in segment.outputs)}
     not_ranges |= {x for kind, x in ports if not kind.is_table and x not in tiles}
     return [x for _, x in ports if x not in not_ranges]

@@ -85,7 +85,7 @@ def test_partial_sums_are_of_many_rows():
 def test_long_rows_stay_in_registers():
     module = parse_module(PLAIN.replace("N", "8192"))
     (op,) = [op for op in module.walk() if isinstance(op, MapOp)]
-    kernel = emit_map(op, lower_map(op).segment, NameAllocator())
+    kernel = emit_map(op, lower_map(op), NameAllocator())
     (compiled,) = compile_kernels([kernel], "sm_90", jobs=1)
     assert compiled.resources.spills == 0
 
@@ -120,7 +120,7 @@ def test_many_tensors_fit_into_shared_memory(tiles: int, others: str, arch: str)
       func.return %y, %sums : {kind}, {kind}
     }}""")
     (op,) = [op for op in module.walk() if isinstance(op, MapOp)]
-    kernel = emit_map(op, lower_map(op).segment, NameAllocator())
+    kernel = emit_map(op, lower_map(op), NameAllocator())
     (compiled,) = compile_kernels([kernel], arch, jobs=1)
     assert compiled.resources.fits, compiled.resources
 
@@ -153,7 +153,7 @@ def test_statistics_of_whole_rows_keep_the_layout_of_the_row():
     torch.testing.assert_close(largest, exact.float())
     torch.testing.assert_close(y, (x * sums / exact).float())
     (op,) = [op for op in parse_module(STATISTICS).walk() if isinstance(op, MapOp)]
-    kernel = emit_map(op, lower_map(op).segment, NameAllocator())
+    kernel = emit_map(op, lower_map(op), NameAllocator())
     (compiled,) = compile_kernels([kernel], "sm_90", "ttgir", jobs=1)
     conversions = [line for line in compiled.text.splitlines() if "convert_layout" in line]
     assert conversions and not any("tensor<1x4096xf32" in line for line in conversions)
