@@ -12,7 +12,8 @@ from coda_ir.backends.explorer.options import PageOptions
 from coda_ir.backends.graphviz.fusion import PREPARED, VIEWS, Fusion, analyze_fusion, viewed
 from coda_ir.backends.graphviz.fusion_view import kernel_title, part_text
 from coda_ir.backends.graphviz.values import Values, short_name
-from coda_ir.cost_model.operator_times import OperatorTimes, Sizes
+from coda_ir.cost_model.memory_times import Sizes
+from coda_ir.cost_model.operator_times import OperatorTimes
 from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FinalizeOp, FusedOp, TunedAttr

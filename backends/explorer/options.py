@@ -8,7 +8,7 @@ from xdsl.passes import ModulePass
 from coda_ir.backends.triton.aot import MachineLevel, find_architecture
 from coda_ir.backends.triton.architectures import Architecture
 from coda_ir.cost_model import DEVICES, Device
-from coda_ir.cost_model.operator_times import Sizes
+from coda_ir.cost_model.memory_times import Sizes
 from coda_ir.cost_model.workload import NOMINAL_ROWS
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass

@@ -23,6 +23,7 @@ from coda_ir.cost_model.copies import (
 )
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY
+from coda_ir.cost_model.memory_times import KERNEL_US, moving_us
 from coda_ir.cost_model.operator_kinds import (
     LIBRARY,
     before_kernel,
@@ -31,13 +32,7 @@ from coda_ir.cost_model.operator_kinds import (
     is_product,
     is_waited_for,
 )
-from coda_ir.cost_model.operator_times import (
-    GRADIENT_PRODUCTS,
-    KERNEL_US,
-    SCORE_BYTES,
-    OperatorTimes,
-    moving_us,
-)
+from coda_ir.cost_model.operator_times import GRADIENT_PRODUCTS, SCORE_BYTES, OperatorTimes
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of

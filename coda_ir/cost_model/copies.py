@@ -10,8 +10,8 @@ from math import prod
 from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.cost_model.memory_times import KERNEL_US, Sizes
 from coda_ir.cost_model.operator_kinds import LIBRARY, is_left, is_product
-from coda_ir.cost_model.operator_times import KERNEL_US, Sizes
 from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.storage import is_transposed_matrix

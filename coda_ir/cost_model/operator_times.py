@@ -1,6 +1,6 @@
 """The time of an operator as a kernel, and its roofline: the least for its bytes and products."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, prod
 
@@ -14,6 +14,13 @@ from coda_ir.cost_model.library_gemm import (
     UNALIGNED,
     LibraryGemm,
     products_us,
+)
+from coda_ir.cost_model.memory_times import (
+    EXTENT,
+    Sizes,
+    kernel_us,
+    moving_us,
+    traffic,
 )
 from coda_ir.cost_model.operator_kinds import (
     LIBRARY,
@@ -29,27 +36,8 @@ from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
 from coda_ir.small_products import ALIGNED, SmallProduct
-from coda_ir.storage import is_shifted_where_read
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
-
-EXTENT = 2048
-"""The size that a symbol is taken to have."""
-
-KERNEL_US = 3.0
-"""Microseconds of a kernel beside those of the bytes that it moves: 1.3 to 2.0 of one that moves
-few, and what it starts later than the one before it ended, on an H100."""
-
-MEMORY_EFFICIENCY = 0.85
-"""Share of the peak rate of memory that kernels reach."""
-
-CACHED_BYTES = 40_000_000
-"""Bytes that a kernel finds in the L2 cache, where those before it left them, or leaves there."""
-
-CACHE_EFFICIENCY = 1.5
-"""The rate of these bytes, as a multiple of the peak rate of memory. On an H100, with a cache of 50
-MB, activations that moved 17, 34 and 67 MB took 4.4, 8.2 and 20 us, and a concatenation 73 for 226
-MB."""
 
 CONVOLUTION_EFFICIENCY = 0.025
 """Share of the peak rate of convolutions over patches of an image. Chosen so that 64 images in
@@ -145,13 +133,6 @@ STATE_BYTES = 4 * 2
 
 SSD_CHUNK, DELTA_CHUNK = 256, 64
 """Positions of a chunk of a state space model of heads in transformers, and of the delta rule."""
-
-
-class Sizes(dict[str, int]):
-    """The sizes of symbols, `EXTENT` for those without one."""
-
-    def __missing__(self, symbol: str) -> int:
-        return EXTENT
 
 
 @dataclass(frozen=True)
@@ -450,44 +431,6 @@ class OperatorTimes:
     def bytes(self, values: Iterable[SSAValue]) -> int:
         """Return the bytes of the values, each counted once."""
         return sum(self.shapes.bytes(value).evaluate(self.sizes) for value in set(values))
-
-
-def kernel_us(bytes: int, device: Device) -> float:
-    """Return the microseconds of a kernel that moves this number of bytes."""
-    cached = min(bytes, CACHED_BYTES)
-    cached_us = cached / (1e3 * CACHE_EFFICIENCY * device.memory_gb_per_s)
-    return KERNEL_US + cached_us + moving_us(bytes - cached, device)
-
-
-def moving_us(bytes: int, device: Device) -> float:
-    """Return the microseconds of these bytes alone, from and to memory."""
-    return bytes / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
-
-
-def traffic(
-    group: Iterable[Operation],
-    shapes: SymbolicShapes,
-    sizes: Mapping[str, int] | None = None,
-    repeated: Iterable[Operation] = (),
-) -> int:
-    """Return the bytes that one kernel of the operators reads and writes, if it computes what is
-    `repeated` again.
-    """
-    stored = set(group)
-    members = stored.union(repeated)
-    operands = {_loaded(value) for op in members for value in shapes.read_whole(op)}
-    read = {value for value in operands if value.owner not in members}
-    results = [result for op in stored for result in op.results]
-    written = {r for r in results if any(use.operation not in members for use in r.uses)}
-    known = Sizes(shapes.usual_tiles) if sizes is None else sizes
-    by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)
-    return sum(shapes.bytes(value).evaluate(known) for value in read | written) + by_number
-
-
-def _loaded(value: SSAValue) -> SSAValue:
-    """Return the tensor that a kernel loads to read `value`, which may be shifted rows of it."""
-    op = value.owner
-    return op.x if isinstance(op, coda.ShiftOp) and is_shifted_where_read(op) else value
 
 
 def _unaligned(bytes: int) -> float:

@@ -10,7 +10,8 @@ from torch.fx import GraphModule, Node
 
 from coda_ir.cost_model.comparison import decomposed_attention_us
 from coda_ir.cost_model.devices import DEVICES
-from coda_ir.cost_model.operator_times import EXTENT, GRADIENT_PRODUCTS, kernel_us
+from coda_ir.cost_model.memory_times import EXTENT, kernel_us
+from coda_ir.cost_model.operator_times import GRADIENT_PRODUCTS
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import dims_of, parameter_names, tensor_type, used_results

@@ -6,7 +6,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from coda_ir.cost_model.comparison import connected
-from coda_ir.cost_model.operator_times import traffic
+from coda_ir.cost_model.memory_times import traffic
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.groups import MAX_ROW

@@ -20,12 +20,12 @@ from coda_ir.cost_model.library_gemm import (
     LibraryGemm,
     products_us,
 )
+from coda_ir.cost_model.memory_times import KERNEL_US, kernel_us, moving_us, traffic
 from coda_ir.cost_model.operator_times import (
     ATOMIC_US,
     CALL_PASSES,
     COLUMN_SCAN_PASSES,
     GRADIENT_PRODUCTS,
-    KERNEL_US,
     ORDERED_US,
     SCAN_PASSES,
     SORTED_US,
@@ -34,9 +34,6 @@ from coda_ir.cost_model.operator_times import (
     UNALIGNED_BYTES,
     WARP,
     OperatorTimes,
-    kernel_us,
-    moving_us,
-    traffic,
 )
 from coda_ir.dialects import coda
 from coda_ir.functions import functions_of

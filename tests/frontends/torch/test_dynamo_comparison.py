@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from coda_ir.backends import triton
 from coda_ir.cost_model.comparison import Estimates
-from coda_ir.cost_model.operator_times import KERNEL_US
+from coda_ir.cost_model.memory_times import KERNEL_US
 from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import (
     copied_us,
