@@ -130,7 +130,7 @@ Arguments: TypeAlias = Mapping[str, ast.expr]
 
 @dataclass(frozen=True)
 class _Live:
-    """What is left of a definition when some names have these constants as values."""
+    """The live code of a definition, some of whose names have these constants as values."""
 
     constants: Constants
     nodes: list[ast.Call | ast.Name]

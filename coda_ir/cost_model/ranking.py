@@ -46,8 +46,8 @@ def rank(
     are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
     order of the space. A single row is multiplied by weights of few bits by `one_row` where that is
-    legal, and `warp_specialized` stands for `ping_pong`, too, where the tile is open. Raises
-    ValueError for a tile or a `split_k` of the space that is not legal.
+    legal, and `warp_specialized` includes `ping_pong` where the tile is open. Raises ValueError
+    for a tile or a `split_k` of the space that is not legal.
     """
     workload, cuts = Workload.of(op, rows, nominal), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}

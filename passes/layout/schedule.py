@@ -54,8 +54,8 @@ class SchedulePass(NamedPass):
     A tile must fit into the registers and the shared memory of `target` (portable, sm_80, sm_90,
     h200, gfx942, interpreter). `tile`, `warps`, `stages`, `group_m` and `split_k` override the
     choice. `mainloop=tma` is used where the operator allows it, and `pointer` elsewhere, with a
-    remark; without `tile`, `warp_specialized` also stands for `ping_pong`. `sizes` gives the values
-    of symbols, such as "B=1,T=1", so that the last wave of programs counts if there are few rows;
+    remark; without `tile`, `warp_specialized` includes `ping_pong`. `sizes` gives the values of
+    symbols, such as "B=1,T=1", so that the last wave of programs counts if there are few rows;
     by default, only static extents are known. `explain` adds a remark with the best configurations
     and their predicted times.
 

@@ -202,7 +202,7 @@ def test_ping_pong_hides_half_of_an_epilogue(shape: tuple[int, int, int], measur
 
 
 def test_ping_pong_loads_more():
-    """Of a bare GEMM, and the more, the larger K is."""
+    """A bare GEMM takes longer with `ping_pong`, and a GELU at large K does not choose it."""
     cooperating = layer_us(4096, Space(("warp_specialized",)))
     by_turns = layer_us(4096, Space(("ping_pong",), tile=(128, 128, 64), stages=(5,)))
     assert by_turns / cooperating == pytest.approx(1.09, abs=0.03)

@@ -1,4 +1,4 @@
-"""What the PTX of a kernel for Hopper must not have."""
+"""A pattern in the PTX of kernels for Hopper that ptxas 12.8 compiles wrongly."""
 
 import re
 from collections import defaultdict
