@@ -24,34 +24,14 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.dialects.gemm.scalar_code import scalar_code
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.remarks import format_location
-from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 
-def broadcast_port(dims: Dims, domain: Dims) -> PortKind:
-    """Return the port by which a tensor broadcasts to `domain`. Extents other than 1 are those of
-    the domain, whatever their symbols are.
-    """
-    while dims and dims[0] == 1:
-        dims = dims[1:]
-    if not dims:
-        return PortKind.SCALAR
-    aligned = domain[len(domain) - len(dims) :]
-    dims = tuple(1 if d == 1 else e for d, e in zip(dims, aligned, strict=True))
-    if dims == domain:
-        return PortKind.TILE
-    if len(dims) == 1:
-        return PortKind.ROW
-    leading = domain[: -len(dims)]
-    if dims[-1] == 1 and dims[:-1] == aligned[:-1] and all(dim == 1 for dim in leading):
-        return PortKind.COL
-    return PortKind.TABLE
-
-
-def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> MapSegment:
+def lower_elementwise(op: ElementwiseOp | CastOp) -> MapSegment:
     """Lower an elementwise operator to a map; constants become part of its region."""
-    domain = shapes.dims(op.result)
-    columns = (shape_of(op.result) or (1,))[-1]
+    domain = shape_of(op.result)
+    columns = (domain or (1,))[-1]
     block = Block()
     builder = ScalarBuilder(block, op.location, numerics_mode(op))
     ports: list[Port] = []
@@ -65,7 +45,9 @@ def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> Map
         if operand in loaded:
             arguments.append(loaded[operand])
             continue
-        ports.append(Port(broadcast_port(shapes.dims(operand), domain), operand))
+        kind = port_kind(shape_of(operand), domain)
+        assert kind is not None, "operands broadcast to the result"
+        ports.append(Port(kind, operand))
         argument = block.insert_arg(region_type(element_type_of(operand)), len(block.args))
         argument.name_hint = operand.name_hint
         loaded[operand] = argument

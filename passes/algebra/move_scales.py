@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.dominance import uses_through
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import (
@@ -23,7 +24,6 @@ from coda_ir.passes.support.legality import (
 )
 from coda_ir.passes.support.matching import unwidened
 from coda_ir.passes.support.norms import bias_of
-from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scaled_products import tile_and_factor
 
 Gemm: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | coda.WeightGradientOp

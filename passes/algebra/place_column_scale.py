@@ -10,11 +10,11 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScaleWeightOp
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of, reader_name
 from coda_ir.passes.support.norm_deferral import replace_gemm, takes_scaled_rows
 from coda_ir.passes.support.norms import bias_of
-from coda_ir.passes.support.ports import port_kind
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 Gemm = coda.LinearOp | coda.MatmulOp | FusedOp

@@ -18,12 +18,12 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.dominance import before
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
 from coda_ir.passes.support.norms import bias_of
-from coda_ir.passes.support.ports import port_kind
 
 LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap
 

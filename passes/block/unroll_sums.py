@@ -14,11 +14,11 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.editing import operands_first
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.matching import operand_pairs, unwidened
-from coda_ir.passes.support.ports import port_kind
 from coda_ir.storage import ALIGNMENT
 
 MAX_ROWS = 16

@@ -19,11 +19,11 @@ from coda_ir.dialects.gemm import (
     region_type,
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.editing import is_of_numbers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import port_kind
 
 
 class FuseFinalizePass(FunctionPass):

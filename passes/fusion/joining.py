@@ -8,6 +8,7 @@ from coda_ir.dialects.coda import CastOp, ReshapeOp, ShiftOp, SliceOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.dominance import before
 from coda_ir.passes.support.editing import (
     EpilogueOp,
@@ -19,7 +20,6 @@ from coda_ir.passes.support.editing import (
     recomputation,
 )
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import port_kind
 
 _WHOLE = {PortKind.TILE: False, PortKind.HALF_TILE: True}
 """Ports that load a whole tensor, and whether its elements belong to pairs of columns."""

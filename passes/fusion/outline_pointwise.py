@@ -7,6 +7,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.fusion.fuse_pointwise import fuse_at
 from coda_ir.passes.fusion.join_pointwise import join_companion
 from coda_ir.passes.fusion.joining import can_join, join, join_with_operands
@@ -20,7 +21,6 @@ from coda_ir.passes.support.editing import (
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import find_site
-from coda_ir.passes.support.ports import port_kind
 
 MAX_NUMBERS = 128
 """Single elements that one kernel computes: a kernel has 4 KiB of parameters."""

@@ -7,9 +7,9 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ScalarBuilder, Segment
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.editing import EpilogueEditor, EpilogueOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.ports import port_kind
 
 _PER_ROW = (PortKind.COL, PortKind.SCALAR)
 """Ports that load an element per row, or one."""

@@ -7,10 +7,10 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.matching import operand_pairs, unwidened
-from coda_ir.passes.support.ports import port_kind
 
 
 class ScaleRowsFirstPass(FunctionPass):

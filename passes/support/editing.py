@@ -31,9 +31,9 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
-from coda_ir.dialects.gemm.tables import serves_samples
+from coda_ir.dialects.gemm.tables import port_kind, serves_samples
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import is_per_element, port_kind, repetition_of
+from coda_ir.passes.support.ports import is_per_element, repetition_of
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp

@@ -14,9 +14,9 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.dominance import reached, users_of
 from coda_ir.passes.support.editing import Site
-from coda_ir.passes.support.ports import port_kind
 from coda_ir.storage import is_transposed_matrix
 
 MAX_GROUP = 256

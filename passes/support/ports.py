@@ -8,33 +8,10 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Port, PortKind, Segment
-from coda_ir.dialects.gemm.tables import serves_samples
+from coda_ir.dialects.gemm.tables import port_kind, serves_samples
 from coda_ir.dialects.torch import CallOp
 
 _CHEAP = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
-
-
-def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
-    """Return the kind of port by which a tensor of `shape` broadcasts to `domain` (... x N).
-
-    None for a shape with more dimensions. Extents are compared as NumPy broadcasting does after the
-    types were checked: a dimension other than 1 stands for the whole extent of the domain.
-    """
-    if len(shape) > len(domain):
-        return None
-    aligned = domain[len(domain) - len(shape) :]
-    full = [a == d or a != 1 for a, d in zip(shape, aligned, strict=True)]
-    if not any(full) or all(extent == 1 for extent in shape):
-        return PortKind.SCALAR
-    if all(full):
-        if len(shape) == len(domain):
-            return PortKind.TILE
-        return PortKind.ROW if len(shape) == 1 else PortKind.TABLE
-    if len(shape) == 1:
-        return PortKind.ROW
-    if all(full[:-1]) and len(shape) == len(domain):
-        return PortKind.COL
-    return PortKind.TABLE
 
 
 def is_per_element(value: SSAValue, domain: Sequence[int]) -> bool:

@@ -8,8 +8,8 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
-from coda_ir.passes.support.ports import port_kind
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ from coda_ir.numbered_elements import has_kernel, replaces_all
 
 
 def _elementwise(host: HostProgram, op: coda.ElementwiseOp | coda.CastOp) -> None:
-    launch_map(host, op, lower_elementwise(op, host.extents.shapes), host.dims(op.result))
+    launch_map(host, op, lower_elementwise(op), host.dims(op.result))
 
 
 def _glu(host: HostProgram, op: coda.GluOp) -> None:
