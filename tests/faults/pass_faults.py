@@ -465,7 +465,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "a column taken for a row",
-        f"{P}support.ports:port_kind",
+        "coda_ir.dialects.gemm.tables:port_kind",
         Text(
             "if all(full[:-1]) and len(shape) == len(domain):\n        return PortKind.COL",
             "if all(full[:-1]) and len(shape) == len(domain):\n        return PortKind.SCALAR",
