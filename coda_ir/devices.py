@@ -95,6 +95,14 @@ def _is_interpreting() -> bool:
     return type(library.sigmoid).__name__ == "InterpretedFunction"
 
 
+def library_rounds_float32() -> bool:
+    """Return whether PyTorch's settings let its library multiply float32 as TF32 on GPUs."""
+    settings: Any = torch.backends.cuda.matmul
+    # From PyTorch 2.9 on, the older property fails after a use of the newer one.
+    precision = getattr(settings, "fp32_precision", None)
+    return settings.allow_tf32 if precision is None else precision == "tf32"
+
+
 def architecture_name(device: torch.device) -> str:
     """Return `cpu`, `sm_90` or `gfx942`."""
     if device.type == "cpu":

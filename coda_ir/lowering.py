@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from coda_ir.cache.origin import Origin
 from coda_ir.collector import collector_paused
+from coda_ir.devices import library_rounds_float32
 from coda_ir.diagnostics import (
     Diagnostic,
     OptionError,
@@ -213,7 +214,8 @@ class Lowering:
             return self._estimated(function)
         from coda_ir.cache.programs import fetch
 
-        request = self._request(self._origin, function, is_estimated=True)
+        rounds = library_rounds_float32()
+        request = self._request(self._origin, function, is_estimated=True, library_rounds=rounds)
         return fetch(request, lambda: self._estimated(function))
 
     def _request(self, origin: Origin, function: str | None, **more: bool) -> Request:
@@ -361,7 +363,8 @@ class Lowering:
         (scheduling,) = _parse_passes(f"schedule{{{self._schedule}}}", self._schedule).steps
         if not isinstance(scheduling, SchedulePass) or not scheduling.device.has_tma:
             return None
-        return scheduling.device
+        # A graph that Inductor runs obeys PyTorch's settings, unlike programs.
+        return replace(scheduling.device, library_rounds=library_rounds_float32())
 
 
 def _calls(func: FuncOp) -> list[CallOp]:

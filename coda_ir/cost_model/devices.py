@@ -32,6 +32,8 @@ class Device:
     """10^12 multiplications and additions of 16-bit floats per second, on tensor cores, dense."""
     vector_tflops: float
     """The same in float32 without tensor cores: the rate of float32 GEMMs and of epilogues."""
+    tf32_tflops: float
+    """The same of float32 that tensor cores round to TF32."""
     memory_gb_per_s: float
     """10^9 bytes per second from and to memory."""
     cache_bytes_per_ns: float
@@ -49,6 +51,13 @@ class Device:
     has_tma: bool = False
     threads: int = 2048
     """Threads of all programs that a processor runs at a time."""
+    library_rounds: bool = False
+    """True if the library multiplies float32 as TF32, as PyTorch's settings allow."""
+
+    @property
+    def library_float32_tflops(self) -> float:
+        """The peak rate of float32 GEMMs in the vendor's library."""
+        return self.tf32_tflops if self.library_rounds else self.vector_tflops
 
     def pointwise_us(self, moved: float, kernels: int = 1) -> float:
         """Return the microseconds of pointwise kernels that together move this number of bytes."""
@@ -65,6 +74,7 @@ _A100 = Device(
     processors=108,
     matrix_tflops=312.0,
     vector_tflops=19.5,
+    tf32_tflops=156.0,
     memory_gb_per_s=2039.0,
     cache_bytes_per_ns=90.0,  # 64 bytes per clock of 1.41 GHz
     latency_ns=1000.0,
@@ -82,6 +92,7 @@ _H100 = Device(
     processors=132,
     matrix_tflops=989.4,
     vector_tflops=66.9,
+    tf32_tflops=494.7,
     memory_gb_per_s=3352.0,
     cache_bytes_per_ns=117.0,  # 64 bytes per clock of 1.83 GHz
     latency_ns=1200.0,
@@ -101,6 +112,7 @@ _MI300X = Device(
     processors=304,
     matrix_tflops=1307.4,
     vector_tflops=163.4,
+    tf32_tflops=653.7,
     memory_gb_per_s=5325.0,
     cache_bytes_per_ns=134.0,  # 64 bytes per clock of 2.1 GHz
     latency_ns=1600.0,
@@ -118,6 +130,7 @@ _INTERPRETER = Device(
     processors=1,
     matrix_tflops=0.05,
     vector_tflops=0.05,
+    tf32_tflops=0.05,
     memory_gb_per_s=10.0,
     cache_bytes_per_ns=10.0,
     latency_ns=50_000.0,

@@ -76,7 +76,8 @@ class LibraryGemm:
         used = self._used_groups
         rows = used * ceil(ceil(self.rows / used) / m)
         waves = ceil(rows * ceil(self.columns / n) * splits / device.processors)
-        tflops = device.vector_tflops if self.element_bytes > 2 else device.matrix_tflops
+        is_f32 = self.element_bytes > 2
+        tflops = device.library_float32_tflops if is_f32 else device.matrix_tflops
         efficiency = EFFICIENCY if self.groups == 1 else GROUPED_EFFICIENCY
         rate = 1e6 * efficiency * tflops / device.processors
         return waves * 2 * m * n * ceil(self.depth / splits) / rate
@@ -118,7 +119,7 @@ def products_us(
     rows, columns, depth = extents
     operations = 2 * batch * prod(extents)
     if is_f32:
-        return operations / (1e6 * VECTOR_EFFICIENCY * device.vector_tflops)
+        return operations / (1e6 * VECTOR_EFFICIENCY * device.library_float32_tflops)
     tiles = min(ceil(a / 64) * ceil(b / 256) for a, b in ((rows, columns), (columns, rows)))
     steps = PRODUCT_US + PRODUCT_STEP_US * ceil(depth / 64)
     waves = 0 if 1 in extents else ceil(batch * tiles / device.processors)

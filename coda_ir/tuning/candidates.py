@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-import torch
 from xdsl.dialects.builtin import Float32Type
 
 from coda_ir.cache.decision import FORMS, Form
 from coda_ir.cost_model import MAIN_LOOPS, Device, Ranked, Space, rank
+from coda_ir.devices import library_rounds_float32
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, ScheduleAttr
@@ -131,7 +131,7 @@ def _products(request: Request) -> Ranked | None:
 def _may_round(problem: Problem) -> bool:
     """Return whether PyTorch may multiply float32 with reduced precision, unlike our kernels."""
     is_f32 = isinstance(element_type_of(problem.op.x), Float32Type)
-    return is_f32 and torch.get_float32_matmul_precision() != "highest"
+    return is_f32 and library_rounds_float32()
 
 
 def _maps_us(problem: Problem, form: Form, device: Device) -> float:

@@ -1,7 +1,6 @@
 """The choice between candidates, whatever the times are: with a measurer that makes them up."""
 
 import pytest
-import torch
 from support.fake_measurer import FakeMeasurer, Times
 
 import coda_ir
@@ -12,6 +11,7 @@ from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.lowering import Lowering
 from coda_ir.passes.block.set_numerics import SetNumericsPass
+from coda_ir.tuning import candidates as candidates_module
 from coda_ir.tuning.buckets import bucket
 from coda_ir.tuning.candidates import Request, candidates_of
 from coda_ir.tuning.choice import NOISE, UNFINISHED, Choice
@@ -104,7 +104,7 @@ def test_a_stated_order_leaves_no_other_form():
 def test_the_library_is_no_candidate_where_it_may_round(monkeypatch: pytest.MonkeyPatch):
     in_f32 = PROGRAM.replace("bf16", "f32")
     assert "library" in other_forms(in_f32, B=1, T=16)
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    monkeypatch.setattr(candidates_module, "library_rounds_float32", lambda: True)
     assert "library" not in other_forms(in_f32, B=1, T=16)
     assert "library" in other_forms(PROGRAM, B=1, T=16)
 
