@@ -1,6 +1,10 @@
 """Programs of `.coda` that call the blocks of the standard library."""
 
-from support.standard_blocks import BLOCKS, Block
+import re
+from dataclasses import replace
+
+from support.block_references import HEAD
+from support.standard_blocks import BLOCKS, ROTARY, Block
 
 FLOAT32 = ("cos", "sin", "balance")
 """Parameters of f32, as scales are; those whose names end in 8 are float8, all others bf16."""
@@ -28,3 +32,28 @@ def program(name: str, block: Block) -> str:
     call = block.call or f"{name.split('.')[1].split()[0]}({arguments})"
     body = f"{block.statements}\nreturn {call}"
     return f'import "std/{block.file}.coda"\nfn f({parameters}) {{\n{body}\n}}\n'
+
+
+_ROTARY_WIDE = f"T, {8 * HEAD // 2}"
+
+
+def widened(block: Block) -> Block:
+    """Return the block with eight times the widths: its rows take several tiles of a GEMM. It gives
+    its `results` as they are.
+
+    Numbers below 24 other than the size of a head count something.
+    """
+    parameters = {
+        name: block.wide.get(name) or (_ROTARY_WIDE if dims == ROTARY["cos"] else _wide(dims))
+        for name, dims in block.parameters.items()
+    }
+    call = block.results or block.call
+    return replace(block, parameters=parameters, options=_wide(block.options), call=call)
+
+
+def _wide(text: str) -> str:
+    def times_eight(number: re.Match[str]) -> str:
+        value = int(number[0])
+        return str(8 * value if value >= 24 or value == HEAD else value)
+
+    return re.sub(r"\b\d+\b", times_eight, text)

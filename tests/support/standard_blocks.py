@@ -1,8 +1,7 @@
 """Blocks of the standard library of .coda in small sizes, beside their references."""
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -74,28 +73,10 @@ class Block:
     options: str = ""
     call: str = ""
     statements: str = ""
+    results: str = ""
+    """What the function returns, where `call` makes one tensor of it for the comparison."""
     wide: Mapping[str, str] = field(default_factory=dict[str, str])
     """Dimensions in `widened` that do not follow from its rule."""
-
-
-def widened(block: Block) -> Block:
-    """Return the block with eight times the widths: its rows take several tiles of a GEMM.
-
-    Numbers below 24 other than the size of a head count something.
-    """
-    parameters = {
-        name: block.wide.get(name) or (ROTARY_WIDE if dims == ROTARY["cos"] else _wide(dims))
-        for name, dims in block.parameters.items()
-    }
-    return replace(block, parameters=parameters, options=_wide(block.options))
-
-
-def _wide(text: str) -> str:
-    def times_eight(number: re.Match[str]) -> str:
-        value = int(number[0])
-        return str(8 * value if value >= 24 or value == HEAD else value)
-
-    return re.sub(r"\b\d+\b", times_eight, text)
 
 
 X = {"x": "B, T, 64"}
@@ -106,7 +87,6 @@ MLP8 = {
     **{"w_down8": "64, 96", "w_down_scale": "64"},
 }
 ROTARY = {"cos": f"T, {HEAD // 2}", "sin": f"T, {HEAD // 2}"}
-ROTARY_WIDE = f"T, {8 * HEAD // 2}"
 QKV = {"wq": "64, 64", "wk": "32, 64", "wv": "32, 64"}
 FULL = {"wq": "64, 64", "wk": "64, 64", "wv": "64, 64"}
 MLP = {"w_gate": "96, 64", "w_up": "96, 64", "w_down": "64, 96"}
@@ -452,6 +432,7 @@ BLOCKS: dict[str, Block] = {
         {**X, "w_in": "256, 64"},
         lambda v: in_int8(in_heads(F.linear(v["x"], v["w_in"]), 128)).flatten(-2),
         statements="q, scale = int8_block_linear(x, w_in, blocks=2)",
+        results="q, scale",
         call=BLOCKS_OF_128,
         wide={"w_in": "256, 512"},
     ),
@@ -462,6 +443,7 @@ BLOCKS: dict[str, Block] = {
             in_heads(F.silu(F.linear(v["x"], v["w_gate"])) * F.linear(v["x"], v["w_up"]), 128)
         ).flatten(-2),
         statements="q, scale = float8_block_swiglu(x, w_gate, w_up, blocks=2)",
+        results="q, scale",
         call=BLOCKS_OF_128,
         wide={"w_gate": "256, 512", "w_up": "256, 512"},
     ),
@@ -470,6 +452,7 @@ BLOCKS: dict[str, Block] = {
         {**X, "w_in": "96, 64"},
         lambda v: in_int8(F.linear(v["x"], v["w_in"])),
         statements="q, scale = int8_row_linear(x, w_in)",
+        results="q, scale",
         call="cast(q, f32) * scale",
     ),
     "quantize.float8_linear": Block(

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from generator.choices import SeededChoices
 from generator.coda_programs import draw_text
-from support.block_texts import FIRST, program
+from support.block_texts import FIRST, program, widened
 from support.daily import daily
 from support.examples import EXAMPLES
 from support.kernel_harness import assert_right, random_arguments, run_kernel
 from support.models import MODELS
-from support.standard_blocks import BLOCKS, widened
+from support.standard_blocks import BLOCKS
 from torch import Generator
 
 from coda_ir.api import Lowering, parse

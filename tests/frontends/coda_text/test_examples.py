@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.kernel_steps import EXAMPLE_STEPS, kernel_steps
+from support.kernel_steps import EXAMPLE_STEPS, explained_steps
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -61,7 +61,7 @@ def test_begins_with_a_description(name: str):
 
 
 def test_what_runs_outside_of_the_gemms():
-    steps = [kernel_steps(parsed(name)) for name in SMALL]
+    steps = [explained_steps(parsed(name)) for name in SMALL]
     assert {name: text for found in steps for name, text in found.items()} == EXAMPLE_STEPS
 
 

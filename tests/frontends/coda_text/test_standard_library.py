@@ -5,11 +5,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.block_texts import FIRST, element_of, program
+from support.block_texts import FIRST, element_of, program, widened
 from support.daily import daily
 from support.elements import DTYPES
-from support.kernel_steps import BLOCK_STEPS, STEPS_IN_ONE_TILE, kernel_steps
-from support.standard_blocks import BLOCKS, SIZES, Block, Values, widened
+from support.kernel_steps import (
+    BLOCK_STEPS,
+    EXAMPLE_STEPS,
+    STEPS_IN_ONE_TILE,
+    explained_steps,
+    kernel_steps,
+)
+from support.outside_of_gemms import REASONS
+from support.standard_blocks import BLOCKS, SIZES, Block, Values
 from torch import Tensor
 
 import coda_ir
@@ -106,13 +113,22 @@ def test_blocks_in_float32(name: str, library_in_float32: Path):
 @pytest.mark.parametrize("name", BLOCKS)
 def test_what_runs_outside_of_the_gemms(name: str):
     module = parse_text(program(name, widened(BLOCKS[name])), "block.coda")
-    assert kernel_steps(module) == {"f": BLOCK_STEPS[name]}
+    assert explained_steps(module) == {"f": BLOCK_STEPS[name]}
+
+
+def test_nothing_is_left_that_an_epilogue_could_compute():
+    steps = " ".join([*BLOCK_STEPS.values(), *EXAMPLE_STEPS.values()])
+    assert {*re.findall(r"\((\w+)\)", steps)} == REASONS.keys() - {"tile"}
+    # It would be seen: this program multiplies by the scales of blocks, which the same tile has.
+    name = "quantize.int8_block_linear"
+    module = parse_text(program(name, BLOCKS[name]), "block.coda")
+    assert explained_steps(module) == {"f": "fused map(tile)"}
 
 
 def test_norms_of_rows_in_one_tile_run_in_the_gemm_before():
     for name, steps in STEPS_IN_ONE_TILE.items():
         module = parse_text(program(name, BLOCKS[name]), "block.coda")
-        assert kernel_steps(module) == {"f": steps}, name
+        assert explained_steps(module) == {"f": steps}, name
 
 
 POST_NORM_NETWORKS = """
