@@ -68,7 +68,7 @@ ACTIVATIONS: dict[str, Function] = {
 
 
 def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
-    return of_operator(lambda _, *operands: function(*operands))
+    return of_operator(lambda op, *operands: function(*operands, *op.numbers))
 
 
 def of_operator(function: Callable[..., torch.Tensor]) -> Handler:
@@ -82,8 +82,6 @@ def of_operator(function: Callable[..., torch.Tensor]) -> Handler:
 
 _FUNCTIONS: Mapping[type, Callable[..., torch.Tensor]] = {
     coda.GeluOp: lambda op, x: (_gelu_tanh if op.approximate.data == "tanh" else gelu_of)(x),
-    coda.EluOp: lambda op, x: F.elu(x, op.alpha.value.data),
-    coda.PowOp: lambda op, x: x.pow(op.exponent.value.data),
     coda.CastOp: lambda _, x: x,
     coda.CompareOp: lambda op, a, b: getattr(torch, op.relation.data)(a, b),
     coda.MatmulOp: lambda _, x, weight: product_of(x, weight),

@@ -225,8 +225,8 @@ class GeluOp(UnaryOp):
             )
 
 
-@elementwise()
-class SoftcapOp(UnaryOp):
+@elementwise(numbers={"cap": None})
+class SoftcapOp(RealFunction):
     """cap * tanh(x / cap), the logit soft cap of Gemma 2 (arXiv 2408.00118)."""
 
     name = "coda.softcap"
@@ -282,7 +282,7 @@ class Expm1Op(RealFunction):
     name = "coda.expm1"
 
 
-@elementwise("softplus.default")
+@elementwise("softplus.default", options={"beta": 1, "threshold": 20})
 class SoftplusOp(RealFunction):
     """log(1 + exp(x)), and x above 20, as `torch.nn.functional.softplus`."""
 
@@ -338,16 +338,16 @@ class SignOp(RealFunction):
     name = "coda.sign"
 
 
-@elementwise()
-class EluOp(UnaryOp):
+@elementwise("elu.default", numbers={"alpha": 1.0}, options={"scale": 1, "input_scale": 1})
+class EluOp(RealFunction):
     """x, or alpha * (exp(x) - 1) where x is not above 0 (arXiv 1511.07289)."""
 
     name = "coda.elu"
     alpha = prop_def(FloatAttr)
 
 
-@elementwise()
-class PowOp(UnaryOp):
+@elementwise("pow.Tensor_Scalar", numbers={"exponent": None}, of_positive=True)
+class PowOp(RealFunction):
     """x to a constant power other than 0: NaN where x is below 0 and the exponent is not whole.
 
     `coda.pow %x {exponent = 0.3 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>`

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, TypeAlias, TypeVar
 
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import FloatAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -51,10 +51,13 @@ class ElementwiseOp(InferTypeOp, ABC):
     """
 
     ATEN: ClassVar[str | None] = None
-    """The overload of ATen that computes it; None where there is none, or not with its properties
-    alone."""
-    ATEN_OPTIONS: ClassVar[Mapping[str, str]] = {}
-    """The keywords of `ATEN` that make it this operator."""
+    """The overload of ATen that computes it of the operands and `NUMBERS`; None where there is
+    none."""
+    NUMBERS: ClassVar[Mapping[str, float | None]] = {}
+    """The properties that are numbers, in the order of the arguments of `ATEN` and of `.coda`, with
+    their defaults; None where each call states the number."""
+    ATEN_OPTIONS: ClassVar[Mapping[str, str | float]] = {}
+    """The other arguments of `ATEN` that make it this operator."""
     ALIASES: ClassVar[tuple[str, ...]] = ()
     """Further overloads of ATen that are this operator on elements of `ELEMENTS`."""
     SCALAR: ClassVar[Scalar | None] = None
@@ -92,6 +95,12 @@ class ElementwiseOp(InferTypeOp, ABC):
             expect_element_type(f"operand {index}", operand, element_type_of(first))
 
     @property
+    def numbers(self) -> list[float]:
+        """The values of `NUMBERS`."""
+        values = [self.properties[name] for name in self.NUMBERS]
+        return [value.value.data for value in values if isinstance(value, FloatAttr)]
+
+    @property
     def elements_of_one_type(self) -> Sequence[SSAValue]:
         """The operands that must have the same element type, one of `ELEMENTS`."""
         return self.operands
@@ -102,7 +111,7 @@ class UnaryOp(ElementwiseOp, ABC):
 
 
 class RealFunction(UnaryOp, ABC):
-    """A function of one real number without properties; `.coda` calls it by its name."""
+    """A function of one real number, whose properties are numbers; `.coda` calls it by its name."""
 
 
 class Predicate(RealFunction, ABC):
@@ -130,7 +139,8 @@ def elementwise(
     aten: str | None = None,
     scalar: Scalar | None = None,
     *,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, str | float] | None = None,
+    numbers: Mapping[str, float | None] | None = None,
     aliases: tuple[str, ...] = (),
     elements: Elements | None = None,
     jumps: bool = False,
@@ -143,7 +153,7 @@ def elementwise(
 
     def define(cls: type[OpT]) -> type[OpT]:
         op = irdl_op_definition(cls)
-        op.ATEN, op.SCALAR, op.ATEN_OPTIONS = aten, scalar, options or {}
+        op.ATEN, op.SCALAR, op.ATEN_OPTIONS, op.NUMBERS = aten, scalar, options or {}, numbers or {}
         op.ALIASES, op.ELEMENTS = aliases, elements or cls.ELEMENTS
         op.JUMPS, op.OF_POSITIVE = jumps, of_positive
         ELEMENTWISE_OPS.append(op)

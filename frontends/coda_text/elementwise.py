@@ -87,22 +87,15 @@ def unary(call: Invocation) -> Value:
 
 
 def applied(operator: type[coda.UnaryOp], call: Invocation) -> TensorValue:
-    return call.make(operator, _operand_of(call, operator))
-
-
-def _operand_of(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
+    """A unary operator of the tensor `x` and of numbers."""
     x = call.tensor("x")
     _expect_elements(call.name, "x", x, operator.ELEMENTS)
-    return x
+    defaults = operator.NUMBERS.items()
+    return call.make(operator, x, *(float(call.number(name, each or 0)) for name, each in defaults))
 
 
 def negation(call: Invocation) -> TensorValue:
     return applied(coda.NegOp, call)
-
-
-def elu(call: Invocation) -> TensorValue:
-    x = _operand_of(call, coda.EluOp)
-    return call.make(coda.EluOp, x, alpha=float(call.number("alpha", 1.0)))
 
 
 def clamp(call: Invocation) -> TensorValue:

@@ -22,7 +22,6 @@ from coda_ir.frontends.coda_text.elementwise import (
     cast,
     clamp,
     compare,
-    elu,
     power,
     unary,
     where,
@@ -298,12 +297,6 @@ def gelu(approximate: str, call: Invocation) -> TensorValue:
     return call.make(coda.GeluOp, call.float_tensor("x"), approximate)
 
 
-def softcap(call: Invocation) -> TensorValue:
-    x, cap = call.float_tensor("x"), call.positive("cap")
-    assert cap is not None, "cap is required"
-    return call.make(coda.SoftcapOp, x, cap)
-
-
 def rope(call: Invocation) -> TensorValue:
     x, head_dim = call.float_tensor("x", least_rank=2), call.integer("head_dim", 0)
     call.expect_heads("head_dim", head_dim, "x", x)
@@ -396,14 +389,21 @@ def _named(op: type[Operation], parameters: str, rule: Callable[..., Value]) -> 
     return {f"{name}({parameters})": partial(rule, value) for value, name in names.items()}
 
 
+def _call_of(name: str) -> str:
+    """The signature of a function of one tensor and numbers."""
+    numbers = (
+        f", {number}: number{'' if default is None else f' = {default}'}"
+        for number, default in UNARY[name].NUMBERS.items()
+    )
+    return f"{name}(x{''.join(numbers)})"
+
+
 ELEMENTWISE: dict[str, Rule] = {
-    **{f"{name}(x)": unary for name in UNARY if name != "detach"},
+    **{_call_of(name): unary for name in UNARY if name != "detach"},
     **{f"{name}(a, b)": binary_call for name in coda.FUNCTIONS_OF_TWO},
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
-    "elu(x, alpha: number = 1.0)": elu,
     **_named(coda.GeluOp, "x", gelu),
-    "softcap(x, cap: number)": softcap,
     "where(condition, a, b)": where,
     **{f"{name}(a, b)": compare for name in COMPARISONS},
     "logical_not(x)": partial(applied, coda.LogicalNotOp),

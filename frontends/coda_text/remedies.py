@@ -187,7 +187,9 @@ def _plain(name: str) -> str:
 _PLAIN_FUNCTIONS = {_plain(name): name for name in [*FUNCTIONS, *OTHERS]}
 
 
-_FUNCTIONS_OF_ONE = frozenset({*REAL_FUNCTIONS, "elu"})
+_FUNCTIONS_OF_ONE = frozenset(
+    name for name, op in REAL_FUNCTIONS.items() if None not in op.NUMBERS.values()
+)
 """Operators of the language that could be activations."""
 
 

@@ -82,7 +82,8 @@ def _call(callee: str, options: Callable[[Any], Sequence[str]] = lambda _: ()) -
 
 
 def _aten_options(op: coda.ElementwiseOp) -> Sequence[str]:
-    return [f"{name}={value!r}" for name, value in op.ATEN_OPTIONS.items()]
+    named = [f"{name}={value!r}" for name, value in op.ATEN_OPTIONS.items()]
+    return [*map(repr, op.numbers), *named]
 
 
 def _arithmetic(callee: str) -> Rule:
@@ -171,8 +172,6 @@ _RULES: Mapping[type[Operation], Rule] = {
     **{op: _call(callee, _aten_options) for op, callee in _ELEMENTWISE.items()},
     **{op: _arithmetic(_ELEMENTWISE[op]) for op in _ARITHMETIC},
     coda.CompareOp: _compare,
-    coda.EluOp: _call("elu.default", lambda op: [repr(op.alpha.value.data)]),
-    coda.PowOp: _call("pow.Tensor_Scalar", lambda op: [repr(op.exponent.value.data)]),
     coda.CastOp: _cast,
     coda.Relu2Op: _relu2,
     coda.GeluOp: _call("gelu.default", lambda op: [f"approximate={op.approximate.data!r}"]),

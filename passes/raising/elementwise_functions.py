@@ -10,7 +10,6 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.passes.raising.elementwise_call import ElementwiseCall
 from coda_ir.passes.support.index_values import Argument
@@ -37,14 +36,19 @@ def _number(call: ElementwiseCall, number: float, like: SSAValue) -> SSAValue:
     return call.insert(coda.ConstantOp(float(number), element_type_of(like)))
 
 
-def _softplus(call: ElementwiseCall) -> Operation | None:
-    found = _with_numbers(call, beta=1, threshold=20)
-    return None if found is None or found[1] != [1, 20] else elementwise.SoftplusOp(found[0])
+def _function(operator: type[coda.RealFunction]) -> Maker:
+    """Make a function of the numbers of a call, whose other arguments are those of the operator."""
+    fixed = {name: float(number) for name, number in operator.ATEN_OPTIONS.items()}
 
+    def make(call: ElementwiseCall) -> Operation | None:
+        found = _with_numbers(call, **operator.NUMBERS, **fixed)
+        if found is None:
+            return None
+        x, numbers = found
+        own = numbers[: len(operator.NUMBERS)]
+        return operator(x, *own) if numbers == [*own, *fixed.values()] else None  # pyright: ignore
 
-def _elu(call: ElementwiseCall) -> Operation | None:
-    found = _with_numbers(call, alpha=1, scale=1, input_scale=1)
-    return None if found is None or found[1][1:] != [1, 1] else coda.EluOp(found[0], found[1][0])
+    return make
 
 
 def _pow(call: ElementwiseCall) -> Operation | None:
@@ -108,8 +112,11 @@ def _limited(call: ElementwiseCall, *bounds: Argument | str | None) -> Operation
 
 
 FUNCTIONS: Mapping[str, Maker] = {
-    "softplus.default": _softplus,
-    "elu.default": _elu,
+    **{
+        str(operator.ATEN): _function(operator)
+        for operator in coda.REAL_FUNCTIONS.values()
+        if operator.ATEN is not None and (operator.NUMBERS or operator.ATEN_OPTIONS)
+    },
     "pow.Tensor_Scalar": _pow,
     "reciprocal.default": _reciprocal,
     "gelu.default": _gelu,

@@ -69,19 +69,17 @@ def _function(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if UNARY[name].JUMPS:
         return _beside(b, x, _as_tile(b, f"{name}({exact(b, n)})")), n
     inside = f"abs({x}) + 0.5" if UNARY[name].OF_POSITIVE else f"tanh({x})"
-    return f"{name}({inside})", n
+    numbers = [b.choices.pick(("0.3", "1.0", "2.0")) for _ in UNARY[name].NUMBERS]
+    return f"{name}({', '.join([inside, *numbers])})", n
 
 
 def _parametrized(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     texts = (
         "elu({x})",
-        "elu({x}, alpha=0.3)",
         "clamp({x}, -0.5, 1)",
         "clamp({x}, min=0.1)",
         "pow(tanh({x}), 3)",
-        "pow(abs({x}) + 0.5, 0.3)",
         "pow(abs({x}) + 0.5, -1.5)",
-        "softcap({x}, 2.0)",
         'activate({x}, "relu2")',
         'activate(tanh({x}), "identity")',
         "gelu({x})",

@@ -51,7 +51,8 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
 WILD: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     coda.ExpOp,
     elementwise.Expm1Op,
-    *(op for op in coda.REAL_FUNCTIONS.values() if op.OF_POSITIVE),
+    *(op for op in coda.REAL_FUNCTIONS.values() if op.OF_POSITIVE and not op.NUMBERS),
+    lambda x: coda.PowOp(x, 0.3),
 )
 """Those that are not."""
 

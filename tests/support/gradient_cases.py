@@ -20,6 +20,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.torch import CallOp
 from coda_ir.symbolic_shapes import Dims, dims_attribute
+from support.function_numbers import some_numbers
 
 SIZES = {"B": 2, "M": 3, "T": 4, "S": 5, "N": 6}
 
@@ -93,16 +94,14 @@ HEADS: dict[str, Dims] = {"x": ("B", "T", 8)}
 
 UNARY: dict[str, Build] = {
     **{
-        name: of(operator)
+        name: of(operator, *some_numbers(operator))
         for name, operator in coda.REAL_FUNCTIONS.items()
         if not (operator.OF_POSITIVE or issubclass(operator, coda.Predicate) or name == "detach")
     },
     "neg": of(coda.NegOp),
     "gelu": of(coda.GeluOp, "none"),
     "gelu_tanh": of(coda.GeluOp, "tanh"),
-    "softcap": of(coda.SoftcapOp, 1.5),
-    "elu": of(coda.EluOp, 0.7),
-    "pow": of(coda.PowOp, 3.0),
+    "cube": of(coda.PowOp, 3.0),
     "softmax": of(coda.SoftmaxOp),
 }
 
@@ -133,7 +132,7 @@ def positive(make: type[coda.UnaryOp]) -> Case:
     def build(v: Values) -> Ops:
         square, one = coda.MulOp(v.x, v.x), coda.ConstantOp(1.0, f32)
         total = coda.AddOp(square, one)
-        return square, one, total, make(total)
+        return square, one, total, make(total, *some_numbers(make))
 
     return Case(X, build)
 

@@ -1,12 +1,12 @@
 """Pointwise operators that reach the backend unfused, and `gemm.map`."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from support.emitted import assert_as_accurate, load_program, run_operator
+from support.function_numbers import some_numbers, with_numbers
 from support.programs import type_of
 
 import coda_ir
@@ -34,17 +34,15 @@ def relu2(x: torch.Tensor) -> torch.Tensor:
     return F.relu(x).square()
 
 
-def elu(x: torch.Tensor) -> torch.Tensor:
-    return F.elu(x, 1.5)
-
-
 def softcap(x: torch.Tensor) -> torch.Tensor:
     return 30.0 * torch.tanh(x / 30.0)
 
 
 def aten(operator: type[coda.ElementwiseOp]) -> Eager:
     name, _, suffix = str(operator.ATEN).partition(".")
-    return partial(getattr(getattr(torch.ops.aten, name), suffix), **operator.ATEN_OPTIONS)
+    function = getattr(getattr(torch.ops.aten, name), suffix)
+    numbers = some_numbers(operator)
+    return lambda *x: function(*x, *numbers, **operator.ATEN_OPTIONS)
 
 
 PREDICATES: dict[str, Eager] = {
@@ -52,13 +50,12 @@ PREDICATES: dict[str, Eager] = {
 }
 UNARY: dict[str, Eager] = {
     **{
-        name: aten(op)
+        with_numbers(name, op): aten(op)
         for name, op in coda.REAL_FUNCTIONS.items()
         if op.ATEN is not None and name not in PREDICATES
     },
     "neg": torch.neg,
     "relu2": relu2,
-    "elu {alpha = 1.5 : f64}": elu,
     'gelu {approximate = "none"}': F.gelu,
     'gelu {approximate = "tanh"}': gelu_tanh,
     "softcap {cap = 30.0 : f64}": softcap,
@@ -93,7 +90,8 @@ OF_INTEGERS = [
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, dtype: torch.dtype) -> None:
     x = (torch.randn(3, 5, 130) * 3).to(dtype)
-    if name in coda.REAL_FUNCTIONS and coda.REAL_FUNCTIONS[name].OF_POSITIVE:
+    function = coda.REAL_FUNCTIONS.get(name.partition(" ")[0])
+    if function is not None and function.OF_POSITIVE:
         x = x.abs() + 0.01
     actual = run_operator(f"coda.{name}", x)
     eager = UNARY[name]
@@ -127,7 +125,7 @@ def test_what_is_infinite_in_the_type_of_an_unfinished_sum() -> None:
     assert torch.equal(actual, (x + y).isinf()) and torch.equal(total.isinf(), actual)
 
 
-@pytest.mark.parametrize("name", ["expm1", "log1p", "softplus", "elu {alpha = 1.5 : f64}"])
+@pytest.mark.parametrize("name", ["expm1", "log1p", "softplus", with_numbers("elu", coda.EluOp)])
 def test_accuracy_near_zero(name: str) -> None:
     x = torch.logspace(-30, 1, 200)[None] * torch.tensor([[1.0], [-0.05]])
     once = UNARY[name](x.double())

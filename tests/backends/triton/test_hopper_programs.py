@@ -10,6 +10,7 @@ from generator.coda_programs import draw_text
 from support.block_texts import FIRST, program, widened
 from support.daily import daily
 from support.examples import EXAMPLES
+from support.function_numbers import some_numbers
 from support.kernel_harness import assert_right, random_arguments, run_kernel
 from support.models import MODELS
 from support.standard_blocks import BLOCKS
@@ -41,7 +42,8 @@ def _call(name: str) -> str:
     if name in COMPARISONS or (name in UNARY and issubclass(UNARY[name], coda.Predicate)):
         return f"where({name}(h{', b' * (name in COMPARISONS)}), h, b)"
     if name in UNARY:
-        return f"{name}({'abs(h) + 0.5' if UNARY[name].OF_POSITIVE else 'h'})"
+        argument = "abs(h) + 0.5" if UNARY[name].OF_POSITIVE else "h"
+        return f"{name}({', '.join([argument, *map(str, some_numbers(UNARY[name]))])})"
     if BINARY[name].ELEMENTS == coda.Elements.BOOLEANS:
         return f"where({name}(h > b, h < 1), h, b)"
     return f"{name}(h, b)" if name.isidentifier() else f"h {name} b"
@@ -51,10 +53,8 @@ CALLS = {
     **{name: _call(name) for name in (*UNARY, *BINARY, *COMPARISONS) if name != "detach"},
     "gelu": "gelu(h)",
     "gelu_tanh": "gelu_tanh(h)",
-    "elu": "elu(h, 0.3)",
-    "softcap": "softcap(h, 2.0)",
     "clamp": "clamp(h, -0.5, 1)",
-    "pow": "pow(h, 3)",
+    "cube": "pow(h, 3)",
     "logical_not": "where(logical_not(h > b), h, b)",
     "neg": "-h",
     "cast": "cast(cast(h, i32), bf16)",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from generator.round_trip import printed
+from support.function_numbers import some_numbers
 from xdsl.dialects.builtin import Float8E4M3FNType, ModuleOp, TensorType, f32, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -24,10 +25,8 @@ ROW = TensorType(f32, [8])
 ELEMENTWISE = coda.ELEMENTWISE_OPS
 
 PROPERTIES: Mapping[type, tuple[float | str, ...]] = {
-    coda.SoftcapOp: (1.5,),
-    coda.PowOp: (1.5,),
+    **{op: some_numbers(op) for op in ELEMENTWISE},
     coda.GeluOp: ("none",),
-    coda.EluOp: (1.0,),
     coda.CompareOp: ("eq",),
 }
 
@@ -39,7 +38,7 @@ def made(operator: type[coda.ElementwiseOp], element: Attribute, columns: int = 
     if operator is coda.WhereOp:
         types[0] = TensorType(i1, [8])
     values: list[SSAValue] = list(Block(arg_types=types).args)
-    return operator(*values, *PROPERTIES.get(operator, ()))  # pyright: ignore
+    return operator(*values, *PROPERTIES[operator])  # pyright: ignore
 
 
 def own_type(operator: type[coda.ElementwiseOp]) -> Attribute:
