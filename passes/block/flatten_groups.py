@@ -28,7 +28,7 @@ class FlattenGroupsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         reads_groups = any(is_pointwise(op) and _reads_groups(op) for op in rewriter.ops)
-        kept = _reducing_code(rewriter.ops) if reads_groups else ()
+        kept = _reducing_code(rewriter) if reads_groups else ()
         for op in rewriter.ops:
             if op not in kept and is_pointwise(op) and _reads_groups(op):
                 rewriter.passed(op, "computed on the columns of all groups side by side")
@@ -40,9 +40,9 @@ class FlattenGroupsPass(FunctionPass):
                 rewriter.order.erase(op)
 
 
-def _reducing_code(ops: Sequence[Operation]) -> set[Operation]:
+def _reducing_code(rewriter: FunctionRewriter) -> set[Operation]:
     """Return the code around reductions of groups of columns, or of whole rows."""
-    found = [code for find in (find_group_code, find_row_code) for code in find(ops)]
+    found = (*find_group_code(rewriter.ops), *find_row_code(rewriter.order))
     return {op for code in found for op in code.around_reductions}
 
 

@@ -72,12 +72,16 @@ class FuseGroupsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         if self.of_weight_gradients:
-            found = find_row_code(rewriter.ops)
-            self._sweep([code for code in found if _is_of_weights(code, rewriter)], rewriter)
+            gradients = filter(is_weight_gradient, rewriter.ops)
+            shapes = {shape_of(result) for op in gradients for result in op.results}
+            for code in find_row_code(rewriter.order, shapes):
+                if _is_of_weights(code, rewriter):
+                    self._fuse(code, rewriter)
             return
-        for find in (find_group_code, find_row_code):
-            while self._sweep(find(rewriter.ops), rewriter):
-                pass
+        while self._sweep(find_group_code(rewriter.ops), rewriter):
+            pass
+        for code in find_row_code(rewriter.order):
+            self._fuse(code, rewriter)
 
     def _sweep(self, found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
         """Rewrite group codes that share no operator; return whether others remain to be found."""
@@ -86,12 +90,17 @@ class FuseGroupsPass(FunctionPass):
         for code in found:
             if not rewritten.isdisjoint(code.ops):
                 is_done = False
-                continue
-            code.ops.sort(key=rewriter.order.position)
-            if not self._is_left(code, rewriter) and check_group_code(code, rewriter.order) is None:
+            elif self._fuse(code, rewriter):
                 rewritten.update(code.ops)
-                _rewrite(code, rewriter)
         return not is_done
+
+    def _fuse(self, code: GroupCode, rewriter: FunctionRewriter) -> bool:
+        """Rewrite group code, unless this is illegal or left to others; return whether it was."""
+        code.ops.sort(key=rewriter.order.position)
+        if self._is_left(code, rewriter) or check_group_code(code, rewriter.order) is not None:
+            return False
+        _rewrite(code, rewriter)
+        return True
 
     def _is_left(self, code: GroupCode, rewriter: FunctionRewriter) -> bool:
         site = group_site(code, rewriter.order)

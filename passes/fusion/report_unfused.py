@@ -210,9 +210,8 @@ def _is_reported(
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
     """Return reductions over groups of columns, or rows, that `fuse-groups` refused, and why."""
-    found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
     refusals: dict[Operation, Refusal] = {}
-    for code in found:
+    for code in (*find_group_code(rewriter.ops), *find_row_code(rewriter.order)):
         refusal = check_group_code(code, rewriter.order)
         if refusal is not None:
             refusals |= dict.fromkeys(code.reductions, refusal)

@@ -1,6 +1,6 @@
 """Group code: pointwise operators, and reductions, over each group of columns."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
@@ -17,6 +17,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.dominance import reached, users_of
 from coda_ir.passes.support.editing import Site
+from coda_ir.passes.support.order import BlockOrder
 from coda_ir.storage import is_transposed_matrix
 
 MAX_GROUP = 256
@@ -244,46 +245,49 @@ def _joined(
     return first
 
 
-def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
-    """Return code that reduces rows and then uses their elements again, if no GEMM has them on
+def find_row_code(
+    order: BlockOrder, domains: Container[tuple[int, ...]] | None = None
+) -> Iterator[GroupCode]:
+    """Yield code that reduces rows and then uses their elements again, if no GEMM has them on
     chip, because it would read them twice, and if they are rows in memory. Elements of a softmax
     may be on chip or transposed, because no kernel has the sums that it needs.
+
+    `domains` restricts the shapes of the rows. Each code may be rewritten before the next is found.
     """
-    found: list[GroupCode] = []
     taken: set[Operation] = set()
-    places = {op: place for place, op in enumerate(ops)}
-    for op in ops:
-        if isinstance(op, GroupReduction) and op not in taken:
-            code = _row_code(op, places)
-            if code is not None:
-                found.append(code)
-                taken.update(code.ops)
-    return found
+    for op in list(order.block.ops):
+        if not isinstance(op, GroupReduction) or op in taken or op.parent is None:
+            continue
+        if domains is not None and shape_of(op.x) not in domains:
+            continue
+        code = _row_code(op, order)
+        if code is not None:
+            taken.update(code.reductions)
+            yield code
 
 
-def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> GroupCode | None:
-    """Return the code from `reduction` on, and pointwise code before it; `places` are the positions
-    of operators in the function.
-    """
+def _row_code(reduction: GroupReduction, order: BlockOrder) -> GroupCode | None:
+    """Return the code from `reduction` on, and pointwise code before it."""
     code, owner = GroupCode(shape_of(reduction.x), is_split=False), reduction.x.owner
     if len(code.domain) < 2 or not 1 < code.group <= MAX_ROW or not code.admits(reduction):
         return None
     gemm = owner if isinstance(owner, FusedOp) and code.group <= MAX_ROW_OF_TILE else None
     if gemm is None and len(reduction.results) > 1:
         return None
-    after = _add_users(code, reduction, gemm, places)
-    goes_on = any(code.is_tile(value) for value in after)
+    after = _add_users(code, reduction, gemm, order)
+    if not any(code.is_tile(value) for value in after):
+        return None
+    for op in list(code.ops):
+        for value in op.operands:
+            _add_producers(value, code)
     is_apart = any(is_transposed_matrix(base) or _is_on_chip(base, code) for base in code.bases)
     is_read_once = code.has_softmax or gemm is not None or not is_apart
     code.gemm = None if code.has_softmax else gemm
-    return code if goes_on and is_read_once else None
+    return code if is_read_once else None
 
 
 def _add_users(
-    code: GroupCode,
-    reduction: GroupReduction,
-    gemm: FusedOp | None,
-    places: Mapping[Operation, int],
+    code: GroupCode, reduction: GroupReduction, gemm: FusedOp | None, order: BlockOrder
 ) -> set[SSAValue]:
     """Add `reduction` and what is computed from it to `code`; return their results. Leave out what
     reads values that others compute from these results, or from those of the `gemm` whose tile is
@@ -293,15 +297,15 @@ def _add_users(
     after: set[SSAValue] = set()
     apart: set[SSAValue] = set()
     known: set[Operation] = {reduction}
-    pending: list[tuple[int, Operation]] = [(places[reduction], reduction)]
+    pending: list[tuple[float, Operation]] = [(order.position(reduction), reduction)]
     # Once nothing reads the results, the rest of the function does not matter.
     readers: set[Operation] = {reduction}
 
     def push_users(op: Operation) -> None:
         for user in users_of(op):
-            if user in places and user not in known:
+            if user not in known:
                 known.add(user)
-                heappush(pending, (places[user], user))
+                heappush(pending, (order.position(user), user))
 
     if gemm is not None:
         push_users(gemm)
@@ -311,11 +315,9 @@ def _add_users(
         is_code = op is reduction or not after.isdisjoint(op.operands)
         is_apart = not apart.isdisjoint(op.operands)
         if is_code and not is_apart and not isinstance(op, coda.SumToOp) and code.admits(op):
-            for value in op.operands:
-                _add_producers(value, code)
             code.add(op)
             after.update(op.results)
-            readers.update(user for user in users_of(op) if user in places)
+            readers.update(users_of(op))
         elif is_code or is_apart or not is_pointwise(op):
             apart.update(op.results)
         push_users(op)
