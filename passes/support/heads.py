@@ -154,9 +154,9 @@ def _rows(dims: Sequence[Factors], view: View) -> Dims | None:
 
 def _transposed(dims: Sequence[Factors], view: View) -> tuple[int, ...]:
     """Return the dimensions of the base that `dims` are, if these are all its rows; else none."""
-    rank = len(view.extents)
-    order = tuple(rank + factor.axis for factors in dims for factor in factors)
-    return order if {*order} == {*range(rank - 1)} and len(order) == len(dims) else ()
+    rank, rows = len(view.extents), [*chain.from_iterable(dims)]
+    are_whole = {*rows} == {*view.rows_of_base} and len(rows) == len(dims) == rank - 1
+    return tuple(rank + factor.axis for factor in rows) if are_whole else ()
 
 
 def _heads(

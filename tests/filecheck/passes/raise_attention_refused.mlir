@@ -133,3 +133,24 @@ func.func @batch_last_masked(%q: tensor<3x5x8xf32>, %mask: tensor<6x1x5xf32>) ->
 // CHECK-LABEL: func.func @batch_last_masked(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
+
+// -----
+
+// The first rows of keys whose batch and heads are one dimension: attention would read all rows.
+
+func.func @merged_rows(%q: tensor<4x3x16xf32>, %k: tensor<7x3x16xf32>) -> tensor<6x4x8xf32> {
+  %qs = coda.reshape %q : (tensor<4x3x16xf32>) -> tensor<4x6x8xf32>
+  %qh = coda.transpose %qs {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<4x6x8xf32>) -> tensor<6x4x8xf32>
+  %ks = coda.reshape %k : (tensor<7x3x16xf32>) -> tensor<7x6x8xf32>
+  %kt = coda.transpose %ks {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<7x6x8xf32>) -> tensor<6x7x8xf32>
+  %kh = coda.slice %kt {dim = 1 : i64, start = 0 : i64, stop = 5 : i64} : (tensor<6x7x8xf32>) -> tensor<6x5x8xf32>
+  %kc = coda.transpose %kh {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<6x5x8xf32>) -> tensor<6x8x5xf32>
+  %s = torch.call "aten.bmm.default"(%qh, %kc) {arguments = "{0}, {1}"} : (tensor<6x4x8xf32>, tensor<6x8x5xf32>) -> tensor<6x4x5xf32>
+  %w = coda.softmax %s : (tensor<6x4x5xf32>) -> tensor<6x4x5xf32>
+  %a = torch.call "aten.bmm.default"(%w, %kh) {arguments = "{0}, {1}"} : (tensor<6x4x5xf32>, tensor<6x5x8xf32>) -> tensor<6x4x8xf32>
+  func.return %a : tensor<6x4x8xf32>
+}
+
+// CHECK-LABEL: func.func @merged_rows(
+// CHECK-NOT:     coda.attention
+// CHECK:         func.return
