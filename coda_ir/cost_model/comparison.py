@@ -213,11 +213,11 @@ class _Cost:
 
     def add_lowered(self, func: FuncOp, programs: Mapping[str, FuncOp]) -> None:
         """Add a function of the scheduled level: a program, or a graph that calls programs."""
-        self._add_fixed_order(func)
+        times = OperatorTimes.of(func, self.device)
+        self._add_fixed_order(func, times)
         if any(isinstance(op, CallOp) for op in func.body.block.ops):
             self.add_graph(func, programs)
             return
-        times = OperatorTimes.of(func, self.device)
         for op in func.body.block.ops:
             if isinstance(op, LIBRARY):
                 self.host += self.costs.library
@@ -246,9 +246,8 @@ class _Cost:
             is_own_product = SmallProduct.of(op, times.shapes) is not None
             self.host += self.costs.kernel if is_own_product else _launching(op, self.costs)
 
-    def _add_fixed_order(self, func: FuncOp) -> None:
+    def _add_fixed_order(self, func: FuncOp, times: OperatorTimes) -> None:
         """Add what calls of PyTorch take longer that give the same bits in every run."""
-        times = OperatorTimes.of(func, self.device)
         for op in func.body.block.ops:
             if us := times.fixed_order_us(op):
                 is_mask = isinstance(op, coda.AttentionGradOp)

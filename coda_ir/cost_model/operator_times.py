@@ -1,7 +1,7 @@
 """The time of an operator as a kernel, and its roofline: the least for its bytes and products."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from math import inf, prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType
@@ -28,7 +28,7 @@ from coda_ir.cost_model.operator_kinds import (
     is_attention,
     is_product,
 )
-from coda_ir.cost_model.ranking import described
+from coda_ir.cost_model.ranking import described, structure_of
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
@@ -168,6 +168,8 @@ class OperatorTimes:
     device: Device
     shapes: SymbolicShapes
     sizes: Sizes
+    _fused: dict[Hashable, float] = field(default_factory=dict[Hashable, float])
+    """The times of GEMMs by their structure: the layers of a model repeat them."""
 
     @staticmethod
     def of(func: FuncOp, device: Device) -> "OperatorTimes":
@@ -214,7 +216,11 @@ class OperatorTimes:
     def fused_us(self, op: gemm.FusedOp) -> float:
         """Return the time of a scheduled GEMM with its epilogue."""
         assert op.schedule is not None, "a scheduled program"
-        return described(op, op.schedule, self.device, self.rows(op.x)).us
+        rows = self.rows(op.x)
+        key = (rows, *structure_of(op))
+        if key not in self._fused:
+            self._fused[key] = described(op, op.schedule, self.device, rows).us
+        return self._fused[key]
 
     def kernel_us(self, bytes: int) -> float:
         """Return the time of a kernel that moves this number of bytes."""

@@ -2,8 +2,10 @@
 order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
 
 from coda_ir.cost_model.configurations import (
     ONE_ROW,
@@ -88,6 +90,22 @@ def _rank(
     # The main loop has a say in how the epilogue cuts a tile.
     estimate = Estimate(Configuration.of(cuts, schedule, workload), loop, workload, device)
     return Ranked(schedule, estimate, refused)
+
+
+def structure_of(op: FusedOp) -> tuple[Hashable, ...]:
+    """Return a key that is equal for operators that schedules do not distinguish."""
+    number: dict[SSAValue, int] = {}
+    structure: list[Hashable] = [value.type for value in (*op.operands, *op.results)]
+    structure += op.properties.items()
+    for body in op.bodies:
+        for value in body.block.args:
+            number[value] = len(number)
+        for inner in body.block.ops:
+            operands = tuple(number[operand] for operand in inner.operands)
+            structure += [inner.name, operands, *inner.properties.items()]
+            for value in inner.results:
+                number[value] = len(number)
+    return tuple(structure)
 
 
 def described(op: FusedOp, schedule: ScheduleAttr, device: Device, rows: int | None) -> Ranked:

@@ -68,10 +68,11 @@ class RowsOfFused(GemmInputs, HasSegments, ABC):
     @property
     def summed_rows(self) -> int:
         """The number of rows side by side in a row of x, whose products are added; at least 1."""
+        if not self.is_numbered:
+            return 1
         is_kn = self.segment_attrs.data[0].layout.data == Layout.KN
         own = shape_of(self.weights[0])[-2 if is_kn else -1]
-        is_summed = self.is_numbered and own != shape_of(self.inputs[0])[-1]
-        return self.numbers_of_row if is_summed else 1
+        return self.numbers_of_row if own != shape_of(self.inputs[0])[-1] else 1
 
     @property
     def row_shape(self) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
 """Operators of the GEMM level."""
 
 from collections.abc import Sequence
+from itertools import islice
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -181,17 +182,25 @@ class FusedOp(RowsOfFused):
 
     def segments(self) -> list[Segment]:
         """The column ranges, for reading."""
+        inputs, weights, *_, scatter, _, scales, zeros, ports = self._operands_by_definition()
         return read_segments(
             self.segment_attrs.data,
-            self.weights,
-            self.ports,
-            self.outputs,
-            self.bodies,
-            len(self.inputs),
-            self.weight_scales,
-            self.weight_zeros,
-            is_stored_by_row=self.scatter is not None,
+            weights,
+            ports,
+            self.results,
+            self.regions,
+            len(inputs),
+            scales,
+            zeros,
+            is_stored_by_row=bool(scatter),
         )
+
+    def _operands_by_definition(self) -> list[Sequence[SSAValue]]:
+        """Return the operands by definition; each definition alone decodes all their numbers."""
+        sizes = self.properties[AttrSizedOperandSegments.attribute_name]
+        assert isinstance(sizes, DenseArrayBase), "the numbers of operands"
+        operands = iter(self.operands)
+        return [list(islice(operands, size)) for size in sizes.iter_values()]
 
     @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:

@@ -268,16 +268,16 @@ def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
     """Raise ValueError if programs share a K that differs between tiles, or if a step contains
     several scale blocks of K.
     """
-    if op.has_ragged_depth and schedule.split_k.data > 1:
+    if schedule.split_k.data > 1 and op.has_ragged_depth:
         raise ValueError(
             f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
         )
-    if op.is_numbered and not schedule.has_one_row:
+    if not schedule.has_one_row and op.is_numbered:
         raise ValueError(f"the main loop is {schedule.mainloop}, expected one_row by number")
-    if op.summed_rows > 1 and schedule.split_k.data > 1:
+    if schedule.split_k.data > 1 and op.summed_rows > 1:
         raise ValueError(f"split_k is {schedule.split_k.data}, expected 1: rows are added up")
     bk, blocks = schedule.block_k.data, op.blocks
-    if op.quantized is not None and schedule.has_one_row:
+    if schedule.has_one_row and op.quantized is not None:
         return
     if blocks is not None and (bk > blocks.depth.data or blocks.depth.data % bk):
         raise ValueError(f"BK is {bk}, expected a divisor of {blocks.depth.data}, K of a block")

@@ -5,7 +5,6 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.cost_model import (
@@ -19,6 +18,7 @@ from coda_ir.cost_model import (
     rank,
 )
 from coda_ir.cost_model.configurations import SMALL_ROWS, Tile, total_depth
+from coda_ir.cost_model.ranking import structure_of
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.cost_model.workload import Workload
 from coda_ir.diagnostics import LoweringError, OptionError
@@ -114,7 +114,7 @@ class SchedulePass(NamedPass):
         for gemm in module.walk():
             if isinstance(gemm, FusedOp) and gemm.schedule is None:
                 # The layers of a model repeat their GEMMs.
-                key = (rows.of(gemm), rows.nominal(gemm), *_structure(gemm))
+                key = (rows.of(gemm), rows.nominal(gemm), *structure_of(gemm))
                 if key not in choices:
                     choices[key] = self._choose(gemm, rows)
                 keyed.append((key, gemm))
@@ -347,22 +347,6 @@ def gemm_shape(op: FusedOp) -> tuple[str, str, str]:
     if op.is_transposed:
         return str(op.row_shape[-1]), str(n), "K"
     return "M", str(n), str(total_depth(op))
-
-
-def _structure(op: FusedOp) -> tuple[Hashable, ...]:
-    """Return a key that is equal for operators that schedules do not distinguish."""
-    number: dict[SSAValue, int] = {}
-    structure: list[Hashable] = [value.type for value in (*op.operands, *op.results)]
-    structure += op.properties.items()
-    for body in op.bodies:
-        for value in body.block.args:
-            number[value] = len(number)
-        for inner in body.block.ops:
-            operands = tuple(number[operand] for operand in inner.operands)
-            structure += [inner.name, operands, *inner.properties.items()]
-            for value in inner.results:
-                number[value] = len(number)
-    return tuple(structure)
 
 
 def _check_static(op: FusedOp) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
@@ -56,13 +56,18 @@ class Site:
         are not those of the epilogue.
         """
         op = value.owner
-        if not isinstance(op, FusedOp | MapOp) or is_scattered(op):
+        if not isinstance(value, OpResult) or not isinstance(op, FusedOp | MapOp):
             return None
-        for number, segment in enumerate(op.segments()):
-            for index, output in enumerate(segment.outputs):
-                kind = segment.results[index].port.kind.data
-                if output is value and kind in (ResultKind.TILE, ResultKind.HALF):
-                    return Site(op, number, index, kind == ResultKind.HALF)
+        if is_scattered(op):
+            return None
+        segments = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)
+        index = value.index
+        for number, segment in enumerate(segments):
+            if index < len(segment.results):
+                kind = segment.results.data[index].kind.data
+                is_site = kind in (ResultKind.TILE, ResultKind.HALF)
+                return Site(op, number, index, kind == ResultKind.HALF) if is_site else None
+            index -= len(segment.results)
         return None
 
     def holds(self, value: SSAValue) -> bool:
