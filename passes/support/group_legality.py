@@ -97,7 +97,7 @@ def _fits_stated_tile(gemm: FusedOp, columns: int) -> bool:
 
 
 def _tiles_stored(code: GroupCode) -> int:
-    results = (result for op in code.ops for result in op.results)
+    results = (v for op in code.ops if op not in code.repeated for v in op.results)
     return sum(code.is_tile(value) and bool(code.users_outside(value)) for value in results)
 
 

@@ -280,6 +280,7 @@ def _row_code(reduction: GroupReduction, order: BlockOrder) -> GroupCode | None:
     for op in list(code.ops):
         for value in op.operands:
             _add_producers(value, code)
+    _add_other_sums(code)
     is_apart = any(is_transposed_matrix(base) or _is_on_chip(base, code) for base in code.bases)
     is_read_once = code.has_softmax or gemm is not None or not is_apart
     code.gemm = None if code.has_softmax else gemm
@@ -290,9 +291,9 @@ def _add_users(
     code: GroupCode, reduction: GroupReduction, gemm: FusedOp | None, order: BlockOrder
 ) -> set[SSAValue]:
     """Add `reduction` and what is computed from it to `code`; return their results. Leave out what
-    reads values that others compute from these results, or from those of the `gemm` whose tile is
-    reduced: one kernel cannot load them. It would repeat all of a sum that goes on from layer to
-    layer, such as the gradient of a residual.
+    reads values that others compute from these results, or, except for sums that may join the code,
+    from those of the `gemm` whose tile is reduced: one kernel cannot load them. It would repeat all
+    of a sum that goes on from layer to layer, such as the gradient of a residual.
     """
     after: set[SSAValue] = set()
     apart: set[SSAValue] = set()
@@ -318,10 +319,31 @@ def _add_users(
             code.add(op)
             after.update(op.results)
             readers.update(users_of(op))
-        elif is_code or is_apart or not is_pointwise(op):
+        elif is_code or is_apart or not (is_pointwise(op) or _is_sum_of_elements(op, code)):
             apart.update(op.results)
         push_users(op)
     return after
+
+
+def _is_sum_of_elements(op: Operation, code: GroupCode) -> bool:
+    return isinstance(op, coda.ReduceOp) and code.admits(op)
+
+
+def _add_other_sums(code: GroupCode) -> None:
+    """Add the reductions that only `code` reads, if it has the tiles from which they are computed.
+    The gradient of a LayerNorm has two sums, neither of which is computed from the other.
+    """
+    for value in code.leaves:
+        op = value.owner
+        if not isinstance(op, coda.ReduceOp) or not code.admits(op) or code.users_outside(value):
+            continue
+        before = GroupCode(code.domain, is_split=False)
+        _add_producers(op.x, before)
+        before.add(op)
+        if code.values.union(code.leaves).issuperset(filter(code.is_tile, before.leaves)):
+            _add_producers(op.x, code)
+            code.add(op)
+            code.repeated -= code._reached([op], users_of)
 
 
 def _add_producers(value: SSAValue, code: GroupCode) -> None:

@@ -1,7 +1,6 @@
 """Derivatives of gates, rotary embedding, attention, the loss and the embedding."""
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, TensorType, f32
 from xdsl.ir import Block, SSAValue
@@ -91,6 +90,9 @@ def _give_table(
 ) -> None:
     """Give a table the sums of a · b over the heads that share its columns, and over the columns
     that share an entry.
+
+    The rows and heads, whose columns are contiguous, are added up first: PyTorch takes 65 us on an
+    H200 for 2048 rows of 32 heads if one sum is also over pairs of columns.
     """
     product = adjoint.mul(adjoint.widened(a), adjoint.widened(b))
     (*rows, columns), heads, width = shape_of(product), op.heads_of_tables, op.head_dim.value.data
@@ -100,9 +102,13 @@ def _give_table(
         split, summed = (heads * width // 2, 2), (heads * width // 2, 1)
     else:
         split, summed = (heads, 2, width // 2), (heads, 1, width // 2)
+    samples = len(rows) + 1 - len(shape_of(table))
+    kept = (*[1] * samples, *rows[samples:])
     parts = adjoint.insert(coda.ReshapeOp(product, (*rows, columns // (heads * width), *split)))
-    total = adjoint.insert(coda.SumToOp(parts, (*rows, 1, *summed)))
-    adjoint.give(table, adjoint.insert(coda.ReshapeOp(total, (*rows, prod(summed)))))
+    total = adjoint.insert(coda.SumToOp(parts, (*kept, 1, *split)))
+    if split != summed:
+        total = adjoint.insert(coda.SumToOp(total, (*kept, 1, *summed)))
+    adjoint.give(table, adjoint.reshaped(total, table))
 
 
 def expose_lse(block: Block) -> None:

@@ -828,3 +828,89 @@ func.func @residual(%d: tensor<?x16xf32>, %a: tensor<?x16xf32>, %b: tensor<?x16x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %sum2, %e : tensor<?x16xf32>, tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The gradient of a LayerNorm: two sums of the same rows, neither of which needs the other, in one kernel.
+
+func.func @layer_norm_gradient(%x: tensor<?x512xbf16>, %dy: tensor<?x512xbf16>, %w: tensor<512xf32>, %mean: tensor<?x1xf32>, %rstd: tensor<?x1xf32>) -> tensor<?x512xf32> {
+  %wide = coda.cast %x : (tensor<?x512xbf16>) -> tensor<?x512xf32>
+  %d_wide = coda.cast %dy : (tensor<?x512xbf16>) -> tensor<?x512xf32>
+  %centered = coda.sub %wide, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %normed = coda.mul %centered, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %g = coda.mul %d_wide, %w : (tensor<?x512xf32>, tensor<512xf32>) -> tensor<?x512xf32>
+  %p = coda.mul %normed, %g : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+  %along = coda.reduce %p {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %shift = coda.reduce %g {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %inner = coda.sub %g, %shift : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %part = coda.mul %normed, %along : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %rest = coda.sub %inner, %part : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
+  func.return %rest : tensor<?x512xf32>
+}
+
+// CHECK:      func.func @layer_norm_gradient(
+// CHECK-NEXT:   %rest = gemm.map tile(%x : tensor<?x512xbf16>, %dy : tensor<?x512xbf16>) col(%mean : tensor<?x1xf32>, %rstd : tensor<?x1xf32>) row(%w : tensor<512xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %dy_1: f32, %mean_1: f32, %rstd_1: f32, %w_1: f32):
+// CHECK-NEXT:       %centered = arith.subf %x_1, %mean_1 : f32
+// CHECK-NEXT:       %normed = arith.mulf %centered, %rstd_1 : f32
+// CHECK-NEXT:       %g = arith.mulf %dy_1, %w_1 : f32
+// CHECK-NEXT:       %p = arith.mulf %normed, %g : f32
+// CHECK-NEXT:       %0 = gemm.group_reduce add %p over 512 : f32
+// CHECK-NEXT:       %1 = arith.constant 0.001953125 : f32
+// CHECK-NEXT:       %along = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %2 = gemm.group_reduce add %g over 512 : f32
+// CHECK-NEXT:       %3 = arith.constant 0.001953125 : f32
+// CHECK-NEXT:       %shift = arith.mulf %2, %3 : f32
+// CHECK-NEXT:       %inner = arith.subf %g, %shift : f32
+// CHECK-NEXT:       %part = arith.mulf %normed, %along : f32
+// CHECK-NEXT:       %rest_1 = arith.subf %inner, %part : f32
+// CHECK-NEXT:       gemm.yield %rest_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %rest : tensor<?x512xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The same in the epilogue of the GEMM that computes dy, one tile of which holds the rows.
+
+func.func @layer_norm_gradient_of_gemm(%z: tensor<?x16xbf16>, %v: tensor<64x16xbf16>, %x: tensor<?x64xbf16>, %mean: tensor<?x1xf32>, %rstd: tensor<?x1xf32>) -> tensor<?x64xf32> {
+  %dy = gemm.fused %z : tensor<?x16xbf16>
+    columns(%v : tensor<64x16xbf16>)
+    -> (tile : tensor<?x64xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %wide = coda.cast %x : (tensor<?x64xbf16>) -> tensor<?x64xf32>
+  %centered = coda.sub %wide, %mean : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %normed = coda.mul %centered, %rstd : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %shift = coda.reduce %dy {kind = "mean"} : (tensor<?x64xf32>) -> tensor<?x1xf32>
+  %inner = coda.sub %dy, %shift : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %p = coda.mul %normed, %dy : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %along = coda.reduce %p {kind = "mean"} : (tensor<?x64xf32>) -> tensor<?x1xf32>
+  %part = coda.mul %normed, %along : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %rest = coda.sub %inner, %part : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  func.return %rest : tensor<?x64xf32>
+}
+
+// CHECK:      func.func @layer_norm_gradient_of_gemm(
+// CHECK-NEXT:   %dy, %rest = gemm.fused %z : tensor<?x16xbf16>
+// CHECK-NEXT:     columns(%v : tensor<64x16xbf16>) tile(%x : tensor<?x64xbf16>) col(%mean : tensor<?x1xf32>, %rstd : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x64xf32>, tile : tensor<?x64xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32, %mean_1: f32, %rstd_1: f32):
+// CHECK-NEXT:       %centered = arith.subf %x_1, %mean_1 : f32
+// CHECK-NEXT:       %normed = arith.mulf %centered, %rstd_1 : f32
+// CHECK-NEXT:       %0 = gemm.group_reduce add %acc over 64 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.562500e-02 : f32
+// CHECK-NEXT:       %shift = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %inner = arith.subf %acc, %shift : f32
+// CHECK-NEXT:       %p = arith.mulf %normed, %acc : f32
+// CHECK-NEXT:       %2 = gemm.group_reduce add %p over 64 : f32
+// CHECK-NEXT:       %3 = arith.constant 1.562500e-02 : f32
+// CHECK-NEXT:       %along = arith.mulf %2, %3 : f32
+// CHECK-NEXT:       %part = arith.mulf %normed, %along : f32
+// CHECK-NEXT:       %rest_1 = arith.subf %inner, %part : f32
+// CHECK-NEXT:       gemm.yield %acc, %rest_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %rest : tensor<?x64xf32>
+// CHECK-NEXT: }
