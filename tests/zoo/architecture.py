@@ -96,6 +96,7 @@ def _spread_parameters(model: torch.nn.Module) -> None:
     """
     generator = torch.Generator().manual_seed(SEED)
     for parameter in model.parameters():
-        is_equal = parameter.ndim == 1 or bool((parameter == parameter.flatten()[:1]).all())
+        first = parameter.flatten()[:1]
+        is_equal = parameter.ndim == 1 or bool((parameter.flatten() == first).all())
         if is_equal and parameter.is_floating_point():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
