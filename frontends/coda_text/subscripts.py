@@ -20,7 +20,7 @@ from coda_ir.frontends.coda_text.values import (
     is_manageable,
     simplified,
 )
-from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.symbolic_size import SymbolicSize, as_size
 
 END = 2**63 - 1
 """The end of a slice of PyTorch that names none."""
@@ -148,7 +148,9 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
         last = size if selection.stop is None else _position(selection.stop, size)
     length = _sum(last, first, -1)
     _expect_inside(x, dim, (first, last, length), selection)
-    extent = -(-length // step) if isinstance(length, int) else divided(length, step)
+    # Only its constant term may have a remainder, for the other terms are not known.
+    rest = dict(as_size(length).terms).get((), 0)
+    extent = divided(_sum(length, -rest % step), step)
     if extent is None:
         raise ArgumentMistake(
             f"the number of elements, {length}, is not a multiple of the step {step}",
