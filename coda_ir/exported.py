@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import CompiledFunction, compile, find_entry, parse
-from coda_ir.calls.arguments import TensorSpec, format_dims, short_name, symbol_places
-from coda_ir.calls.tree import CallError, CallTree
+from coda_ir.calls.arguments import TensorSpec, format_dims, short_name
+from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.devices import resolve_device
 from coda_ir.diagnostics import (
@@ -25,7 +25,6 @@ from coda_ir.diagnostics import (
     expect_kind,
     expect_names,
 )
-from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.mlir.writer import located_text
 from coda_ir.options import ProgramOptions, TrainingOptions
 from coda_ir.pages import page_of
@@ -159,9 +158,10 @@ class CompiledModel:
         self.function = function
         self.weights = weights
         self._tree = tree
-        self._run = _caller(tree, lambda: function)
+        self._run: Callable[..., Any] = function
         if plain is not None:
-            self._run = WithFallback(self._run, _caller(tree, plain), partial(_described, plain))
+            described = partial(_described, plain)
+            self._run = WithFallback(function, lambda *tensors: plain()(*tensors), described)
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
@@ -202,44 +202,6 @@ def _check_names(options: Mapping[str, object]) -> None:
             remedy = "train with torch.compile, or compile the module: exported.module"
             raise OptionError(f"unknown option '{name}'", remedy)
     expect_names(options, known)
-
-
-def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
-    """Return a callable on a function's tensors, checking that the model accepts their sizes."""
-    conditions = _conditions(tree)
-
-    def call(*tensors: torch.Tensor) -> Any:
-        if tree.ranges or tree.conditions:
-            sizes = function().sizes(*tensors)
-            tree.check_sizes(sizes)
-            _check_conditions(conditions, sizes)
-        return function()(*tensors)
-
-    return call
-
-
-def _conditions(tree: CallTree) -> list[ArgumentTemplate]:
-    """Return the conditions of a model. Raises ValueError for texts that are none."""
-    return list(map(ArgumentTemplate.parse, tree.conditions))
-
-
-def _holds(condition: ArgumentTemplate, sizes: Mapping[str, int]) -> bool:
-    try:
-        answers, _ = condition.evaluate((), sizes, {})
-    except ZeroDivisionError:
-        return False
-    return all(answers)
-
-
-def _check_conditions(conditions: Sequence[ArgumentTemplate], sizes: Mapping[str, int]) -> None:
-    """Raise CallError for sizes with which the model would run other operators."""
-    unmet = [condition.text for condition in conditions if not _holds(condition, sizes)]
-    if unmet:
-        given = ", ".join(f"{symbol} is {size}" for symbol, size in sizes.items())
-        raise CallError(
-            f"the model was exported for sizes with {', '.join(unmet)}, but in this call {given}",
-            "export it with an example of these sizes",
-        )
 
 
 def _described(plain: Callable[[], CompiledFunction]) -> Described:
@@ -297,11 +259,6 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
             f"{', '.join(named) or 'nothing'}",
             "do not add, remove or reorder the arguments of a saved model",
         )
-    if not _are_conditions(tree, symbol_places(signature)):
-        raise FileError(
-            f"{path}: the conditions {', '.join(tree.conditions)} are not on sizes of the function",
-            "export the model again",
-        )
     if not all(0 <= number < len(signature.results) for number in results):
         raise FileError(
             f"{path}: the function has {len(signature.results)} results, but the model returns "
@@ -316,17 +273,6 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
                 f"{len(leaf.order)}",
                 "do not change the results of a saved model",
             )
-
-
-def _are_conditions(tree: CallTree, symbols: Iterable[str]) -> bool:
-    """Return whether the conditions of a tree are comparisons of these symbols."""
-    try:
-        _check_conditions(_conditions(tree), dict.fromkeys(symbols, 1))
-    except CallError:
-        return True
-    except (ValueError, LookupError, TypeError):
-        return False
-    return True
 
 
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:

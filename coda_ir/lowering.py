@@ -318,10 +318,11 @@ class Lowering:
         from coda_ir.signatures import signature_of
 
         func = find_entry(self.module("gemm"), name)
+        entry = find_entry(self.module("block"), name)
         parts = [self.artifact(program) for program in programs]
         counts = [count_operators(self.module("scheduled"), each) for each in (name, *programs)]
         return Artifact(
-            signature=signature_of(func),
+            signature=signature_of(entry),
             used_arguments=used_arguments(func),
             source="\n\n".join([_commented(str(func)), *(part.source for part in parts)]),
             kernels=tuple(kernel for part in parts for kernel in part.kernels),

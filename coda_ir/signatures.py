@@ -1,6 +1,7 @@
 """The arguments and results of a function of the IR, in PyTorch's terms."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -13,7 +14,8 @@ from coda_ir.diagnostics import InvalidProgramError
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
-from coda_ir.symbolic_shapes import known_dims
+from coda_ir.equal_sizes import equal_sizes
+from coda_ir.symbolic_shapes import SymbolicShapes, known_dims, stated_conditions
 
 
 def stated_dtype(type: Attribute) -> torch.dtype:
@@ -46,16 +48,23 @@ def entry_name(entry: DictionaryAttr) -> str | None:
 
 
 def signature_of(func: FuncOp) -> Signature:
-    """Return the signature, from the types and the metadata of `func`.
+    """Return the signature, from the types, the metadata and the operators of `func`.
 
     Raises CodaError for an argument or a result that is not a tensor.
     """
     types = func.function_type
-    return Signature(
-        func.sym_name.data,
-        _specs(types.inputs.data, func.arg_attrs, "arg"),
-        _specs(types.outputs.data, func.res_attrs, "result"),
-    )
+    arguments = _specs(types.inputs.data, func.arg_attrs, "arg")
+    results = _specs(types.outputs.data, func.res_attrs, "result")
+    conditions = stated_conditions(func)
+    if any(not isinstance(dim, int) for spec in arguments for dim in spec.dims):
+        shapes = SymbolicShapes(func)
+        pairs = equal_sizes(func, shapes)
+        conditions += tuple(f"{a} == {b}" for a, b in pairs)
+        if pairs:
+            # Extents without a name get one, which conditions use.
+            dims = map(shapes.dims, func.args)
+            arguments = tuple(replace(x, dims=of) for x, of in zip(arguments, dims, strict=True))
+    return Signature(func.sym_name.data, arguments, results, conditions)
 
 
 def _specs(

@@ -4,9 +4,10 @@ The IR writes every symbol as `?`; the names are in the metadata of the function
 (`coda.dims`). The operators' shape rules carry them from there to every value, in one walk.
 """
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import zip_longest
 from math import prod
 from typing import cast
@@ -27,10 +28,16 @@ from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.dialects.gemm.numerics import NUMERICS_ATTRIBUTE, NumericsAttr
+from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.shape_rules import UNKNOWN, Dim as Dim, Dims as Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize as SymbolicSize, as_size as as_size
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+
+CONDITIONS = "coda.conditions"
+"""Attribute of a function: comparisons that hold for the sizes of every call, as strings in the
+notation of `torch.call`, such as `(B % 2) == 0`.
+"""
 
 
 def declared_dims(attributes: DictionaryAttr | None) -> Dims | None:
@@ -50,8 +57,12 @@ def known_dims(
 
 def metadata_fault(func: FuncOp) -> str | None:
     """Return what is wrong with the metadata of a function, which no operator verifies: `coda.dims`
-    and `coda.name` of its arguments and results, and `coda.numerics`; None if nothing is.
+    and `coda.name` of its arguments and results, `coda.numerics` and `coda.conditions`; None if
+    nothing is.
     """
+    fault = _condition_fault(func)
+    if fault is not None:
+        return fault
     numerics = func.attributes.get(NUMERICS_ATTRIBUTE)
     if numerics is not None and not isinstance(numerics, NumericsAttr):
         return f'{NUMERICS_ATTRIBUTE} is {numerics}, expected a mode: #gemm.numerics<"fast">'
@@ -63,6 +74,39 @@ def metadata_fault(func: FuncOp) -> str | None:
             if fault is not None:
                 return f"{side} {index}: {fault}"
     return None
+
+
+def determined_symbols(dims: Iterable[Dim]) -> set[str]:
+    """Return the symbols whose sizes follow from these extents of arguments."""
+    multiples = (SymbolicSize.of(dim).multiple for dim in dims)
+    return {multiple[0] for multiple in multiples if multiple is not None}
+
+
+def stated_conditions(func: FuncOp) -> tuple[str, ...]:
+    """Return the conditions on sizes that a function states."""
+    stated = func.attributes.get(CONDITIONS)
+    texts = cast(ArrayAttr[Attribute], stated) if isinstance(stated, ArrayAttr) else ()
+    return tuple(text.data for text in texts if isinstance(text, StringAttr))
+
+
+def _condition_fault(func: FuncOp) -> str | None:
+    conditions, stated = stated_conditions(func), func.attributes.get(CONDITIONS)
+    if stated is not None and stated != ArrayAttr(map(StringAttr, conditions)):
+        return f"{CONDITIONS} is {stated}, expected a list of strings"
+    dims = [dim for entry in func.arg_attrs or () for dim in declared_dims(entry) or ()]
+    known = determined_symbols(dims)
+    wrong = next((text for text in conditions if not _compares(text, known)), None)
+    return wrong and f"the condition {wrong} is not a comparison of sizes of the arguments"
+
+
+def _compares(text: str, symbols: Set[str]) -> bool:
+    """Return whether a text is a comparison of some of these symbols and numbers."""
+    try:
+        template = ArgumentTemplate.parse(text)
+    except ValueError:
+        return False
+    is_comparison = [type(value) for value in template.call.args] == [ast.Compare]
+    return is_comparison and template.symbols <= symbols and not template.operands
 
 
 def _entry_fault(type: Attribute, entry: DictionaryAttr) -> str | None:

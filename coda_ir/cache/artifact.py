@@ -62,7 +62,8 @@ class Artifact:
         signature = self.signature
         specs = [list(map(_spec_data, of)) for of in (signature.arguments, signature.results)]
         warnings = [asdict(warning) for warning in self.warnings]
-        return vars(self) | {"signature": [signature.name, *specs], "warnings": warnings}
+        fields = [signature.name, *specs, signature.conditions]
+        return vars(self) | {"signature": fields, "warnings": warnings}
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Artifact:
@@ -71,12 +72,12 @@ class Artifact:
         """
         from coda_ir.calls.arguments import Signature
 
-        name, arguments, results = data["signature"]
+        name, arguments, results, conditions = data["signature"]
         fields: dict[str, Any] = {
             field: tuple(value) if isinstance(value, list) else value  # pyright: ignore
             for field, value in data.items()
         }
-        fields["signature"] = Signature(name, _specs(arguments), _specs(results))
+        fields["signature"] = Signature(name, _specs(arguments), _specs(results), tuple(conditions))
         fields["warnings"] = tuple(map(_diagnostic, data["warnings"]))
         return Artifact(**fields)
 

@@ -3,6 +3,7 @@
 Each message ends with the remedy.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -45,6 +46,8 @@ class Signature:
     name: str
     arguments: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
+    conditions: tuple[str, ...] = ()
+    """Comparisons that hold for the sizes of every call, as in Python: `T == S`, `B % 2 == 0`."""
 
     def __str__(self) -> str:
         results = ", ".join(map(str, self.results))
@@ -107,7 +110,22 @@ class Signature:
         sizes = {symbol: place.size(tensors) for symbol, place in symbol_places(self).items()}
         for spec, tensor in zip(self.arguments, tensors, strict=True):
             _check_derived(spec, tensor, sizes)
+        for condition in self.conditions:
+            if not _holds(condition, sizes):
+                raise self._unmet(condition, sizes)
         return tensors, sizes
+
+    def _unmet(self, condition: str, sizes: Mapping[str, int]) -> ArgumentError:
+        places = symbol_places(self)
+        given = ", ".join(
+            f"{symbol} is {sizes[symbol]} (dimension {axis} of {self.arguments[index].name})"
+            for symbol, (index, axis, _) in places.items()
+            if re.search(rf"\b{symbol}\b", condition)
+        )
+        return ArgumentError(
+            f"{self.name} is for sizes with {condition}, but in this call {given}",
+            "pass tensors of such sizes; export a model again with an example of other sizes",
+        )
 
     def empty_results(
         self, bindings: Mapping[str, int], device: torch.device
@@ -121,6 +139,17 @@ class Signature:
             extents = [extent for extent in shape if extent is not None]
             results.append(torch.empty(extents, dtype=spec.dtype, device=device))
         return results
+
+
+_FUNCTIONS = {"int": int, "max": max, "min": min}
+"""The functions that conditions may call."""
+
+
+def _holds(condition: str, sizes: Mapping[str, int]) -> bool:
+    try:
+        return bool(eval(condition, {"__builtins__": _FUNCTIONS}, {**sizes}))
+    except ZeroDivisionError:
+        return False
 
 
 def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:

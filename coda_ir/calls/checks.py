@@ -105,8 +105,8 @@ def check_source(signature: Signature, device: torch.device, *, trainable: bool 
         last = f"return not (may_have_tangents() or {recorded})"
     lines = [*_statements(signature, device), last]
     body = [f"        {line}" for line in lines]
-    # Tensors without elements in memory have no address.
-    end = ["    except (RuntimeError, ValueError):", "        return False"]
+    # Tensors without elements in memory have no address; a condition may divide by 0.
+    end = ["    except (ArithmeticError, RuntimeError, ValueError):", "        return False"]
     return "\n".join([f"def fits({parameters}):", "    try:", *body, *end, ""])
 
 
@@ -131,8 +131,13 @@ def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
         symbols.setdefault(symbol, f"(x{index}.shape[{axis}] // {divisor})")
     for dim in derived:
         if SymbolicSize.of(dim).symbols <= symbols.keys():
-            size = _NAME.sub(lambda name: symbols[name[0]], dim)
-            yield f"if {symbols[dim]} != {size}: return False"
+            yield f"if {symbols[dim]} != {_by_variables(dim, symbols)}: return False"
+    for condition in signature.conditions:
+        yield f"if not ({_by_variables(condition, symbols)}): return False"
+
+
+def _by_variables(expression: str, symbols: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda name: symbols.get(name[0], name[0]), expression)
 
 
 def _shape_conditions(x: str, spec: TensorSpec, symbols: dict[str, str]) -> Iterator[str]:

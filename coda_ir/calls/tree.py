@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -124,7 +124,7 @@ def _kind_of_spec(spec: Any) -> str:
 
 Constant: TypeAlias = bool | int | float | str | None
 
-FORMAT = 2
+FORMAT = 3
 """Version of the text of a CallTree."""
 
 
@@ -177,9 +177,7 @@ class CallTree:
     """The arguments and results of a model as trees whose leaves are tensors and constants.
 
     `parameters` are the names by which the positional arguments may be given, and the other way
-    round; `ranges` the sizes that a symbol may have, `None` for no limit; `conditions` what else
-    the model asked about sizes while it was exported, such as `(B % 2) == 0`, in the notation of
-    `torch.call`.
+    round.
     """
 
     inputs: tuple[InputLeaf, ...]
@@ -187,10 +185,6 @@ class CallTree:
     in_spec: Any
     out_spec: Any
     parameters: tuple[str, ...] = ()
-    ranges: Mapping[str, tuple[int, int | None]] = field(
-        default_factory=dict[str, tuple[int, int | None]]
-    )
-    conditions: tuple[str, ...] = ()
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the tensors of a call in the order of the function's arguments.
@@ -220,19 +214,6 @@ class CallTree:
         """Return the results of the function in the structure of the model's return value."""
         leaves = [leaf.of(tensors) for leaf in self.outputs]
         return pytree.tree_unflatten(leaves, self.out_spec)
-
-    def check_sizes(self, bindings: Mapping[str, int]) -> None:
-        """Raise CallError for a size that the model was not exported for."""
-        for symbol, (least, most) in self.ranges.items():
-            size = bindings.get(symbol, least)
-            # PyTorch states 2 where it took a size for not being 1, which makes no difference.
-            if (most is not None and size > most) or (least > 2 and size < least):
-                limit = "no limit" if most is None else str(most)
-                raise CallError(
-                    f"{symbol} is {size} in this call, but the model was exported for sizes from "
-                    f"{least} to {limit}",
-                    "export it with another range in dynamic_shapes",
-                )
 
     def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Arrange arguments by position and by name as in the exported call."""
@@ -312,8 +293,6 @@ class CallTree:
             "in_spec": specs[0],
             "out_spec": specs[1],
             "parameters": self.parameters,
-            "ranges": self.ranges,
-            "conditions": self.conditions,
         }
         return json.dumps(data, separators=(",", ":"))
 
@@ -334,8 +313,6 @@ class CallTree:
                 in_spec,
                 out_spec,
                 tuple(map(str, data["parameters"])),
-                {name: _range(limits) for name, limits in data["ranges"].items()},
-                tuple(map(str, data["conditions"])),
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise FileError(
@@ -367,11 +344,6 @@ def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
-
-
-def _range(limits: Any) -> tuple[int, int | None]:
-    least, most = limits
-    return int(least), None if most is None else int(most)
 
 
 def _load_spec(data: Any) -> Any:

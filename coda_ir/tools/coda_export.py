@@ -330,6 +330,8 @@ def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
     """Write readable text; the weights get the short names of the text."""
     from coda_ir.exported import save_weights
     from coda_ir.frontends.coda_text.writer import write_module
+    from coda_ir.functions import find_entry
+    from coda_ir.symbolic_shapes import stated_conditions
 
     written = write_module(exported.module)
     (names,) = written.parameters.values()
@@ -339,7 +341,7 @@ def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
         output.write_text(written.text, encoding="utf-8")
     except OSError as error:
         raise FileError(f"{output}: cannot write the file: {error.strerror}") from error
-    if conditions := ", ".join(exported.tree.conditions):
+    if conditions := ", ".join(stated_conditions(find_entry(exported.module))):
         message = f"the model was exported for sizes with {conditions}, which the text does not say"
         print(f"coda-export: warning: {message}", file=sys.stderr)
 

@@ -1,13 +1,12 @@
 """`coda_ir.export`: a PyTorch model as a module and its weights."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 from coda_ir.calls.tree import CallTree, InputLeaf, OutputLeaf, parameters_of
 from coda_ir.context import make_context
@@ -24,9 +23,11 @@ from coda_ir.frontends.torch.symbol_names import (
     symbol_names,
 )
 from coda_ir.frontends.torch.types import conditions_on, expression_text
+from coda_ir.functions import find_entry
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.pytree import pytree
 from coda_ir.remarks import collect_remarks
+from coda_ir.symbolic_shapes import CONDITIONS
 
 
 class TrainingModeWarning(UserWarning):
@@ -76,9 +77,11 @@ def export(
             TorchToCodaPass().apply(make_context(), imported.module)
             imported.module.verify()
     _warn_of_training(model, imported.module)
-    conditions = _conditions([fake for fake, _ in inputs], names)
-    tree = _call_tree(model, program, imported, leaves, names)
-    tree = replace(tree, conditions=conditions)
+    conditions = [*_limits(program, names), *_conditions([fake for fake, _ in inputs], names)]
+    if conditions:
+        stated = ArrayAttr(map(StringAttr, dict.fromkeys(conditions)))
+        find_entry(imported.module).attributes[CONDITIONS] = stated
+    tree = _call_tree(model, program, imported, leaves)
     return ExportedModel(imported.module, imported.weights, tree, remarks)
 
 
@@ -177,7 +180,6 @@ def _call_tree(
     program: ExportedProgram,
     imported: ImportedGraph,
     leaves: Sequence[Any],
-    names: Mapping[str, str],
 ) -> CallTree:
     inputs = [
         InputLeaf(name) if name else InputLeaf(None, leaf)
@@ -196,27 +198,23 @@ def _call_tree(
         spec.in_spec,
         spec.out_spec,
         parameters_of(model.forward),
-        _ranges(program, names),
     )
 
 
-def _ranges(
-    program: ExportedProgram, names: Mapping[str, str]
-) -> dict[str, tuple[int, int | None]]:
-    """Return the range of each limited symbol."""
-    ranges: dict[str, tuple[int, int | None]] = {}
+def _limits(program: ExportedProgram, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield the limits of each symbol as conditions."""
     constraints: Mapping[Any, Any] = getattr(program, "range_constraints")  # noqa: B009
     for symbol, limits in constraints.items():
         if str(symbol) not in names:
             continue
-        least = int(limits.lower) if limits.lower.is_number and limits.lower.is_finite else 0
-        most = int(limits.upper) if limits.upper.is_finite and limits.upper < 2**31 else None
-        if least > 2 or most is not None:
-            ranges[names[str(symbol)]] = (least, most)
-    return ranges
+        # PyTorch states 2 where it took a size for not being 1, which makes no difference.
+        if limits.lower.is_number and limits.lower.is_finite and limits.lower > 2:
+            yield f"({names[str(symbol)]} >= {int(limits.lower)})"
+        if limits.upper.is_finite and limits.upper < 2**31:
+            yield f"({names[str(symbol)]} <= {int(limits.upper)})"
 
 
-def _conditions(inputs: Sequence[torch.Tensor], names: Mapping[str, str]) -> tuple[str, ...]:
+def _conditions(inputs: Sequence[torch.Tensor], names: Mapping[str, str]) -> list[str]:
     """Return what the model asked about sizes of its inputs while it was traced, by new names.
 
     Raises CodaError for a question that a call cannot check.
@@ -227,8 +225,7 @@ def _conditions(inputs: Sequence[torch.Tensor], names: Mapping[str, str]) -> tup
             "the model asks about a size that is a sum, such as B + 1",
             "let each dynamic dimension be a Dim or a multiple of one",
         )
-    texts = (rename_text(expression_text(expression), names) for expression in expressions)
-    return tuple(dict.fromkeys(texts))
+    return [rename_text(expression_text(expression), names) for expression in expressions]
 
 
 def _function_name(model: torch.nn.Module) -> str:

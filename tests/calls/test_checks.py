@@ -27,6 +27,7 @@ SIGNATURE = Signature(
         TensorSpec("twice", ("2*T", "3*H"), torch.float32),
     ),
     (),
+    ("N >= 5", "max(B, N) % N == 0", "H / B > 1"),
 )
 
 ONE = """

@@ -149,6 +149,9 @@ class TestErrors:
             ('{coda.dims = "M"}', "", 'argument 0: coda.dims is "M", expected an extent or'),
             ("{coda.name = 3}", "", "argument 0: coda.name is 3 : i64, expected a string"),
             ("", 'attributes {coda.numerics = "fast"}', 'coda.numerics is "fast", expected a mode'),
+            ("", "attributes {coda.conditions = 3}", "coda.conditions is 3 : i64, expected a list"),
+            ("", 'attributes {coda.conditions = ["T > 2"]}', "T > 2 is not a comparison of sizes"),
+            ("", 'attributes {coda.conditions = ["f()"]}', "f() is not a comparison of sizes"),
         ],
     )
     def test_metadata_that_does_not_fit(self, attributes: str, mode: str, message: str):

@@ -1,0 +1,134 @@
+"""Sizes that are equal in every call, because operators of the function require it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import combinations
+from math import lcm
+from typing import cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, TensorType
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.shape_rules import Dim, Dims
+from coda_ir.symbolic_shapes import SymbolicShapes, determined_symbols
+from coda_ir.symbolic_size import SymbolicSize
+
+
+def equal_sizes(func: FuncOp, shapes: SymbolicShapes) -> list[tuple[Dim, Dim]]:
+    """Return pairs of extents, in symbols of the arguments, that every call needs to be equal.
+
+    Types do not show which symbols differ: they write all as `?`. So each operator is verified
+    with numbers in place of symbols. It requires those to be equal with which different numbers are
+    refused, but equal ones are not.
+    """
+    symbols = determined_symbols(dim for argument in func.args for dim in shapes.dims(argument))
+    pairs = dict[tuple[Dim, Dim], None]()
+    seen = set[object]()
+    for block in func.body.blocks:
+        for op in block.ops:
+            # A called function checks its arguments.
+            if not op.results or isinstance(op, CallOp):
+                continue
+            sized = _SizedOperator(op, shapes, symbols)
+            if sized.identity not in seen:
+                seen.add(sized.identity)
+                pairs |= dict.fromkeys(sized.equal_extents())
+    return list(pairs)
+
+
+class _SizedOperator:
+    """An operator that can be verified with numbers in place of `symbols`."""
+
+    def __init__(self, op: Operation, shapes: SymbolicShapes, symbols: set[str]):
+        self._op = op
+        tensors = [v for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
+        self._dims: dict[SSAValue, Dims] = {value: shapes.written(value) for value in tensors}
+        extents = dict.fromkeys(dim for dims in self._dims.values() for dim in dims)
+        self._numbers = [dim for dim in extents if isinstance(dim, int)]
+        self._named = [
+            dim for dim in extents if isinstance(dim, str) and _symbols([dim]) <= symbols
+        ]
+
+    @property
+    def identity(self) -> object:
+        """A key that is equal for operators that require the same."""
+        op = self._op
+        return type(op), *op.properties.items(), *self._dims.values(), *op.regions
+
+    def equal_extents(self) -> Iterator[tuple[Dim, Dim]]:
+        """Return pairs of extents that the operator requires to be equal."""
+        unit = self._unit()
+        symbols = sorted(_symbols(self._named))
+        if self._fits({name: unit * (101 + 2 * i) for i, name in enumerate(symbols)}):
+            return
+        in_operands = {dim for value in self._op.operands for dim in self._dims.get(value, ())}
+        free = [dim for dim in self._named if dim in in_operands or dim.isidentifier()]
+        equal = dict.fromkeys(free, unit)
+        if self._fits(equal):
+            for name in free:
+                yield from self._tied(name, equal)
+            return
+        for name in free:
+            fitting = [size for size in self._numbers if self._fits({name: size})]
+            if len(fitting) == 1 and not self._fits({name: unit}):
+                yield name, fitting[0]
+
+    def _tied(self, name: str, equal: Mapping[str, int]) -> Iterator[tuple[Dim, Dim]]:
+        """Return the pairs of `name` and others, without which it cannot differ from the sizes
+        `equal`, which fit.
+        """
+        others = [other for other in equal if other != name]
+        groups = (group for size in range(len(equal)) for group in combinations(others, size))
+        for group in groups:
+            if self._fits({**equal, **{each: 2 * equal[each] for each in (name, *group)}}):
+                yield from ((name, other) for other in group if name < other)
+                return
+
+    def _unit(self) -> int:
+        """Return a size that all numbers of the operator divide, such as the width of heads."""
+        return 5040 * lcm(*filter(None, [*self._numbers, *_numbers(self._op.properties.values())]))
+
+    def _fits(self, sizes: Mapping[str, int]) -> bool:
+        """Return whether the verifier accepts tensors of these sizes; others are unknown."""
+        operands = [*dict.fromkeys(self._op.operands)]
+        type_of = partial(self._type, sizes=sizes)
+        sized = Block(arg_types=map(type_of, operands)).args
+        copy = self._op.clone(dict(zip(operands, sized, strict=True)))
+        for result, original in zip(copy.results, self._op.results, strict=True):
+            Rewriter.replace_value_with_new_type(result, type_of(original))
+        try:
+            copy.verify_()
+        except VerifyException:
+            return False
+        return True
+
+    def _type(self, value: SSAValue, sizes: Mapping[str, int]) -> Attribute:
+        if value not in self._dims:
+            return value.type
+        shape = [_extent(dim, sizes) for dim in self._dims[value]]
+        return TensorType(element_type_of(value), shape)
+
+
+def _symbols(dims: Iterable[Dim]) -> set[str]:
+    return {symbol for dim in dims for symbol in SymbolicSize.of(dim).symbols}
+
+
+def _extent(dim: Dim, sizes: Mapping[str, int]) -> int:
+    if isinstance(dim, int):
+        return dim
+    if dim in sizes:
+        return sizes[dim]
+    size = SymbolicSize.of(dim)
+    return size.evaluate(sizes) if size.symbols <= sizes.keys() else DYNAMIC_INDEX
+
+
+def _numbers(attributes: Iterable[Attribute]) -> Iterator[int]:
+    for attribute in attributes:
+        if isinstance(attribute, IntegerAttr):
+            yield attribute.value.data
+        elif isinstance(attribute, ArrayAttr):
+            yield from _numbers(cast(ArrayAttr[Attribute], attribute))
