@@ -1,7 +1,7 @@
 """PyTorch calls that other operators, or simpler calls, compute: views, sums, conversions."""
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
@@ -100,8 +100,9 @@ def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     x, result = op.inputs[0], op.outputs[0]
     kept, arguments = _kept(op, 2), op.template.call.args
     is_euclidean = len(arguments) == 1 or literal(arguments[1]) == 2
-    if kept is None or op.template.call.keywords or not is_euclidean:
+    if kept is None or not _is_widened(op) or not is_euclidean:
         return None
+    x, kept = _of_rows(x, kept, rewriter)
     wide = coda.CastOp(x, f32)
     total = coda.SumToOp(coda.MulOp(wide, wide), kept, element_type=f32)
     zero, one = coda.ConstantOp(0.0, f32), coda.ConstantOp(1.0, f32)
@@ -109,6 +110,27 @@ def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     root = coda.SqrtOp(coda.WhereOp(is_zero, one, total))
     narrow = coda.CastOp(coda.WhereOp(is_zero, zero, root), element_type_of(result))
     return _in_shape(narrow, op, rewriter)
+
+
+def _is_widened(op: CallOp) -> bool:
+    """Return whether a call has no keyword, or only the type of a result in float32."""
+    names = [keyword.arg for keyword in op.template.call.keywords]
+    return not names or (names == ["dtype"] and element_type_of(op.outputs[0]) == f32)
+
+
+def _of_rows(
+    x: SSAValue, kept: Sequence[int], rewriter: FunctionRewriter
+) -> tuple[SSAValue, Sequence[int]]:
+    """Return x with its last dimensions as one, if these are summed, and what then is `kept`."""
+    dims = rewriter.shapes.dims(x)
+    first = next((axis for axis, extent in enumerate(kept) if extent != shape_of(x)[axis]), 0)
+    summed = shape_of(x)[first:]
+    is_of_rows = first > 0 and set(kept[first:]) == {1}
+    if not is_of_rows or len(summed) == 1 or DYNAMIC_INDEX in summed:
+        return x, kept
+    rows = coda.ReshapeOp(x, (*shape_of(x)[:first], prod(summed)))
+    rows.attributes["coda.dims"] = rewriter.shapes.stated((*dims[:first], prod(summed)))
+    return rows.result, (*kept[:first], 1)
 
 
 def _kept(op: CallOp, place: int) -> list[int] | None:
@@ -128,7 +150,7 @@ def _kept(op: CallOp, place: int) -> list[int] | None:
 def _in_shape(last: Operation, op: CallOp, rewriter: FunctionRewriter) -> list[Operation]:
     """Return `last`, the operators made for it, and a reshape that drops dimensions of extent 1."""
     made, result = new_operators(last), op.outputs[0]
-    if len(shape_of(last.results[0])) == len(shape_of(result)):
+    if shape_of(last.results[0]) == shape_of(result):
         return made
     view = coda.ReshapeOp(last, shape_of(result))
     view.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(result))

@@ -149,16 +149,17 @@ func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>)
 
 // -----
 
-// Means, lengths, and numbers whose extents the arguments tell.
+// Means, lengths of one dimension and of several, and numbers whose extents the arguments tell.
 
-func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
+func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x1x1xf32>, tensor<?x3xf32>) {
   %a = torch.call "aten.mean.dim"(%x) {arguments = "{0}, [1]", coda.dims = ["B", 8 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x8xbf16>
   %b = torch.call "aten.linalg_vector_norm.default"(%x) {arguments = "{0}, 2, [-1], True", coda.dims = ["B", 4 : i64, 1 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x4x1xbf16>
+  %c = torch.call "aten.linalg_vector_norm.default"(%x) {arguments = "{0}, 2, [1, 2], True, dtype=torch.float32", coda.dims = ["B", 1 : i64, 1 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x1x1xf32>
   %d = torch.call "aten.full.default"() {arguments = "[B, 3], 0.5", coda.dims = ["B", 3 : i64]} : () -> tensor<?x3xf32>
-  func.return %a, %b, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>
+  func.return %a, %b, %c, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x1x1xf32>, tensor<?x3xf32>
 }
 
-// CHECK:      func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>) {
+// CHECK:      func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x1x1xf32>, tensor<?x3xf32>) {
 // CHECK-NEXT:   %0 = coda.sum_to %x : (tensor<?x4x8xbf16>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %1 = coda.constant {value = 2.500000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %2 = coda.mul %0, %1 : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
@@ -174,9 +175,21 @@ func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}
 // CHECK-NEXT:   %11 = coda.sqrt %10 : (tensor<?x4x1xf32>) -> tensor<?x4x1xf32>
 // CHECK-NEXT:   %12 = coda.where %8, %7, %11 : (tensor<?x4x1xi1>, tensor<f32>, tensor<?x4x1xf32>) -> tensor<?x4x1xf32>
 // CHECK-NEXT:   %b = coda.cast %12 : (tensor<?x4x1xf32>) -> tensor<?x4x1xbf16>
-// CHECK-NEXT:   %13 = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
-// CHECK-NEXT:   %d = torch.call "aten.expand.default"(%13) {coda.dims = ["B", 3 : i64], arguments = "{0}, [B, 3]", view} : (tensor<f32>) -> tensor<?x3xf32>
-// CHECK-NEXT:   func.return %a, %b, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x3xf32>
+// CHECK-NEXT:   %13 = coda.reshape %x {coda.dims = ["B", 32 : i64]} : (tensor<?x4x8xbf16>) -> tensor<?x32xbf16>
+// CHECK-NEXT:   %14 = coda.cast %13 : (tensor<?x32xbf16>) -> tensor<?x32xf32>
+// CHECK-NEXT:   %15 = coda.mul %14, %14 : (tensor<?x32xf32>, tensor<?x32xf32>) -> tensor<?x32xf32>
+// CHECK-NEXT:   %16 = coda.sum_to %15 : (tensor<?x32xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %17 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %18 = coda.compare %16, %17 {relation = "eq"} : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xi1>
+// CHECK-NEXT:   %19 = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %20 = coda.where %18, %19, %16 : (tensor<?x1xi1>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %21 = coda.sqrt %20 : (tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %22 = coda.where %18, %17, %21 : (tensor<?x1xi1>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %23 = coda.cast %22 : (tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %c = coda.reshape %23 {coda.dims = ["B", 1 : i64, 1 : i64]} : (tensor<?x1xf32>) -> tensor<?x1x1xf32>
+// CHECK-NEXT:   %24 = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
+// CHECK-NEXT:   %d = torch.call "aten.expand.default"(%24) {coda.dims = ["B", 3 : i64], arguments = "{0}, [B, 3]", view} : (tensor<f32>) -> tensor<?x3xf32>
+// CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x1x1xf32>, tensor<?x3xf32>
 // CHECK-NEXT: }
 
 // -----
