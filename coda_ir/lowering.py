@@ -27,7 +27,7 @@ from coda_ir.functions import count_operators, find_entry, functions_of, used_ar
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 from coda_ir.options import CompileOptions
-from coda_ir.tuning.context import current_device
+from coda_ir.tuning.context import current_device, gpu_name
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -214,11 +214,13 @@ class Lowering:
             return self._estimated(function)
         from coda_ir.cache.programs import fetch
 
-        rounds = library_rounds_float32()
-        request = self._request(self._origin, function, is_estimated=True, library_rounds=rounds)
+        assert self._compared_device is not None, "a device whose library is known"
+        compared = self._compared_device.name
+        rounds = self._compared_device.library_rounds
+        request = self._request(self._origin, function, compared=compared, library_rounds=rounds)
         return fetch(request, lambda: self._estimated(function))
 
-    def _request(self, origin: Origin, function: str | None, **more: bool) -> Request:
+    def _request(self, origin: Origin, function: str | None, **more: str | bool) -> Request:
         """Return the request that identifies an Artifact in the cache."""
         from coda_ir.cache.programs import Request
 
@@ -356,7 +358,10 @@ class Lowering:
 
     @cached_property
     def _compared_device(self) -> Device | None:
-        """The device that is scheduled for, where the times of its library are known."""
+        """The current GPU, or the device that is scheduled for if its name is unknown; None where
+        the times of its library are not known.
+        """
+        from coda_ir.cost_model.devices import device_named
         from coda_ir.passes.layout.schedule import SchedulePass
 
         if self.options.tuning is not None:
@@ -364,8 +369,9 @@ class Lowering:
         (scheduling,) = _parse_passes(f"schedule{{{self._schedule}}}", self._schedule).steps
         if not isinstance(scheduling, SchedulePass) or not scheduling.device.has_tma:
             return None
+        device = device_named(gpu_name(), scheduling.device)
         # A graph that Inductor runs obeys PyTorch's settings, unlike programs.
-        return replace(scheduling.device, library_rounds=library_rounds_float32())
+        return replace(device, library_rounds=library_rounds_float32())
 
 
 def _calls(func: FuncOp) -> list[CallOp]:

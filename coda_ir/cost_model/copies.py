@@ -21,12 +21,6 @@ COPY_EFFICIENCY = 0.2
 """Share of the peak rate of memory at which PyTorch makes such copies. Chosen so that the 44 of
 ConvNeXt with 32 images take 1.1 ms, as they did on an H100."""
 
-ROW_COPY_EFFICIENCY = 0.3
-"""The same of copies of whole rows in programs. Their kernel reaches three times that, but Inductor
-is estimated too slow beside them: a step of HSTU took 705 us as a program, as estimated without
-this, and 503 by Inductor instead of 661, as that saves what products read in forward and backward.
-"""
-
 _KERNELS = (
     *(CallOp, gemm.FusedOp, gemm.MapOp, gemm.FinalizeOp),
     *(coda.RMSNormOp, coda.LayerNormOp, coda.NormStatsOp, coda.SoftmaxOp, coda.ReduceOp),
@@ -129,9 +123,9 @@ def _is_copied_by_library(op: coda.TransposeOp, order: Sequence[int]) -> bool:
     return max(order, default=0) not in order[-2:] and any(map(is_product, _readers(op.result)))
 
 
-def copy_us(bytes: int, memory_gb_per_s: float, efficiency: float = COPY_EFFICIENCY) -> float:
+def copy_us(bytes: int, memory_gb_per_s: float) -> float:
     """Return the microseconds of such a copy of a tensor of this many bytes."""
-    return KERNEL_US + 2 * bytes / (1e3 * efficiency * memory_gb_per_s)
+    return KERNEL_US + 2 * bytes / (1e3 * COPY_EFFICIENCY * memory_gb_per_s)
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:

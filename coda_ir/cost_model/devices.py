@@ -155,3 +155,11 @@ DEVICES: Mapping[str, Device] = MappingProxyType(
 )
 """Devices by name. Sources: NVIDIA's A100, H100 and H200 and AMD's MI300X data sheets; latencies
 and launches are rounded measurements."""
+
+
+def device_named(product: str | None, default: Device) -> Device:
+    """Return the device that the name of a GPU states, such as "NVIDIA H200"; `default` for other
+    names, and for None.
+    """
+    known = (device for device in DEVICES.values() if device.products in (product or ""))
+    return next(known, default)

@@ -17,6 +17,19 @@ LIBRARY = (
     gemm.LibraryOp,
 )
 
+FUNCTIONS = (
+    *(coda.ExpOp, coda.TanhOp, coda.SigmoidOp, coda.SiluOp, coda.GeluOp, coda.SoftcapOp),
+    coda.SoftmaxOp,
+)
+"""Operators that compute an exponential or an error function of each element."""
+
+
+def computes_function(op: Operation) -> bool:
+    """Return whether an operator, or the derivative of an activation, is one of `FUNCTIONS`."""
+    if isinstance(op, coda.ActivationGradOp):
+        return op.activation.data.startswith(("gelu", "silu"))
+    return isinstance(op, FUNCTIONS)
+
 
 def is_attention(op: Operation) -> bool:
     """Return whether an operator is attention or a part of its gradient."""

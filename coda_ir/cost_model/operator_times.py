@@ -17,6 +17,7 @@ from coda_ir.cost_model.library_gemm import (
 )
 from coda_ir.cost_model.memory_times import (
     EXTENT,
+    KERNEL_US,
     Sizes,
     kernel_us,
     moving_us,
@@ -25,6 +26,7 @@ from coda_ir.cost_model.memory_times import (
 from coda_ir.cost_model.operator_kinds import (
     LIBRARY,
     before_kernel,
+    computes_function,
     is_attention,
     is_product,
 )
@@ -95,6 +97,14 @@ SCAN_PASSES, COLUMN_SCAN_PASSES = 4, 8
 """The same of running sums along rows, and along columns, of which each is a thread or is copied to
 a row. On an H200, those of 4 x 16 x 512 x 273 elements took 40 along rows and 92 along columns."""
 
+SUM_PASSES = 1.5
+"""The same of sums over dimensions before the last: there, two of 67 MB took 49."""
+
+FUNCTION_INSTRUCTIONS = 46
+"""Instructions for each element of an exponential or an error function in a compiler's kernels. On
+an H200, GELU of 17, 34 and 134 million numbers in 16 bits took 25, 51 and 195 us, and a norm of 34
+million 33; SiLU of 34 million took 46, and with its gradient 84."""
+
 SORTED_US = 4e-4
 """Microseconds for each of the indices at which PyTorch adds up in a fixed order: it sorts them.
 Chosen so that `scatter_add` with 4.2 million indices takes 1.7 ms, as it did on an H100 (15 us with
@@ -118,6 +128,10 @@ TABLE_US, TABLE_ROWS = 40.0, 4096
 """Microseconds of the gradient of a table in a program beyond those of its bytes, for this many
 rows or more; fewer take a proportion. Indices are sorted, and their runs are found. On an H200,
 those of 4096 rows of 768 columns took 56, and in a compiler's kernels 14."""
+
+TOPK_US = 3e-3
+"""Microseconds for each row of which PyTorch selects the largest numbers, in two kernels. On an
+H200, those of 16384 rows of 8 took 48, and 2 in a kernel of a program."""
 
 ATTENTION_TILE = 128
 """Queries and keys of a tile of attention: fewer take as long. On an H200, 25,088 heads with 16
@@ -226,6 +240,16 @@ class OperatorTimes:
         """Return the time of a kernel that moves this number of bytes."""
         return kernel_us(bytes, self.device)
 
+    def compiled_us(self, group: Iterable[Operation], repeated: Iterable[Operation] = ()) -> float:
+        """Return the time of one kernel of a compiler for the operators, which computes what is
+        `repeated` again.
+        """
+        functions = filter(computes_function, (*group, *repeated))
+        computed = sum(prod(self.extents_of(op.results[0])) for op in functions)
+        per_us = 0.5e6 * self.device.vector_tflops
+        computing = KERNEL_US + FUNCTION_INSTRUCTIONS * computed / per_us
+        return max(self.kernel_us(self.traffic(group, repeated)), computing)
+
     def moving_us(self, bytes: int) -> float:
         """Return the time of the bytes alone, from and to memory."""
         return moving_us(bytes, self.device)
@@ -260,7 +284,9 @@ class OperatorTimes:
             narrow = OWN_NARROW if is_own else NARROW
             products *= max(1.0, 128 / op.head_dim.value.data) ** narrow
         if isinstance(op, AttentionLike) and op.causal.value.data:
-            products *= 2 * (OWN_CAUSAL_SHARE if is_own else CAUSAL_SHARE)
+            # PyTorch reads a mask that hides those keys, too, and computes all scores.
+            share = 1.0 if op.mask is not None else CAUSAL_SHARE
+            products *= 2 * (OWN_CAUSAL_SHARE if is_own else share)
         if not isinstance(op, gemm.AttentionSumOp) or op.mask is None:
             return products
         _, _, of_queries, _ = op.mask_dims
@@ -330,7 +356,9 @@ class OperatorTimes:
         if isinstance(op, coda.CumsumOp):
             is_of_rows = op.dim.value.data == len(shape_of(op.x)) - 1
             passes = SCAN_PASSES if is_of_rows else COLUMN_SCAN_PASSES
-        return self.kernel_us(passes * self.traffic([op]))
+        if isinstance(op, coda.SumToOp) and not is_compiled:
+            passes = SUM_PASSES
+        return self.kernel_us(int(passes * self.traffic([op])))
 
     def _product_us(self, op: Operation, *, is_compiled: bool) -> float:
         """Return the time of a product of batches of matrices in the library. Compilers pad
@@ -382,6 +410,12 @@ class OperatorTimes:
             return us
         elements = prod(self.extents_of(op.dy))
         return us + (ATOMIC_US * elements if is_compiled else ORDERED_US * self.rows(op.dy))
+
+    def topk_us(self, op: Operation) -> float:
+        """Return the microseconds of PyTorch's selection of the largest of each row; 0 for other
+        operators.
+        """
+        return TOPK_US * self.rows(op.x) if isinstance(op, coda.TopkOp) else 0.0
 
     def states(self, op: StateSpaceLike) -> int:
         """Return the number of states of all channels at all positions; for a state space model of

@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from coda_ir.cost_model.comparison import decomposed_attention_us
-from coda_ir.cost_model.devices import DEVICES
+from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.memory_times import EXTENT, kernel_us
 from coda_ir.cost_model.operator_times import GRADIENT_PRODUCTS
 from coda_ir.dialects.torch import ATTENTION, CallOp
@@ -56,7 +56,7 @@ def _arguments_by_name(node: Node) -> dict[str, Any]:
     return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}
 
 
-def masked_attention_us(graph: GraphModule, *, is_trained: bool = False) -> float:
+def masked_attention_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
     """Return the additional microseconds of masked attention in a graph over attention without
     masks, with the backward if it is trained.
 
@@ -64,19 +64,20 @@ def masked_attention_us(graph: GraphModule, *, is_trained: bool = False) -> floa
     it often does not see while it traces.
     """
     nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    return sum(map(_masked_us, nodes)) * (1 + GRADIENT_PRODUCTS if is_trained else 1)
+    us = sum(_masked_us(node, device) for node in nodes)
+    return us * (1 + GRADIENT_PRODUCTS if is_trained else 1)
 
 
-def cudnn_attention_us(graph: GraphModule, *, is_trained: bool = False) -> float:
+def cudnn_attention_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
     """Return the share of `masked_attention_us` for which cuDNN has kernels, which store no scores.
     Nor do those that PyTorch chooses instead where a mask is trained.
     """
     nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    us = sum(_masked_us(node) for node in nodes if _is_by_cudnn(node))
+    us = sum(_masked_us(node, device) for node in nodes if _is_by_cudnn(node))
     return us * (1 + GRADIENT_PRODUCTS if is_trained else 1)
 
 
-def unread_mask_us(graph: GraphModule, *, is_trained: bool = False) -> float:
+def unread_mask_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
     """Return the share of `masked_attention_us` for masks that no kernel of PyTorch reads, as their
     keys are not side by side in memory. It stores the scores there; a program stores the mask in
     another order.
@@ -85,7 +86,7 @@ def unread_mask_us(graph: GraphModule, *, is_trained: bool = False) -> float:
     in 8 x 1024 tokens with 16 heads of 64, took 3.8 ms as a program and 14.3 by Inductor.
     """
     nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    us = sum(_masked_us(node) for node in nodes if not _has_keys_side_by_side(node))
+    us = sum(_masked_us(node, device) for node in nodes if not _has_keys_side_by_side(node))
     return us * (1 + GRADIENT_PRODUCTS if is_trained else 1)
 
 
@@ -106,16 +107,16 @@ def _is_by_cudnn(node: Node) -> bool:
     return cuda.can_use_cudnn_attention(cuda.SDPAParams(q, k, v, mask, 0.0, False, is_grouped))
 
 
-def _masked_us(node: Node) -> float:
+def _masked_us(node: Node, device: Device) -> float:
     arguments = _arguments_by_name(node)
     if arguments.get("attn_mask") is None:
         return 0.0
     *queries, width = arguments["query"].meta["val"].shape
     keys = arguments["key"].meta["val"].shape[-2]
-    return decomposed_attention_us(_numel((*queries, keys)), int(width))
+    return decomposed_attention_us(_numel((*queries, keys)), int(width), device)
 
 
-def copied_us(graph: GraphModule, *, is_trained: bool = False) -> float:
+def copied_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
     """Microseconds in which a compiler stores operands of attention once more because the graph
     states their order in memory, and which programs of this compiler do not need.
 
@@ -131,7 +132,7 @@ def copied_us(graph: GraphModule, *, is_trained: bool = False) -> float:
     if is_trained:
         parts = Counter(copies.values())
         moved += [*parts, *(copy for copy, count in parts.items() if count > 1)]
-    return sum(kernel_us(2 * _bytes(x), DEVICES["sm_90"]) for x in moved)
+    return sum(kernel_us(2 * _bytes(x), device) for x in moved)
 
 
 _VIEWS = frozenset(

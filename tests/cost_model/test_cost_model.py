@@ -5,6 +5,7 @@ from support import gemm_programs as programs
 
 import coda_ir
 from coda_ir.cost_model import DEVICES, MAIN_LOOPS, Ranked, Space, explanation, rank
+from coda_ir.cost_model.devices import device_named
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, OrderAttr, ScheduleAttr, Segment, tiling
@@ -381,3 +382,12 @@ def test_row_counts():
     assert RowCounts({"B": 3, "T": 5}).of(op) == 15
     assert RowCounts({"B": 3}).of(op) is None
     assert RowCounts({}).of(op) is None
+
+
+@pytest.mark.parametrize(
+    ("product", "found"),
+    [("NVIDIA H200", "h200"), ("NVIDIA H100 80GB HBM3", "sm_90"), (None, "sm_90")],
+)
+def test_a_device_is_known_by_the_name_of_the_gpu(product: str | None, found: str) -> None:
+    """Code for one architecture runs on products whose memory differs."""
+    assert device_named(product, SM_90).name == found

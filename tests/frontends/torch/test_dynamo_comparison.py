@@ -12,6 +12,7 @@ from torch.fx import GraphModule
 
 from coda_ir.backends import triton
 from coda_ir.cost_model.comparison import Estimates
+from coda_ir.cost_model.devices import DEVICES
 from coda_ir.cost_model.memory_times import KERNEL_US
 from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import (
@@ -22,6 +23,8 @@ from coda_ir.frontends.torch.attention import (
 )
 from coda_ir.frontends.torch.dynamo import coda
 from coda_ir.lowering import Lowering
+
+SM_90 = DEVICES["sm_90"]
 
 
 class Inductor:
@@ -152,7 +155,7 @@ def test_a_graph_that_is_slower_there_stays(
 
 @pytest.mark.parametrize(
     "apart, apart_gpu, expected",
-    [(1100.0, 920.0, 0), (1100.0, 900.0, 1), (2000.0, 875.0, 0), (2000.0, 865.0, 1)],
+    [(1100.0, 920.0, 0), (1100.0, 900.0, 1), (2000.0, 840.0, 0), (2000.0, 830.0, 1)],
 )
 def test_a_host_that_is_faster_is_no_reason_for_slow_kernels(
     inductor: Inductor,
@@ -182,14 +185,14 @@ def masked_graph(*, is_masked: bool, is_transposed: bool = False) -> GraphModule
 
 def test_masks_whose_keys_are_not_side_by_side_have_no_kernel() -> None:
     transposed = masked_graph(is_masked=True, is_transposed=True)
-    assert unread_mask_us(transposed) == masked_attention_us(transposed) > 0
-    assert unread_mask_us(masked_graph(is_masked=True)) == 0
+    assert unread_mask_us(transposed, SM_90) == masked_attention_us(transposed, SM_90) > 0
+    assert unread_mask_us(masked_graph(is_masked=True), SM_90) == 0
 
 
 def test_masks_cost_what_stored_scores_do() -> None:
-    assert masked_attention_us(masked_graph(is_masked=False)) == 0
+    assert masked_attention_us(masked_graph(is_masked=False), SM_90) == 0
     alone, trained = (
-        masked_attention_us(masked_graph(is_masked=True), is_trained=is_trained)
+        masked_attention_us(masked_graph(is_masked=True), SM_90, is_trained=is_trained)
         for is_trained in (False, True)
     )
     assert trained > 3 * alone > 0
@@ -198,14 +201,14 @@ def test_masks_cost_what_stored_scores_do() -> None:
 def test_cudnn_is_faster_than_gradients_with_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a mask, both have kernels that are as fast."""
     masked = masked_graph(is_masked=True)
-    assert cudnn_attention_us(masked) == 0, "there is no GPU"
+    assert cudnn_attention_us(masked, SM_90) == 0, "there is no GPU"
 
     def has_kernel(params: Any) -> bool:
         return True
 
     monkeypatch.setattr(torch.backends.cuda, "can_use_cudnn_attention", has_kernel)
-    assert cudnn_attention_us(masked) == masked_attention_us(masked)
-    assert cudnn_attention_us(masked_graph(is_masked=False)) == 0
+    assert cudnn_attention_us(masked, SM_90) == masked_attention_us(masked, SM_90)
+    assert cudnn_attention_us(masked_graph(is_masked=False), SM_90) == 0
 
 
 def copying_graph(*, is_scaled: bool, is_copied: bool) -> GraphModule:
@@ -224,9 +227,9 @@ def copying_graph(*, is_scaled: bool, is_copied: bool) -> GraphModule:
 
 def test_copies_of_products_for_attention_cost_a_kernel() -> None:
     """Values computed from a product are stored in any order."""
-    assert copied_us(copying_graph(is_scaled=False, is_copied=True)) > KERNEL_US
-    assert copied_us(copying_graph(is_scaled=True, is_copied=True)) == 0
-    assert copied_us(copying_graph(is_scaled=False, is_copied=False)) == 0
+    assert copied_us(copying_graph(is_scaled=False, is_copied=True), SM_90) > KERNEL_US
+    assert copied_us(copying_graph(is_scaled=True, is_copied=True), SM_90) == 0
+    assert copied_us(copying_graph(is_scaled=False, is_copied=False), SM_90) == 0
 
 
 def own_attention_graph(*, is_packed: bool) -> GraphModule:
@@ -256,7 +259,7 @@ def test_operands_that_are_stored_once_more_cost_a_kernel_each(
     stores the whole.
     """
     graph = own_attention_graph(is_packed=is_packed)
-    found = [int(copied_us(graph, is_trained=each) / KERNEL_US) for each in (False, True)]
+    found = [int(copied_us(graph, SM_90, is_trained=each) / KERNEL_US) for each in (False, True)]
     assert tuple(found) == kernels
 
 
