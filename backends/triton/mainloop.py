@@ -178,7 +178,11 @@ class MainLoop(ABC):
         ]
 
     def _accumulation(self) -> list[str]:
-        """Return the arguments for products of float8, which may be summed with few bits."""
+        """Return the arguments for products of float8, which may be summed with few bits, and for
+        those of parts.
+        """
+        if self.schedule.multiplies_parts:
+            return ["IN_PARTS=True"]
         operands = (self.op.x, *self.op.weights) if self.HAS_DOT else ()
         if not any(is_float8(element_type_of(operand)) for operand in operands):
             return []

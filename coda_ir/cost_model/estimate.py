@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, hypot
 
-from coda_ir.cost_model.configurations import FEW_ROWS, SMALL_ROWS, Configuration
+from coda_ir.cost_model.configurations import SMALL_ROWS, Configuration
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.main_loops import MainLoop
 from coda_ir.cost_model.workload import Workload
@@ -71,6 +71,9 @@ x 64 with 4 warps, 1234 of 64 x 64, 750 of 128 x 64, and 779 of 128 x 128 with 8
 tiles of 128 x 64, with a sigmoid."""
 
 FEWEST_ACCUMULATORS, MOST_ACCUMULATORS = 16, 64
+
+PRODUCTS_OF_PARTS = 6
+"""Products of bfloat16 for a product of float32 in three parts."""
 
 ROW_OPERATIONS, WORD_OPERATIONS = 4.0, 2.0
 """Instructions of a thread for each element of a weight of a row that no tensor core multiplies,
@@ -146,7 +149,8 @@ class Estimate:
     def multiplying(self) -> float:
         """The time of the products of one tile, at the rate that the main loop reaches."""
         bm, bn, bk = self.configuration.schedule.tile
-        device, is_f32 = self.device, self.workload.is_f32
+        device, has_parts = self.device, self.configuration.schedule.multiplies_parts
+        is_f32 = self.workload.is_f32 and not has_parts
         if self.configuration.schedule.has_one_row:
             # Additions that fetch, widen and multiply an element.
             per_ns = 500 * device.vector_tflops / device.processors * self.main_loop.efficiency
@@ -155,11 +159,12 @@ class Estimate:
         tflops = device.vector_tflops if is_f32 else device.matrix_tflops
         if self.workload.is_float8:
             tflops *= device.float8_rate
+        if has_parts:
+            tflops /= PRODUCTS_OF_PARTS
         efficiency = self.main_loop.efficiency
         if device.has_tma and not is_f32 and bm < WARPGROUP_ROWS:
             efficiency *= SMALL_TILE_EFFICIENCY
-        are_many = self.workload.rows_of_group > FEW_ROWS
-        if is_f32 and device.has_tma and self.workload.loads_along_k and are_many:
+        if is_f32 and device.has_tma and self.workload.loads_along_k:
             fewest, most = FEWEST_ACCUMULATORS, MOST_ACCUMULATORS
             counted = min(most, max(fewest, self.configuration.accumulators))
             efficiency = FLOAT32_EFFICIENCY * (counted / most) ** FLOAT32_GROWTH

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from coda_ir.cost_model.configurations import (
+    IN_PARTS,
     ONE_ROW,
     PING_PONG,
     SPECIALIZED,
@@ -73,7 +74,7 @@ def _main_loops(configuration: Configuration, space: Space, cuts: ColumnCuts) ->
     """Return the main loops of the space, after the warp-specialized one for promoted sums, or the
     only one that the configuration is for.
     """
-    if configuration.schedule.mainloop in (ONE_ROW, PING_PONG):
+    if configuration.schedule.mainloop in (ONE_ROW, PING_PONG, IN_PARTS):
         return (configuration.schedule.mainloop,)
     is_split = SPECIALIZED in space.main_loops and cuts.promotes_sums
     others = tuple("pointer" if name == ONE_ROW else name for name in space.main_loops)
@@ -85,8 +86,11 @@ def _rank(
 ) -> Ranked:
     loop, refused = usable_loop(name, cuts, configuration.schedule)
     schedule = with_main_loop(configuration.schedule, loop.name)
-    if configuration.schedule.mainloop == SPECIALIZED and loop.name not in (SPECIALIZED, SPLIT):
+    wanted = configuration.schedule.mainloop
+    if wanted == SPECIALIZED and loop.name not in (SPECIALIZED, SPLIT):
         raise ValueError(f"the tile is for {SPECIALIZED}")
+    if wanted == IN_PARTS and loop.name != IN_PARTS:
+        raise ValueError(f"the tile is for {IN_PARTS}")
     # The main loop has a say in how the epilogue cuts a tile.
     estimate = Estimate(Configuration.of(cuts, schedule, workload), loop, workload, device)
     return Ranked(schedule, estimate, refused)

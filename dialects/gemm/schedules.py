@@ -56,7 +56,7 @@ class ScheduleAttr(ParametrizedAttribute):
 
     MAINLOOPS: ClassVar = (
         *("pointer", "tma", "warp_specialized", "ping_pong", "split_rows"),
-        "one_row",
+        *("one_row", "three_parts"),
     )
 
     @staticmethod
@@ -90,6 +90,11 @@ class ScheduleAttr(ParametrizedAttribute):
     def has_one_row(self) -> bool:
         """True if a tile is a part of a single row."""
         return self.mainloop == "one_row"
+
+    @property
+    def multiplies_parts(self) -> bool:
+        """True if elements of float32 are multiplied as sums of three numbers of bfloat16."""
+        return self.mainloop == "three_parts"
 
     @property
     def alternates(self) -> bool:

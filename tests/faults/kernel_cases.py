@@ -538,6 +538,9 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "residual norm, parts": KernelCase(
             programs.residual_norm("f32", 24, 200, PARTS), "", {"?": 35}
         ),
+        "residual norm, three parts": KernelCase(
+            programs.residual_norm("f32", 40, 72, SMALL.replace("pointer", "three_parts")), "", rows
+        ),
         "residual norm, many tiles": KernelCase(
             programs.residual_norm("f32", 24, 72, SMALL), "", {"?": 83}
         ),

@@ -26,6 +26,11 @@ KERNEL_FAULTS = (
         Text("'row = tl.minimum(rows, M - 1).to(tl.int64)'", "'row = rows.to(tl.int64)'"),
     ),
     KernelFault(
+        "kernel: one of six products of parts twice",
+        f"{T}prelude:_HELPERS[dot_in_parts]",
+        Text("dot(a0, b1, dot(a1, b0,", "dot(a0, b1, dot(a0, b1,"),
+    ),
+    KernelFault(
         "kernel: columns are not wrapped", f"{COLUMNS}_emit_lane_columns", Nth("drop", "append")
     ),
     KernelFault(

@@ -49,6 +49,11 @@ def attention(
     elif sinks is not None:
         y = attention_with_sinks(q_heads, k_heads, v_heads, seen, scale, sinks)
     else:
+        shared = q_heads.shape[1] // k_heads.shape[1]
+        if shared > 1 and q.dtype == torch.float32:
+            # PyTorch has no kernel for shared heads in float32, and stores the scores instead.
+            k_heads, v_heads = (x.repeat_interleave(shared, 1) for x in (k_heads, v_heads))
+            shared = 1
         y = torch.nn.functional.scaled_dot_product_attention(
             q_heads,
             k_heads,
@@ -56,7 +61,7 @@ def attention(
             attn_mask=seen,
             is_causal=is_causal,
             scale=scale,
-            enable_gqa=q.shape[-1] != k.shape[-1],
+            enable_gqa=shared > 1,
         )
     return joined_heads(y, q, dense)
 

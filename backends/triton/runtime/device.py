@@ -41,6 +41,39 @@ def dot(a, b, acc, HAS_FLOAT8: tl.constexpr = False, IS_FAST: tl.constexpr = Fal
 
 
 @triton.jit
+def leading(x):
+    """Return float32 x without the last 16 bits of its mantissa, as bfloat16 has it."""
+    return (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def parts(x):
+    """Return three tensors of bfloat16 whose sum is x, the largest first."""
+    first = leading(x)
+    second = leading(x - first)
+    third = x - first - second
+    if INTERPRET:
+        return first, second, third
+    else:
+        return first.to(tl.bfloat16), second.to(tl.bfloat16), third.to(tl.bfloat16)
+
+
+@triton.jit
+def dot_in_parts(a, b, acc):
+    """Return acc + a @ b of float32, by tensor cores: the products of `parts` of a and b without
+    the three smallest, which are less than 2**-21 of a * b. The largest one is added last, and the
+    sum is added to acc, because tensor cores truncate what they add up.
+    """
+    a0, a1, a2 = parts(a)
+    b0, b1, b2 = parts(b)
+    zeros = tl.zeros(acc.shape, acc.dtype)
+    small = dot(a0, b1, dot(a1, b0, dot(a1, b1, dot(a0, b2, dot(a2, b0, zeros)))))
+    # An infinite element has a NaN in its other parts, and times a part that is zero.
+    small = tl.where(small == small, small, 0.0)
+    return acc + dot(a0, b0, small)
+
+
+@triton.jit
 def scaled_dot(a, b, acc, a_scales, b_scales, block):
     """Return acc + a @ b for one block of K of float8 operands with block scales: one scale for
     each row of a and one for each column of b. `a_scales` and `b_scales` are pointers to the scales

@@ -5,7 +5,14 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from coda_ir.backends.triton.runtime.device import SUM_TYPE, as_float64, bound, dot, scaled_dot
+from coda_ir.backends.triton.runtime.device import (
+    SUM_TYPE,
+    as_float64,
+    bound,
+    dot,
+    dot_in_parts,
+    scaled_dot,
+)
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
 
@@ -68,6 +75,7 @@ def multiply(
     b_scales=None,
     SCALED: tl.constexpr = 0,
     a_inside=None,
+    IN_PARTS: tl.constexpr = False,
 ):
     """Return each of accs plus a @ b over K from `first` to `last`.
 
@@ -88,6 +96,8 @@ def multiply(
     `a_scales`, `b_scales`: pointers to the scales of block 0 of each row of a and each column of b.
 
     `a_inside`: a mask of the rows of a to load; the others are zeros.
+
+    IN_PARTS: whether to multiply float32 by tensor cores, in three parts of bfloat16.
     """
     for k in range(first, last, BLOCK_K):
         a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids, a_inside)
@@ -96,6 +106,8 @@ def multiply(
             b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN, b_ids)
             if SCALED:
                 total = scaled_dot(a, b, accs[i], a_scales, b_scales[i], k // SCALED)
+            elif IN_PARTS:
+                total = dot_in_parts(a, b, accs[i])
             else:
                 total = dot(a, b, accs[i], HAS_FLOAT8, IS_FAST)
             sums = sums + (total,)

@@ -7,11 +7,13 @@ import pytest
 import torch
 from support import gemm_programs as programs
 from support.kernel_harness import (
+    assert_right,
     check_against_reference,
     function_of,
     gemms_of,
     module_source,
     parse_module,
+    random_arguments,
     run_kernel,
 )
 
@@ -25,8 +27,11 @@ pytestmark = pytest.mark.any_device
 DTYPES = ("f32", "f16", "bf16")
 
 
-def schedule(bm: int, bn: int, bk: int, warps: int = 4) -> str:
-    return f'pointer, "{bm}x{bn}x{bk}", warps = {warps}, stages = 3, group_m = 2'
+def schedule(bm: int, bn: int, bk: int, warps: int = 4, loop: str = "pointer") -> str:
+    return f'{loop}, "{bm}x{bn}x{bk}", warps = {warps}, stages = 3, group_m = 2'
+
+
+IN_PARTS = schedule(16, 32, 16, loop="three_parts")
 
 
 @pytest.mark.parametrize("rows", [[1], [3], [127], [2, 3, 5]])
@@ -44,6 +49,31 @@ def test_residual_and_statistics(dtype: str, rows: list[int], tmp_path: Path) ->
 def test_every_extent(layout: str, k: int, n: int, tmp_path: Path) -> None:
     text = programs.residual_norm("bf16", k, n, schedule(16, 16, 16), layout)
     check_against_reference(text, [17], tmp_path, seed=k + n)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        programs.residual_norm("f32", 70, 33, IN_PARTS, "nk"),
+        programs.residual_norm("f32", 16, 1, IN_PARTS, "kn"),
+        programs.swiglu("f32", 48, 42, IN_PARTS, "adjacent"),
+    ],
+)
+def test_float32_in_three_parts(text: str, tmp_path: Path) -> None:
+    assert "IN_PARTS=True" in check_against_reference(text, [19], tmp_path).source
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_parts_of_infinities_are_no_numbers(tmp_path: Path) -> None:
+    """Infinite elements have no other parts; elements of one part have zeros beside them."""
+    text = programs.residual_norm("f32", 16, 16, IN_PARTS, "nk")
+    func = function_of(parse_module(text))
+    arguments = random_arguments(func, [4], torch.Generator().manual_seed(0))
+    x, w = arguments[:2]
+    w.copy_(w.sign())
+    x[0, 1], x[1, 2], x[2, 3] = torch.inf, -torch.inf, torch.nan
+    _, outputs = run_kernel(func, arguments, tmp_path)
+    assert_right(func, arguments, outputs)
 
 
 @pytest.mark.parametrize("n", [64, 96, 200])

@@ -66,6 +66,14 @@ def test_weight_gradient(dtype: str, rows: int, tmp_path: Path) -> None:
     assert [argument.name for argument in kernel.arguments][-1] == "K"
 
 
+def test_gradients_in_three_parts(tmp_path: Path) -> None:
+    in_parts = schedule("three_parts", 32, 16, 16)
+    of_weight = programs.weight_gradient("f32", 40, 33, in_parts)
+    of_input = programs.input_gradient("f32", (40, 7, 1), 33, in_parts, "nk")
+    for text in (of_weight, of_input):
+        assert "IN_PARTS=True" in check_against_reference(text, [21], tmp_path).source
+
+
 @pytest.mark.parametrize(("m", "n"), [(1, 35), (16, 1), (37, 16), (1, 1)])
 def test_every_extent_of_a_weight(m: int, n: int, tmp_path: Path) -> None:
     text = programs.weight_gradient("bf16", m, n, schedule("pointer", 16, 16, 16))
