@@ -148,9 +148,9 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
 
     Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
     (`1 + w` for a norm weight), or within a sample if nothing else stores it, for the outer
-    product of a column and a row, which would fill a whole tile, for what is made of positions
-    alone, and for a tile scaled or shifted by row, column and sample, such as a norm whose
-    statistics are known (the tile is loaded instead).
+    product of a column and a row, which would fill a whole tile, or a table that nothing else
+    stores, for what is made of positions alone, and for a tile scaled or shifted by row, column and
+    sample, such as a norm whose statistics are known (the tile is loaded instead).
     """
     op = value.owner
     if not isinstance(op, Operation) or not is_pointwise(op) or len(domain) < 2:
@@ -158,7 +158,7 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     shape = shape_of(value)
     kind = port_kind(shape, domain)
     is_by_column = kind in (PortKind.ROW, PortKind.SCALAR)
-    if kind == PortKind.TABLE and serves_samples(shape):
+    if kind == PortKind.TABLE and (serves_samples(shape) or _is_of_smaller_tensors(op)):
         is_by_column = not _is_stored_anyway(value)
     if is_by_column or is_widening_cast(op) or is_of_numbers(op):
         return op
@@ -193,14 +193,31 @@ def is_of_numbers(op: Operation) -> bool:
     """Return whether a few pointwise operators compute `op` from positions, extents and constants,
     so that nothing is loaded.
     """
-    pending = [op]
+    return _are_few(op, is_pointwise, lambda value: not _is_in_code(value))
+
+
+def _is_of_smaller_tensors(op: Operation) -> bool:
+    """Return whether a few simple operators compute `op` from tensors that it repeats: a mask from
+    the numbers of rows and columns, or biases from distances and the slope of each head.
+    """
+    shape = shape_of(op.results[0])
+    return _are_few(op, lambda op: isinstance(op, _SIMPLE), lambda v: shape_of(v) == shape)
+
+
+def _are_few(
+    op: Operation, is_recomputed: Callable[[object], bool], is_inner: Callable[[SSAValue], bool]
+) -> bool:
+    """Return whether `op`, and the operators that compute its operands from where `is_inner` no
+    longer holds, are a few that `is_recomputed` accepts.
+    """
+    pending: list[object] = [op]
     for _ in range(MAX_RECOMPUTED):
         if not pending:
             return True
-        loaded = [v for v in pending.pop().operands if not _is_in_code(v)]
-        if not all(map(is_pointwise, [value.owner for value in loaded])):
+        current = pending.pop()
+        if not isinstance(current, Operation) or not is_recomputed(current):
             return False
-        pending += [v.owner for v in loaded if isinstance(v.owner, Operation)]
+        pending += [value.owner for value in current.operands if is_inner(value)]
     return not pending
 
 
@@ -218,6 +235,7 @@ def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
 
 
 _AFFINE = (coda.MulOp, coda.DivOp, coda.AddOp, coda.SubOp, coda.CastOp)
+_SIMPLE = (*_AFFINE, coda.CompareOp, coda.LogicalNotOp, coda.LogicalAndOp, coda.LogicalOrOp)
 
 
 def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:

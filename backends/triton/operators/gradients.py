@@ -72,9 +72,7 @@ def _sum_to(host: HostProgram, op: coda.SumToOp) -> None:
 def _broadcast(host: HostProgram, op: coda.BroadcastOp) -> None:
     if is_placed(op.result):
         return
-    shape = host.extents.shape(host.dims(op.result))
-    call = f"{host.variable(op.x)}.expand({shape})"
-    host.assign(op.result, call, is_dense=False, hint="expanded")
+    host.view(op.result, op.x, ("expand", host.dims(op.result)), hint="expanded")
 
 
 def _pad(host: HostProgram, op: coda.PadOp) -> None:

@@ -26,6 +26,7 @@ from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
 from coda_ir.small_products import SmallProduct
 from coda_ir.storage import (
+    EXPAND,
     filling,
     has_transposed_rows,
     is_filled_in_place,
@@ -67,6 +68,10 @@ def _embedding(host: HostProgram, op: coda.EmbeddingOp) -> None:
 def _call_torch(host: HostProgram, op: CallOp) -> None:
     is_filled = len(op.outputs) == 1 and filling(op.outputs[0]) is not None
     if is_filled or is_stored_by_kernel(op):
+        return
+    if op.callee.data == EXPAND and not any(map(host.extents.unbound, host.dims(op.outputs[0]))):
+        extents = host.dims(op.outputs[0])
+        host.view(op.outputs[0], op.inputs[0], ("expand", extents), hint="expanded")
         return
     attention = OneQueryAttention.of(op, host.extents.shapes)
     if attention is not None:

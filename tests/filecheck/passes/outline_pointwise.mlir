@@ -276,3 +276,72 @@ func.func @middle(%x: tensor<?x4x?x8xf32>, %m: tensor<?x1x?x8xi1>) -> tensor<?x4
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x4x?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Biases of heads and a mask, from positions and the slope of each head, repeat in all samples: they are computed where they are read.
+
+func.func @distances(%x: tensor<2x4x8x16xbf16>, %i: tensor<8x1xi64>, %j: tensor<16xi64>, %slope: tensor<4x1x1xf32>) -> tensor<2x4x8x16xbf16> {
+  %d = coda.sub %i, %j : (tensor<8x1xi64>, tensor<16xi64>) -> tensor<8x16xi64>
+  %f = coda.cast %d : (tensor<8x16xi64>) -> tensor<8x16xf32>
+  %bias = coda.mul %f, %slope : (tensor<8x16xf32>, tensor<4x1x1xf32>) -> tensor<4x8x16xf32>
+  %wide = coda.cast %x : (tensor<2x4x8x16xbf16>) -> tensor<2x4x8x16xf32>
+  %s = coda.add %wide, %bias : (tensor<2x4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  %seen = coda.compare %i, %j {relation = "ge"} : (tensor<8x1xi64>, tensor<16xi64>) -> tensor<8x16xi1>
+  %hidden = coda.logical_not %seen : (tensor<8x16xi1>) -> tensor<8x16xi1>
+  %zero = coda.constant {value = 0.0 : f64} : tensor<f32>
+  %masked = coda.where %hidden, %zero, %s : (tensor<8x16xi1>, tensor<f32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  %y = coda.cast %masked : (tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xbf16>
+  func.return %y : tensor<2x4x8x16xbf16>
+}
+
+// CHECK:      func.func @distances(
+// CHECK-NEXT:   %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<2x4x8x16xbf16>) table(%i : tensor<8x1xi64>) row(%j : tensor<16xi64>) table(%slope : tensor<4x1x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<2x4x8x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %i_1: i64, %j_1: i64, %slope_1: f32):
+// CHECK-NEXT:       %d = arith.subi %i_1, %j_1 : i64
+// CHECK-NEXT:       %f = arith.sitofp %d : i64 to f32
+// CHECK-NEXT:       %bias = arith.mulf %f, %slope_1 : f32
+// CHECK-NEXT:       %s = arith.addf %x_1, %bias : f32
+// CHECK-NEXT:       %seen = arith.cmpi sge, %i_1, %j_1 : i64
+// CHECK-NEXT:       %0 = arith.constant true
+// CHECK-NEXT:       %hidden = arith.xori %seen, %0 : i1
+// CHECK-NEXT:       %1 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %masked = arith.select %hidden, %1, %s : f32
+// CHECK-NEXT:       gemm.yield %masked : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<2x4x8x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A table of exponentials is stored once, and so is one that is returned.
+
+func.func @decays(%x: tensor<2x4x8x16xf32>, %i: tensor<8x1xf32>, %j: tensor<16xf32>) -> (tensor<2x4x8x16xf32>, tensor<8x16xf32>) {
+  %d = coda.sub %i, %j : (tensor<8x1xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %e = coda.exp %d : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %p = coda.mul %i, %j : (tensor<8x1xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %s = coda.mul %x, %e : (tensor<2x4x8x16xf32>, tensor<8x16xf32>) -> tensor<2x4x8x16xf32>
+  %y = coda.add %s, %p : (tensor<2x4x8x16xf32>, tensor<8x16xf32>) -> tensor<2x4x8x16xf32>
+  func.return %y, %p : tensor<2x4x8x16xf32>, tensor<8x16xf32>
+}
+
+// CHECK:      func.func @decays(
+// CHECK-NEXT:   %e, %p = gemm.map col(%i : tensor<8x1xf32>) row(%j : tensor<16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<8x16xf32>, tile : tensor<8x16xf32>) {
+// CHECK-NEXT:     ^bb0(%i_1: f32, %j_1: f32):
+// CHECK-NEXT:       %d = arith.subf %i_1, %j_1 : f32
+// CHECK-NEXT:       %e_1 = math.exp %d : f32
+// CHECK-NEXT:       %p_1 = arith.mulf %i_1, %j_1 : f32
+// CHECK-NEXT:       gemm.yield %e_1, %p_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<2x4x8x16xf32>) table(%e : tensor<8x16xf32>, %p : tensor<8x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<2x4x8x16xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %e_1: f32, %p_1: f32):
+// CHECK-NEXT:       %s = arith.mulf %x_1, %e_1 : f32
+// CHECK-NEXT:       %y_1 = arith.addf %s, %p_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %p : tensor<2x4x8x16xf32>, tensor<8x16xf32>
+// CHECK-NEXT: }
