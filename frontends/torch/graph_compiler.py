@@ -213,7 +213,7 @@ class GraphCompiler:
     def _compile(self, graph: GraphModule, updated: Sequence[int] = ()) -> GraphRunner:
         captured = DynamoGraph(graph, self._inputs, updated, is_backward=self._is_backward)
         imported, remarks = self._import(captured)
-        choices = self._choices(captured.device)
+        choices = self._choices(captured)
         choices["fold_weights"] = self.options.fold_weights
         with _tensors_with_data():
             accept = self._accept(graph, captured.device, is_trained=False)
@@ -233,16 +233,18 @@ class GraphCompiler:
         imported.module.verify()
         return imported, remarks
 
-    def _choices(self, device: torch.device) -> ProgramOptions:
+    def _choices(self, captured: DynamoGraph) -> ProgramOptions:
         """Return the arguments of `coda_ir.compile`."""
+        device = captured.device
         target = self._target(device)
+        tune = self._tune(target)
         return {
             "target": target,
             "device": device,
-            "schedule": self.options.schedule,
+            "schedule": self.options.schedule or (None if tune else captured.schedule),
             "numerics": self.options.numerics,
             "pack_weights": self.options.pack_weights,
-            "tune": self._tune(target),
+            "tune": tune,
             "leftovers": "inductor" if self._makes_graphs(device, target) else "kernels",
         }
 
@@ -377,7 +379,7 @@ class TrainingCompiler(GraphCompiler):
                 training=True,
                 memory_budget=self.options.memory_budget,
                 stream_logits=self.options.stream_logits,
-                **self._choices(captured.device),
+                **self._choices(captured),
             )
             accept = self._accept(graph, captured.device, is_trained=True)
             trained.prepare(wrt, captured.size_hints, accept)

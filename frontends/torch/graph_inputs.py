@@ -1,7 +1,7 @@
 """Graphs from TorchDynamo and AOTAutograd, prepared for the importer."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +27,7 @@ from coda_ir.frontends.torch.types import (
     tensors_in,
 )
 from coda_ir.remarks import source_position
+from coda_ir.symbolic_size import format_sizes
 
 SET_GRAD_ENABLED = "_set_grad_enabled"
 """The name of what a graph of TorchDynamo calls to switch gradients on and off."""
@@ -49,6 +50,20 @@ class ModelInput:
     is_weight: bool = False
     """True if the input is a parameter or a buffer."""
     requires_grad: bool = False
+
+
+MIN_ROWS = 512
+"""The least product of the sizes of a captured call for which schedules are chosen."""
+
+
+def rounded_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Round sizes of symbols to an eighth of a power of two, so that similar calls find the same
+    program in the cache; none if their product is small, which says little about later calls.
+    """
+    if math.prod(sizes.values()) < MIN_ROWS:
+        return {}
+    steps = {symbol: max(1, (1 << size.bit_length()) // 16) for symbol, size in sizes.items()}
+    return {symbol: round(sizes[symbol] / step) * step for symbol, step in steps.items()}
 
 
 class DynamoGraph:
@@ -122,6 +137,12 @@ class DynamoGraph:
                 if text.isidentifier() and known.has_hint():
                     hints.setdefault(text, int(known.hint))
         return hints
+
+    @property
+    def schedule(self) -> str | None:
+        """The options of the pass `schedule` for the sizes of the captured call."""
+        sizes = rounded_sizes(self.size_hints)
+        return f'sizes="{format_sizes(sizes)}"' if sizes else None
 
     def _input(self, node: Node) -> GraphInput:
         value: Any = node.meta.get("val")

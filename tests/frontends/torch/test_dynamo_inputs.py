@@ -1,6 +1,7 @@
 """Models and inputs that are trouble for a compiler: right results, graph breaks or messages."""
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -10,11 +11,14 @@ import torch.nn.functional as F
 from support.torch_compile import Block, compiled, counters, dynamo, graphs, reset, spectrum
 from torch import nn
 
+import coda_ir
 from coda_ir.api import CompiledFunction
 from coda_ir.defects import DefectWarning
 from coda_ir.devices import default_device
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch import graph_compiler
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler
+from coda_ir.frontends.torch.graph_inputs import rounded_sizes
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo", "no_gradients")
 
@@ -532,3 +536,34 @@ def test_functions_of_python_in_sizes():
         x = torch.randn(rows, 8, device=device)
         for got, wanted in zip(fast(x), model(x), strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_schedules_are_those_for_the_sizes_of_the_captured_call(monkeypatch: pytest.MonkeyPatch):
+    schedules: list[str | None] = []
+
+    compile_program: Any = coda_ir.compile
+
+    def record(program: Any, **options: Any) -> Any:
+        schedules.append(options["schedule"])
+        return compile_program(program, **options)
+
+    monkeypatch.setattr(graph_compiler, "compile", record)
+    for rows, dynamic in ((1009, True), (9, True), (1009, False)):
+        layer = linear()
+        check(compiled(layer, dynamic=dynamic), layer, torch.randn(rows, 8))
+        reset()
+    assert schedules[0] is not None and re.fullmatch('sizes="\\w+=1024"', schedules[0])
+    assert schedules[1:] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rounded"),
+    [
+        ({}, {}),
+        ({"T": 100}, {}),
+        ({"T": 1034}, {"T": 1024}),
+        ({"B": 3, "T": 2300}, {"B": 3, "T": 2304}),
+    ],
+)
+def test_sizes_for_schedules_are_rounded(sizes: dict[str, int], rounded: dict[str, int]):
+    assert rounded_sizes(sizes) == rounded
