@@ -4,17 +4,22 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.base import new_operators
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    shape_of,
+    static_shape,
+)
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.made_tensors import EXPAND
 from coda_ir.passes.support.function_pass import FunctionRewriter
-from coda_ir.passes.support.index_values import literal
+from coda_ir.passes.support.index_values import Affine, IndexValues, Known, literal
 from coda_ir.symbolic_shapes import Dims, dims_attribute
 
 
@@ -34,33 +39,53 @@ def repeated(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def rows_in_order(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Raise x[i, j], where i and j count all rows and columns along separate dimensions, to a
-    reshape.
+    """Raise x[i, j], where i and j count rows and columns from the first one along separate
+    dimensions, to slices where they do not count all, and a reshape.
     """
     x, *indices = op.inputs
     before, after = rewriter.shapes.dims(x), rewriter.shapes.dims(op.outputs[0])
     wanted = ", ".join(f"{{{number}}}" for number in range(1, len(op.inputs)))
     if op.arguments.data != f"{{0}}, [{wanted}]" or len(indices) != len(before):
         return None
-    axes = [_axis_in_order(index, len(after), rewriter) for index in indices]
+    values = IndexValues(rewriter.shapes)
+    axes = [_axis_in_order(values.spread(index, len(after))) for index in indices]
     places = [axis for axis in axes if axis is not None]
     if len(places) != len(axes) or places != sorted(set(places)):
         return None
-    if tuple(after[axis] for axis in places) != before or _long(before) != _long(after):
+    taken = tuple(after[axis] for axis in places)
+    if _long(taken) != _long(after) or not rewriter.shapes.are_declared(taken):
         return None
-    view = coda.ReshapeOp(x, shape_of(op.outputs[0]))
+    slices = _first(x, before, taken)
+    view = coda.ReshapeOp(slices[-1].results[0] if slices else x, shape_of(op.outputs[0]))
     view.attributes["coda.dims"] = rewriter.shapes.stated(after)
-    return [view]
+    return [*slices, view]
 
 
-def _axis_in_order(index: SSAValue, rank: int, rewriter: FunctionRewriter) -> int | None:
-    """Return the dimension, of `rank`, along which `index` is 0, 1 and so on."""
-    positions = coda.positions_in(index)
-    if positions is None or positions.first_and_step != (0, 1):
+def _axis_in_order(index: Known | None) -> int | None:
+    """Return the dimension along which `index` is 0, 1 and so on, and no other matters."""
+    if not isinstance(index, Affine) or index.constant or sum(map(abs, index.coefficients)) != 1:
         return None
-    dims = rewriter.shapes.dims(index)
-    long = [axis for axis, extent in enumerate(dims) if extent != 1]
-    return long[0] + rank - len(dims) if len(long) == 1 else None
+    return index.coefficients.index(1) if 1 in index.coefficients else None
+
+
+def _first(x: SSAValue, before: Dims, taken: Dims) -> list[Operation]:
+    """Return slices that take the first elements of dimensions; calls check that there are as many
+    as a symbol says.
+    """
+    slices: list[Operation] = []
+    for dim, (extent, kept) in enumerate(zip(before, taken, strict=True)):
+        if extent == kept:
+            continue
+        if isinstance(kept, int):
+            slices.append(coda.SliceOp(x, dim, 0, kept))
+        else:
+            dims = (*taken[: dim + 1], *before[dim + 1 :])
+            type = TensorType(element_type_of(x), static_shape(dims))
+            call = CallOp("aten.slice.Tensor", [x], f"{{0}}, {dim}, 0, {kept}", [type], view=True)
+            call.attributes["coda.dims"] = dims_attribute(dims)
+            slices.append(call)
+        x = slices[-1].results[0]
+    return slices
 
 
 def _long(dims: Dims) -> Dims:

@@ -68,6 +68,31 @@ func.func @table(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %frequ
 
 // -----
 
+// Elements from the first one on along some dimensions are slices.
+
+func.func @first_rows(%x: tensor<6x8xi64>, %y: tensor<?x?xf32> {coda.dims = ["B", "T"]}) -> (tensor<4x1x8xi64>, tensor<?x1x1x?xf32>) {
+  %r = torch.call "aten.arange.default"() {arguments = "4"} : () -> tensor<4xi64>
+  %rows = coda.reshape %r : (tensor<4xi64>) -> tensor<4x1x1xi64>
+  %c = torch.call "aten.arange.start"() {arguments = "-2, 6"} : () -> tensor<8xi64>
+  %columns = torch.call "aten.add.Tensor"(%c) {arguments = "{0}, 2"} : (tensor<8xi64>) -> tensor<8xi64>
+  %view = torch.call "aten.index.Tensor"(%x, %rows, %columns) {arguments = "{0}, [{1}, {2}]"} : (tensor<6x8xi64>, tensor<4x1x1xi64>, tensor<8xi64>) -> tensor<4x1x8xi64>
+  %b = torch.call "aten.arange.default"() {coda.dims = ["B"], arguments = "B"} : () -> tensor<?xi64>
+  %samples = coda.reshape %b {coda.dims = ["B", 1 : i64, 1 : i64, 1 : i64]} : (tensor<?xi64>) -> tensor<?x1x1x1xi64>
+  %t = torch.call "aten.arange.default"() {coda.dims = ["T"], arguments = "T"} : () -> tensor<?xi64>
+  %keys = torch.call "aten.add.Tensor"(%t) {coda.dims = ["T"], arguments = "{0}, 0"} : (tensor<?xi64>) -> tensor<?xi64>
+  %mask = torch.call "aten.index.Tensor"(%y, %samples, %keys) {coda.dims = ["B", 1 : i64, 1 : i64, "T"], arguments = "{0}, [{1}, {2}]"} : (tensor<?x?xf32>, tensor<?x1x1x1xi64>, tensor<?xi64>) -> tensor<?x1x1x?xf32>
+  func.return %view, %mask : tensor<4x1x8xi64>, tensor<?x1x1x?xf32>
+}
+
+// CHECK-LABEL: func.func @first_rows(%x: tensor<6x8xi64>, %y: tensor<?x?xf32> {coda.dims = ["B", "T"]}) -> (tensor<4x1x8xi64>, tensor<?x1x1x?xf32>) {
+// CHECK-NEXT:   %0 = coda.slice %x {dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<6x8xi64>) -> tensor<4x8xi64>
+// CHECK-NEXT:   %view = coda.reshape %0 {coda.dims = [4 : i64, 1 : i64, 8 : i64]} : (tensor<4x8xi64>) -> tensor<4x1x8xi64>
+// CHECK-NEXT:   %mask = coda.reshape %y {coda.dims = ["B", 1 : i64, 1 : i64, "T"]} : (tensor<?x?xf32>) -> tensor<?x1x1x?xf32>
+// CHECK-NEXT:   func.return %view, %mask : tensor<4x1x8xi64>, tensor<?x1x1x?xf32>
+// CHECK-NEXT: }
+
+// -----
+
 // Repeated extents of 1 are views, elements in order a reshape, sums and running sums operators of
 // their own; what other operators read of one number is a broadcast of it.
 

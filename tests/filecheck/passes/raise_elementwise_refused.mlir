@@ -51,6 +51,28 @@ func.func @other_types(%x: tensor<4xbf16>, %t: tensor<?xf32> {coda.dims = ["T"]}
 // CHECK-NEXT:   func.return %s, %n, %p : tensor<?xbf16>, tensor<?xbf16>, tensor<4x4xi64>
 // CHECK-NEXT: }
 
+// Elements from the second row on, and the same element twice.
+
+func.func @not_in_order(%x: tensor<6x8xi64>) -> (tensor<4x1x8xi64>, tensor<8xi64>) {
+  %r = torch.call "aten.arange.start"() {arguments = "1, 5"} : () -> tensor<4xi64>
+  %rows = coda.reshape %r : (tensor<4xi64>) -> tensor<4x1x1xi64>
+  %c = torch.call "aten.arange.default"() {arguments = "8"} : () -> tensor<8xi64>
+  %later = torch.call "aten.index.Tensor"(%x, %rows, %c) {arguments = "{0}, [{1}, {2}]"} : (tensor<6x8xi64>, tensor<4x1x1xi64>, tensor<8xi64>) -> tensor<4x1x8xi64>
+  %zero = torch.call "aten.sub.Tensor"(%c, %c) {arguments = "{0}, {1}"} : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
+  %first = torch.call "aten.index.Tensor"(%x, %zero, %c) {arguments = "{0}, [{1}, {2}]"} : (tensor<6x8xi64>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
+  func.return %later, %first : tensor<4x1x8xi64>, tensor<8xi64>
+}
+
+// CHECK:      func.func @not_in_order(%x: tensor<6x8xi64>) -> (tensor<4x1x8xi64>, tensor<8xi64>) {
+// CHECK-NEXT:   %r = coda.positions {start = 1 : i64, step = 1 : i64} : () -> tensor<4xi64>
+// CHECK-NEXT:   %rows = coda.reshape %r : (tensor<4xi64>) -> tensor<4x1x1xi64>
+// CHECK-NEXT:   %c = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<8xi64>
+// CHECK-NEXT:   %later = torch.call "aten.index.Tensor"(%x, %rows, %c) {arguments = "{0}, [{1}, {2}]"} : (tensor<6x8xi64>, tensor<4x1x1xi64>, tensor<8xi64>) -> tensor<4x1x8xi64>
+// CHECK-NEXT:   %zero = coda.sub %c, %c : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
+// CHECK-NEXT:   %first = torch.call "aten.index.Tensor"(%x, %zero, %c) {arguments = "{0}, [{1}, {2}]"} : (tensor<6x8xi64>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
+// CHECK-NEXT:   func.return %later, %first : tensor<4x1x8xi64>, tensor<8xi64>
+// CHECK-NEXT: }
+
 // Means over open extents and other norms stay as they are.
 
 func.func @h(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> (tensor<?x8xf32>, tensor<?x?xf32>, tensor<8xf32>) {
