@@ -196,18 +196,18 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
         return
     by_row = isinstance(op, BY_ROW)
     candidates = op.operands[:1] if by_row else op.operands
-    before = {value: x for value in candidates if (x := _unflattened(value)) is not None}
+    before = {n: x for n, value in enumerate(candidates) if (x := _unflattened(value)) is not None}
     if isinstance(op, coda.LinearOp | coda.MatmulOp) and (x := _without_ones(op.x, rewriter)):
-        before[op.x] = x
-    sources, flattened = list(before.values()), before.keys()
-    others = [value for value in op.operands if value not in flattened]
+        before[0] = x
+    sources = list(before.values())
+    others = [value for n, value in enumerate(op.operands) if n not in before]
     if not sources or not all(by_row or len(shape_of(value)) <= 1 for value in others):
         return
     rows = {rewriter.shapes.dims(source)[:-1] for source in sources}
     if len(rows) != 1:
         return
     insert = rewriter.before(op)
-    operands = [before.get(value, value) for value in op.operands]
+    operands = [before.get(n, value) for n, value in enumerate(op.operands)]
     (result,) = op.results
     shape = (*shape_of(sources[0])[:-1], shape_of(result)[-1])
     value = insert.again(op, operands, shape)

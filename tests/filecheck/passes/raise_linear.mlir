@@ -199,3 +199,21 @@ func.func @stack(%a: tensor<?x8x1xbf16> {coda.dims = ["B", 8 : i64, 1 : i64]}, %
 // CHECK-NEXT:   %y = coda.cast %6 : (tensor<?x8x1xf32>) -> tensor<?x8x1xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x8x1xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Flattened rows times themselves: as a weight, they stay flat.
+
+func.func @own_rows(%x: tensor<2x3x8xf32>) -> tensor<6x6xf32> {
+  %f = coda.reshape %x : (tensor<2x3x8xf32>) -> tensor<6x8xf32>
+  %t = coda.transpose %f {perm = [1 : i64, 0 : i64]} : (tensor<6x8xf32>) -> tensor<8x6xf32>
+  %y = coda.matmul %f, %t : (tensor<6x8xf32>, tensor<8x6xf32>) -> tensor<6x6xf32>
+  func.return %y : tensor<6x6xf32>
+}
+
+// CHECK:      func.func @own_rows(
+// CHECK-NEXT:   %f = coda.reshape %x : (tensor<2x3x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %y = coda.linear %x, %f : (tensor<2x3x8xf32>, tensor<6x8xf32>) -> tensor<2x3x6xf32>
+// CHECK-NEXT:   %y_1 = coda.reshape %y : (tensor<2x3x6xf32>) -> tensor<6x6xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<6x6xf32>
+// CHECK-NEXT: }
