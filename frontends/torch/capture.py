@@ -293,6 +293,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
         known.as_strided.default: _as_strided,
+        known.as_strided_scatter.default: _as_strided_scatter,
         known.eye.default: _eye,
         known.eye.m: _eye,
         known._native_multi_head_attention.default: multi_head_attention,
@@ -372,17 +373,48 @@ def _as_strided(
     A compiled program may store the tensor in another layout, or not at all. What reads memory of
     other tensors is left whole, which the importer refuses.
     """
-    in_memory = x.permute(sorted(range(x.dim()), key=x.stride, reverse=True))
-    first = storage_offset or 0
-    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    if not in_memory.is_contiguous() or x.storage_offset() != 0 or not last < x.numel():
+    in_memory = x.permute(_order_in_memory(x))
+    number = _numbers_in_memory(in_memory, size, stride, storage_offset or 0)
+    return NotImplemented if number is None else in_memory.reshape(-1)[number]
+
+
+def _as_strided_scatter(
+    x: torch.Tensor,
+    source: torch.Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Any:
+    """Decompose writing to a view by strides, such as to a diagonal, like `_as_strided`."""
+    order = _order_in_memory(x)
+    in_memory = x.permute(order)
+    number = _numbers_in_memory(in_memory, size, stride, storage_offset or 0)
+    if number is None:
         return NotImplemented
-    number = torch.full([1] * len(size), first, device=x.device)
+    written = in_memory.reshape(-1).scatter(0, number.reshape(-1), source.reshape(-1))
+    return written.view(in_memory.shape).permute([order.index(axis) for axis in range(x.dim())])
+
+
+def _order_in_memory(x: torch.Tensor) -> list[int]:
+    return sorted(range(x.dim()), key=x.stride, reverse=True)
+
+
+def _numbers_in_memory(
+    in_memory: torch.Tensor, size: Sequence[int], stride: Sequence[int], first: int
+) -> torch.Tensor | None:
+    """Return the numbers of the elements that a view by strides of a tensor has; None if they may
+    be elements of other tensors.
+    """
+    last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    is_whole = in_memory.is_contiguous() and in_memory.storage_offset() == 0
+    if not is_whole or not last < in_memory.numel():
+        return None
+    number = torch.full([1] * len(size), first, device=in_memory.device)
     for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
         shape = [1] * len(size)
         shape[axis] = n
-        number = number + torch.arange(n, device=x.device).mul(step).reshape(shape)
-    return in_memory.reshape(-1)[number]
+        number = number + torch.arange(n, device=in_memory.device).mul(step).reshape(shape)
+    return number
 
 
 def _eye(

@@ -56,10 +56,17 @@ def test_values_and_gradients_are_those_of_eager(name: str):
         torch.testing.assert_close(gradient, expected)
 
 
-def test_writing_by_strides():
-    model, x = Written(), torch.randn(2, 6, 16)
-    with torch.no_grad():
-        torch.testing.assert_close(compiled(model, compare=False)(x), model(x))
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_writing_by_strides(is_trained: bool, caplog: pytest.LogCaptureFixture):
+    model, x = Written(), torch.randn(2, 6, 16, requires_grad=is_trained)
+    program = compiled(model, compare=False)
+    torch.testing.assert_close(program(x), model(x))
+    if is_trained:
+        for gradient, expected in zip(
+            gradients(program, model, x), gradients(model, model, x), strict=True
+        ):
+            torch.testing.assert_close(gradient, expected)
+    assert not caplog.records
 
 
 def test_strided_views_of_inputs_are_views():
