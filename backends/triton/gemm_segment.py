@@ -222,7 +222,7 @@ class SegmentEmitter(SegmentResults):
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
         scalars = [value for value, extent in extents if extent == (False, False)]
-        ports = [index for index, port in enumerate(segment.ports) if port.kind.combiner]
+        ports = [index for index, port in enumerate(segment.ports) if port.kind.is_vector]
         vectors = [argument for index in ports for argument in segment.port_args(index)]
         vectors += of_rows
         emitter = RegionEmitter(self.names, self._group_reduce, column, scalars, vectors)

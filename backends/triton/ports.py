@@ -77,7 +77,8 @@ def load_port(
     index: str | None = None,
     rows: RowIndex = ROWS,
 ) -> str:
-    """Return the expression of a port's elements for a tile: float32 or integers, broadcastable.
+    """Return the expression of a port's elements for a tile: float32 or integers, a vector where
+    there is one for each row, else broadcastable.
 
     Loads need no mask: lanes without an element read another one. `index` is the `table_index`
     of a table that has one.
@@ -101,8 +102,8 @@ def load_port(
 def _place_in(
     port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None, rows: RowIndex
 ) -> tuple[str, str] | None:
-    """Return where the elements of a port are in its tensor, and how a vector of them is broadcast
-    to the tile; None for a single element.
+    """Return where the elements of a port are in its tensor, and how those for each column are
+    broadcast to the tile; None for a single element.
     """
     if index is not None:
         return index, ""
@@ -121,9 +122,9 @@ def _place_in(
         case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return f"row_group * {columns.extent} + {columns.name}", columns.lanes
         case PortKind.COL:
-            return rows.name, "[:, None]"
+            return rows.name, ""
         case PortKind.GATHER_COL | PortKind.SCATTER_COL:
-            return f"{_moved_rows(port, arguments, rows)}.to(tl.int64)", "[:, None]"
+            return f"{_moved_rows(port, arguments, rows)}.to(tl.int64)", ""
         case PortKind.SCALAR:
             return None
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:

@@ -296,17 +296,12 @@ class SegmentResults(SegmentColumns):
         """Return a vector with the same value for each row."""
         return f"tl.full((BLOCK_M,), {value}, tl.float32)"
 
-    def _row_vector(self, column: str) -> str:
-        """Return a port with one element per row without its second dimension."""
-        return f"tl.reshape({column}, (BLOCK_M,))"
-
     def _store_select(self, index: int, pointer: str, value: str) -> None:
         """Store a selected column by its tile; tile 0 stores 0 for rows without a column."""
         port_index = self.segment.results[index].port.index
         assert isinstance(port_index, IntAttr)
-        index_port = self.port_values[self.segment.port_args(port_index.data)[0]]
+        wanted = self.port_values[self.segment.port_args(port_index.data)[0]]
         columns, n = self.columns, self.segment.columns
-        wanted = self._let("wanted", self._row_vector(index_port))
         inside = self._let("inside", is_in_range(columns, wanted))
         owner = self._let("owner", owner_of_column(columns, n, wanted, inside))
         target = self._let("target", f"tl.where({inside}, {wanted}, -1).to(tl.int32)")

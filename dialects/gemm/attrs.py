@@ -64,6 +64,11 @@ class PortKind(StrEnum):
         return self not in (PortKind.COL, PortKind.SCALAR, *_MOVED, *_PARTIALS)
 
     @property
+    def is_vector(self) -> bool:
+        """True if there is one element for each row."""
+        return not self.has_columns and self != PortKind.SCALAR
+
+    @property
     def is_table(self) -> bool:
         """True if rows of the operand may serve several rows of the accumulator."""
         return self in (PortKind.TABLE, PortKind.HALF_TABLE) or self.is_group

@@ -224,10 +224,6 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _full_row_vector(self, value: str) -> str:
         return f"tl.full(({self.rows},), {value}, tl.float32, tl.SliceLayout(1, LAYOUT))"
 
-    def _row_vector(self, column: str) -> str:
-        flat = f"tl.reshape({column}, ({self.rows},))"
-        return f"tl.convert_layout({flat}, tl.SliceLayout(1, LAYOUT))"
-
     def _whole(self, value: SSAValue, text: str) -> str:
         shape = f"({self.rows}, {self.columns.lanes})"
         if isinstance(value.owner, Operation) and value.owner.name == "arith.constant":

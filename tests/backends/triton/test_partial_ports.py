@@ -259,6 +259,35 @@ def test_a_finalize_stores_sums_and_their_product_ahead_of_time():
     assert not kernel.resources.spills
 
 
+GATED = """
+func.func @f(%x: tensor<128x128xbf16>, %w: tensor<64x128xbf16>, %b: tensor<64xbf16>,
+    %u: tensor<128x1xbf16>, %r: tensor<128x64xbf16>, %a: tensor<128x64xbf16>)
+    -> (tensor<128x64xbf16>, tensor<128x64xbf16>) {
+  %y, %z = gemm.fused %x : tensor<128x128xbf16>
+    schedule<tma, "128x64x64", warps = 4, stages = 3, group_m = 8>
+    columns(%w : tensor<64x128xbf16>) col(%u : tensor<128x1xbf16>) row(%b : tensor<64xbf16>)
+    tile(%r : tensor<128x64xbf16>) tile(%a : tensor<128x64xbf16>)
+    -> (tile : tensor<128x64xbf16>, tile : tensor<128x64xbf16>) {
+  ^bb0(%acc: f32, %gate: f32, %bias: f32, %residual: f32, %other: f32):
+    %one = arith.constant 1.0 : f32
+    %rest = arith.subf %one, %gate : f32
+    %0 = arith.addf %acc, %bias : f32
+    %1 = arith.addf %residual, %0 : f32
+    %2 = arith.mulf %1, %gate : f32
+    %3 = arith.mulf %other, %rest : f32
+    %4 = arith.addf %2, %3 : f32
+    gemm.yield %1, %4 : f32, f32
+  }
+  func.return %y, %z : tensor<128x64xbf16>, tensor<128x64xbf16>
+}
+"""
+
+
+def test_a_gate_of_each_row_and_the_rest_of_it_ahead_of_time():
+    """Triton 3.6 fails where both are columns."""
+    compiled(GATED, "sm_90")
+
+
 def test_alone_as_tuning_measures_it():
     """The number of partials is known without the GEMM that makes them."""
     module = parse("examples/llama_layer.coda", constants={"D": 128, "F": 192, "HEAD": 32})
