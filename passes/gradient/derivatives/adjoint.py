@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -23,7 +23,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.gradients import summed_dims
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes, dims_attribute
 
 
 @dataclass
@@ -155,11 +155,15 @@ class Adjoint:
 
     def reshaped(self, value: SSAValue, like: SSAValue) -> SSAValue:
         """Reshape `value` to the shape of `like`, which has as many elements."""
-        dims = self.backward.shapes.dims(like)
-        needs_dims = shape_of(like).count(DYNAMIC_INDEX) > 1
+        reshaped = self.reshaped_to(value, shape_of(like), self.backward.shapes.dims(like))
+        return self._reshaped_as(value, like) if reshaped is None else reshaped
+
+    def reshaped_to(self, value: SSAValue, shape: Sequence[int], dims: Dims) -> SSAValue | None:
+        """Reshape `value`; return None if no argument has the names of the dimensions."""
+        needs_dims = shape.count(DYNAMIC_INDEX) > 1
         if needs_dims and not self.backward.shapes.are_declared(dims):
-            return self._reshaped_as(value, like)
-        op = coda.ReshapeOp(value, shape_of(like))
+            return None
+        op = coda.ReshapeOp(value, shape)
         if needs_dims:
             op.attributes["coda.dims"] = dims_attribute(dims)
         return self.insert(op)
@@ -228,40 +232,61 @@ Rule: TypeAlias = Callable[[Any, Adjoint], None]
 Insert = Callable[[Operation], SSAValue]
 
 
+class _Padded(NamedTuple):
+    """A gradient that is a pad with zeros, or a reshape of one."""
+
+    pad: coda.PadOp
+    gradient: SSAValue
+
+    @staticmethod
+    def of(gradient: SSAValue) -> _Padded | None:
+        source = gradient.owner
+        pad = source.x.owner if isinstance(source, coda.ReshapeOp) else source
+        if isinstance(pad, coda.PadOp) and pad.after is None and not pad.number:
+            return _Padded(pad, gradient)
+        return None
+
+
 def join_pads(parts: Sequence[SSAValue], insert: Insert) -> list[SSAValue]:
     """Join those of `parts` that pad neighbouring slices into one concatenation.
 
     pad(a) {start = 0} + pad(b) {start = 8}  ->  concat(a, b), where both together are whole.
+    So do slices of each nth element, in a dimension of their own that the gradient lacks.
     """
-    pads = [part.owner for part in parts if isinstance(part.owner, coda.PadOp)]
-    pads = [pad for pad in pads if pad.after is None and not pad.number]
-    joined = [part for part in parts if part.owner not in pads]
-    for run in _runs(pads):
-        joined.append(_joined(run, insert))
-    return joined
+    found = [_Padded.of(part) for part in parts]
+    joined = [part for part, padded in zip(parts, found, strict=True) if padded is None]
+    return joined + [_joined(run, insert) for run in _runs(list(filter(None, found)))]
 
 
-def _runs(pads: Sequence[coda.PadOp]) -> list[list[coda.PadOp]]:
-    """Return runs of `pads` in which each begins where the previous one ends."""
-    runs: list[list[coda.PadOp]] = []
-    for pad in sorted(pads, key=lambda pad: pad.range):
-        dim, start, _ = pad.range
-        fitting = (run for run in runs if run[-1].range[::2] == (dim, start))
+def _runs(padded: Sequence[_Padded]) -> list[list[_Padded]]:
+    """Return runs in which each pad begins where the previous one ends."""
+    runs: list[list[_Padded]] = []
+    for each in sorted(padded, key=lambda padded: padded.pad.range):
+        dim, start, _ = each.pad.range
+        fitting = (
+            run
+            for run in runs
+            if run[-1].pad.range[::2] == (dim, start)
+            and run[-1].pad.result.type == each.pad.result.type
+        )
         run = next(fitting, None)
         if run is None:
-            runs.append([pad])
+            runs.append([each])
         else:
-            run.append(pad)
+            run.append(each)
     return runs
 
 
-def _joined(run: Sequence[coda.PadOp], insert: Insert) -> SSAValue:
-    first = run[0]
+def _joined(run: Sequence[_Padded], insert: Insert) -> SSAValue:
+    first = run[0].pad
     if len(run) == 1:
-        return first.result
+        return run[0].gradient
     dim, start, _ = first.range
     extent = shape_of(first.result)[dim]
-    whole = insert(coda.ConcatOp([pad.x for pad in run], dim))
-    if shape_of(whole)[dim] == extent:
-        return whole
-    return insert(coda.PadOp(whole, dim, start, extent, first.like))
+    joined = insert(coda.ConcatOp([padded.pad.x for padded in run], dim))
+    if shape_of(joined)[dim] != extent:
+        joined = insert(coda.PadOp(joined, dim, start, extent, first.like))
+    reshape = run[0].gradient.owner
+    if isinstance(reshape, coda.ReshapeOp):
+        return insert(reshape.clone({reshape.x: joined}))
+    return joined

@@ -57,9 +57,27 @@ def _expand(call: Call, dy: SSAValue) -> None:
 def _slice(call: Call, dy: SSAValue) -> None:
     x, dim, step = call.op.inputs[0], call.literal(1, "dim", 0), call.literal(4, "step", 1)
     start, end = call.literal(2, "start", None), call.literal(3, "end", None)
-    bounds = map(str, (dim, start or 0, _LAST if end is None else end, step))
-    dx = call.like("aten.slice_backward.default", dy, sizes_of(x), *bounds, of=x)
+    dx = _of_each_nth(call, dy, dim % len(shape_of(x)), start or 0, step)
+    if dx is None:
+        bounds = map(str, (dim, start or 0, _LAST if end is None else end, step))
+        dx = call.like("aten.slice_backward.default", dy, sizes_of(x), *bounds, of=x)
     call.adjoint.give(x, dx)
+
+
+def _of_each_nth(call: Call, dy: SSAValue, dim: int, start: int, step: int) -> SSAValue | None:
+    """Return the gradient of x for each `step`-th element: these are padded in a dimension of their
+    own, so that `join_pads` joins them with the elements between them.
+    """
+    x, adjoint, shape = call.op.inputs[0], call.adjoint, shape_of(dy)
+    if not 0 <= start < step or shape[dim] < 1 or shape_of(x)[dim] != step * shape[dim]:
+        return None
+    dims = adjoint.backward.shapes.dims(call.op.outputs[0])
+    apart = adjoint.reshaped_to(
+        dy, (*shape[: dim + 1], 1, *shape[dim + 1 :]), (*dims[: dim + 1], 1, *dims[dim + 1 :])
+    )
+    if apart is None:
+        return None
+    return adjoint.reshaped(adjoint.insert(coda.PadOp(apart, dim + 1, start, step)), x)
 
 
 _LAST = 2**63 - 1

@@ -323,3 +323,26 @@ func.func @rows_by_number(%x: tensor<9x4x10xf32> {coda.name = "x"}, %ids: tensor
 // CHECK-NEXT:   %d_x = coda.reshape %6 : (tensor<9x40xf32>) -> tensor<9x4x10xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+// -----
+
+// The even and odd columns of a projection: their gradients take turns again.
+func.func @turns(%p: tensor<?x?x16xf32> {coda.name = "p", coda.dims = ["B", "T", 16]}) -> tensor<?x?x8xf32> {
+  %g = torch.call "aten.slice.Tensor"(%p) {arguments = "{0}, 2, 0, 16, 2", view, coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x8xf32>
+  %u = torch.call "aten.slice.Tensor"(%p) {arguments = "{0}, 2, 1, 16, 2", view, coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x8xf32>
+  %y = coda.mul %g, %u : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  func.return %y : tensor<?x?x8xf32>
+}
+
+// CHECK:      func.func private @turns_joint(%p: tensor<?x?x16xf32> {coda.name = "p", coda.dims = ["B", "T", 16 : i64]}, %d_result0: tensor<?x?x8xf32> {coda.name = "d_result0", coda.dims = ["B", "T", 8 : i64]}) -> (tensor<?x?x8xf32> {coda.name = "result0"}, tensor<?x?x16xf32> {coda.name = "d_p", coda.dims = ["B", "T", 16 : i64], coda.own}) attributes {coda.joint = {arguments = 1 : i64, results = 1 : i64, wrt = ["p"]}} {
+// CHECK-NEXT:   %g = torch.call "aten.slice.Tensor"(%p) {coda.dims = ["B", "T", 8 : i64], arguments = "{0}, 2, 0, 16, 2", view} : (tensor<?x?x16xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %u = torch.call "aten.slice.Tensor"(%p) {coda.dims = ["B", "T", 8 : i64], arguments = "{0}, 2, 1, 16, 2", view} : (tensor<?x?x16xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %y = coda.mul %g, %u : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %d_g = coda.mul %d_result0, %u : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %d_u = coda.mul %d_result0, %g : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %0 = coda.reshape %d_u {coda.dims = ["B", "T", 8 : i64, 1 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8x1xf32>
+// CHECK-NEXT:   %1 = coda.reshape %d_g {coda.dims = ["B", "T", 8 : i64, 1 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8x1xf32>
+// CHECK-NEXT:   %2 = coda.concat %1, %0 {dim = 3 : i64} : (tensor<?x?x8x1xf32>, tensor<?x?x8x1xf32>) -> tensor<?x?x8x2xf32>
+// CHECK-NEXT:   %d_p = coda.reshape %2 {coda.dims = ["B", "T", 16 : i64]} : (tensor<?x?x8x2xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   func.return %y, %d_p : tensor<?x?x8xf32>, tensor<?x?x16xf32>
+// CHECK-NEXT: }
