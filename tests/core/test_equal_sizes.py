@@ -25,6 +25,7 @@ def program(arguments: str, operator: str, result: str) -> str:
         if "?" not in of
     }
     entries = {name: f", coda.dims = [{of}]" for name, of in stated.items()}
+    operands = ", ".join(type for name, type in types.items() if f"%{name}" in operator)
     parameters = (
         f'%{name}: {type} {{coda.name = "{name}"{entries.get(name, "")}}}'
         for name, type in types.items()
@@ -32,7 +33,7 @@ def program(arguments: str, operator: str, result: str) -> str:
     result = type_of(result.split("x"))
     return (
         f"func.func @f({', '.join(parameters)}) -> {result} {{\n"
-        f"  %r = {operator} : ({', '.join(types.values())}) -> {result}\n"
+        f"  %r = {operator} : ({operands}) -> {result}\n"
         f"  func.return %r : {result}\n}}"
     )
 
@@ -49,11 +50,12 @@ def type_of(dims: list[str]) -> str:
         ("a=Tx8 b=?x8", "coda.add %a, %b", "Tx8", ("T == d0",)),
         ("a=Tx8 b=4x8", "coda.add %a, %b", "4x8", ("T == 4",)),
         ("a=BxTxN b=BxSxM", "coda.concat %a, %b {dim = 2}", "BxTxK", ("S == T",)),
+        ("a=Tx8 b=Sx4", 'coda.reshape %a {coda.dims = ["S", 4]}', "Sx4", ("8*T == 4*S",)),
         ("x=4xK w=8xL", "coda.linear %x, %w", "4x8", ("K == L",)),
         ("x=4xK w=8xK b=8", "coda.linear %x, %w, %b", "4x8", ()),
         ("x=BxTx8 w=?x1x8", "coda.rms_norm %x, %w {eps = 1.0e-5}", "BxTx8", ("B == d0",)),
         ("q=2xTx8 k=2xSx8 v=2xUx8", f"coda.attention %q, %k, %v {HEADS}", "2xTx8", ("S == U",)),
-        ("a=Tx8 b=Sx8", 'coda.add %a, %b {coda.dims = ["S", 8]}', "Sx8", ("S == T",)),
+        ("a=Tx8 b=Sx8", 'coda.silu %a {coda.dims = ["S", 8]}', "Sx8", ("S == T",)),
     ],
 )
 def test_of_operators(arguments: str, operator: str, result: str, conditions: tuple[str, ...]):
