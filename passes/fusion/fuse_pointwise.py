@@ -61,8 +61,7 @@ def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> bool:
     for refusal in stored_products(op, site, rewriter.order):
         rewriter.missed(op, refusal)
     rewriter.passed(op, f"fused into the epilogue of {kernel_name(site.op)}")
-    outputs = site.op.results
-    leaves = [v for v in leaf_operands(op, shape_of(op.results[0])) if v not in outputs]
+    leaves = [v for v in leaf_operands(op, shape_of(op.results[0])) if not site.holds(v)]
     rewriter.order.hoist(leaves, site.op)
     fuse_consumer(site, op, rewriter.order)
     return True

@@ -33,7 +33,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.dialects.gemm.tables import port_kind, serves_samples
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import is_per_element, repetition_of
+from coda_ir.passes.support.ports import is_per_element, repeated_group, repetition_of
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
@@ -55,25 +55,44 @@ class Site:
         """Return the site that defines `value`; None if it is no tile or half result, or its rows
         are not those of the epilogue.
         """
-        op = value.owner
-        if not isinstance(value, OpResult) or not isinstance(op, FusedOp | MapOp):
+        op, place = value.owner, _place(value)
+        if place is None or not isinstance(op, FusedOp | MapOp) or is_scattered(op):
             return None
-        if is_scattered(op):
-            return None
-        segments = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)
-        index = value.index
-        for number, segment in enumerate(segments):
-            if index < len(segment.results):
-                kind = segment.results.data[index].kind.data
-                is_site = kind in (ResultKind.TILE, ResultKind.HALF)
-                return Site(op, number, index, kind == ResultKind.HALF) if is_site else None
-            index -= len(segment.results)
-        return None
+        segment, result, kind = place
+        is_site = kind in (ResultKind.TILE, ResultKind.HALF)
+        return Site(op, segment, result, kind == ResultKind.HALF) if is_site else None
 
     def holds(self, value: SSAValue) -> bool:
-        """Return whether the epilogue holds `value` beside this result, column by column."""
-        other = Site.of(value) if value.owner is self.op else None
-        return other is not None and (other.segment, other.is_half) == (self.segment, self.is_half)
+        """Return whether the epilogue holds `value` beside this result, column by column: a result,
+        or one with an element for each group of columns, which `value` repeats.
+        """
+        if value.owner is self.op:
+            other = Site.of(value)
+            return other is not None and (other.segment, other.is_half) == (
+                self.segment,
+                self.is_half,
+            )
+        group = repeated_group(value)
+        if group is None or group.owner is not self.op:
+            return False
+        place = _place(group)
+        is_beside = place is not None and place[::2] == (self.segment, ResultKind.GROUP)
+        # In pairs, groups of columns are those of the half.
+        return is_beside and self.is_half == bool(self.op.segments()[self.segment].pairing)
+
+
+def _place(value: SSAValue) -> tuple[int, int, ResultKind] | None:
+    """Return the segment that computes a result of an epilogue, its number there and its kind."""
+    op = value.owner
+    if not isinstance(value, OpResult) or not isinstance(op, FusedOp | MapOp):
+        return None
+    segments = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)
+    index = value.index
+    for number, segment in enumerate(segments):
+        if index < len(segment.results):
+            return number, index, segment.results.data[index].kind.data
+        index -= len(segment.results)
+    return None
 
 
 def insert_map(
@@ -349,6 +368,9 @@ class EpilogueEditor:
                     lanes = self._lanes(op, segment, domain, half)
                     self._recomputed[op.results[0], *place] = lanes
             return self._recomputed[value, *place]
+        group = repeated_group(value)
+        if group in self._origins[segment]:
+            return list(part.yielded(self._origins[segment].index(group))) * count
         kind = port_kind(shape_of(value), domain)
         assert kind is not None, "legality was checked before"
         repeated = repetition_of(value)

@@ -56,6 +56,19 @@ def repetition_of(value: SSAValue) -> Repetition | None:
     return Repetition(PortKind.TABLE, source) if is_table else None
 
 
+def repeated_group(value: SSAValue) -> SSAValue | None:
+    """Return the tensor with one element for each group of columns (... x H) that `value` repeats
+    for these columns.
+    """
+    repeated = repetition_of(value)
+    if repeated is None or repeated.kind != PortKind.GROUP:
+        return None
+    source = repeated.source.owner
+    if isinstance(source, coda.ReshapeOp) and shape_of(source.x) == repeated.shape:
+        return source.x
+    return None
+
+
 def _expanded(value: SSAValue) -> SSAValue | None:
     """Return the tensor that `value` repeats along some of its dimensions."""
     match value.owner:

@@ -48,6 +48,16 @@ LEGALITY_FAULTS = (
         "coda_ir.passes.support.editing:Site.holds",
         Nth("drop", "And", 1),
     ),
+    Fault(
+        "legality: groups of the columns of pairs are those of one column",
+        "coda_ir.passes.support.editing:Site.holds",
+        Nth("drop", "And", 5),
+    ),
+    Fault(
+        "legality: a row that repeats for each group is one element of each",
+        "coda_ir.passes.support.ports:repeated_group",
+        Nth("drop", "Or", 1),
+    ),
     Fault("legality: siblings read different inputs", f"{L}pair_of_siblings", Nth("drop", "Or", 2)),
     Fault("legality: siblings of different columns", f"{L}pair_of_siblings", Nth("drop", "And", 5)),
     Fault("legality: siblings of different layouts", f"{L}pair_of_siblings", Nth("drop", "And", 6)),

@@ -38,8 +38,7 @@ _ROTARY_WIDE = f"T, {8 * HEAD // 2}"
 
 
 def widened(block: Block) -> Block:
-    """Return the block with eight times the widths: its rows take several tiles of a GEMM. It gives
-    its `results` as they are.
+    """Return the block with eight times the widths: its rows take several tiles of a GEMM.
 
     Numbers below 24 other than the size of a head count something.
     """
@@ -47,8 +46,7 @@ def widened(block: Block) -> Block:
         name: block.wide.get(name) or (_ROTARY_WIDE if dims == ROTARY["cos"] else _wide(dims))
         for name, dims in block.parameters.items()
     }
-    call = block.results or block.call
-    return replace(block, parameters=parameters, options=_wide(block.options), call=call)
+    return replace(block, parameters=parameters, options=_wide(block.options))
 
 
 def _wide(text: str) -> str:

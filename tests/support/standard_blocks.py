@@ -73,8 +73,6 @@ class Block:
     options: str = ""
     call: str = ""
     statements: str = ""
-    results: str = ""
-    """What the function returns, where `call` makes one tensor of it for the comparison."""
     wide: Mapping[str, str] = field(default_factory=dict[str, str])
     """Dimensions in `widened` that do not follow from its rule."""
 
@@ -432,7 +430,6 @@ BLOCKS: dict[str, Block] = {
         {**X, "w_in": "256, 64"},
         lambda v: in_int8(in_heads(F.linear(v["x"], v["w_in"]), 128)).flatten(-2),
         statements="q, scale = int8_block_linear(x, w_in, blocks=2)",
-        results="q, scale",
         call=BLOCKS_OF_128,
         wide={"w_in": "256, 512"},
     ),
@@ -443,7 +440,6 @@ BLOCKS: dict[str, Block] = {
             in_heads(F.silu(F.linear(v["x"], v["w_gate"])) * F.linear(v["x"], v["w_up"]), 128)
         ).flatten(-2),
         statements="q, scale = float8_block_swiglu(x, w_gate, w_up, blocks=2)",
-        results="q, scale",
         call=BLOCKS_OF_128,
         wide={"w_gate": "256, 512", "w_up": "256, 512"},
     ),
@@ -452,7 +448,6 @@ BLOCKS: dict[str, Block] = {
         {**X, "w_in": "96, 64"},
         lambda v: in_int8(F.linear(v["x"], v["w_in"])),
         statements="q, scale = int8_row_linear(x, w_in)",
-        results="q, scale",
         call="cast(q, f32) * scale",
     ),
     "quantize.float8_linear": Block(

@@ -628,3 +628,41 @@ func.func @middle(%x: tensor<?x4x5x8xf32>, %w: tensor<16x8xf32>, %m: tensor<?x1x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x4x5x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A result with one element for each group of columns is at hand for these columns.
+
+func.func @scaled_groups(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x4xf32>) {
+  %q, %s = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, group<4> : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      %a = math.absf %acc : f32
+      %m = gemm.group_reduce max %a over 4 : f32
+      %n = math.roundeven %acc : f32
+      gemm.yield %n, %m : f32, f32
+    }
+  %c = coda.reshape %s : (tensor<?x4xf32>) -> tensor<?x4x1xf32>
+  %b = coda.broadcast %c : (tensor<?x4x1xf32>) -> tensor<?x4x4xf32>
+  %r = coda.reshape %b : (tensor<?x4x4xf32>) -> tensor<?x16xf32>
+  %y = coda.mul %q, %r : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %y, %s : tensor<?x16xf32>, tensor<?x4xf32>
+}
+
+// CHECK:      func.func @scaled_groups(
+// CHECK-NEXT:   %s, %y = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (group<4> : tensor<?x4xf32>, tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %a = math.absf %acc : f32
+// CHECK-NEXT:       %m = gemm.group_reduce max %a over 4 : f32
+// CHECK-NEXT:       %n = math.roundeven %acc : f32
+// CHECK-NEXT:       %y_1 = arith.mulf %n, %m : f32
+// CHECK-NEXT:       gemm.yield %m, %y_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c = coda.reshape %s : (tensor<?x4xf32>) -> tensor<?x4x1xf32>
+// CHECK-NEXT:   %b = coda.broadcast %c : (tensor<?x4x1xf32>) -> tensor<?x4x4xf32>
+// CHECK-NEXT:   %r = coda.reshape %b : (tensor<?x4x4xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y, %s : tensor<?x16xf32>, tensor<?x4xf32>
+// CHECK-NEXT: }

@@ -252,3 +252,77 @@ func.func @other_inputs(%x: tensor<?x8xbf16>, %y: tensor<?x4xbf16>, %w: tensor<1
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Elements of groups beside the columns of other groups are complete when the kernel is.
+
+func.func @other_columns(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x4xf32>) {
+  %q, %s = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, group<4> : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      %a = math.absf %acc : f32
+      %m = gemm.group_reduce max %a over 4 : f32
+      %n = math.roundeven %acc : f32
+      gemm.yield %n, %m : f32, f32
+    }
+  %c = coda.reshape %s : (tensor<?x4xf32>) -> tensor<?x1x4xf32>
+  %b = coda.broadcast %c : (tensor<?x1x4xf32>) -> tensor<?x4x4xf32>
+  %r = coda.reshape %b : (tensor<?x4x4xf32>) -> tensor<?x16xf32>
+  %y = coda.mul %q, %r : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %y, %s : tensor<?x16xf32>, tensor<?x4xf32>
+}
+
+// CHECK:      func.func @other_columns(
+// CHECK-NEXT:   %q, %s = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, group<4> : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %a = math.absf %acc : f32
+// CHECK-NEXT:       %m = gemm.group_reduce max %a over 4 : f32
+// CHECK-NEXT:       %n = math.roundeven %acc : f32
+// CHECK-NEXT:       gemm.yield %n, %m : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c = coda.reshape %s : (tensor<?x4xf32>) -> tensor<?x1x4xf32>
+// CHECK-NEXT:   %b = coda.broadcast %c : (tensor<?x1x4xf32>) -> tensor<?x4x4xf32>
+// CHECK-NEXT:   %r = coda.reshape %b : (tensor<?x4x4xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.mul %q, %r : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y, %s : tensor<?x16xf32>, tensor<?x4xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// In pairs, an element of a group is that of columns of the half, not of two columns side by side.
+
+func.func @pairs_of_columns(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x4xf32>) {
+  %q, %s = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>) pair<halves>
+      -> (tile : tensor<?x16xf32>, group<4> : tensor<?x4xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %p = arith.mulf %a, %b : f32
+      %m = gemm.group_reduce max %p over 4 : f32
+      gemm.yield %b, %a, %m : f32, f32, f32
+    }
+  %c = coda.reshape %s : (tensor<?x4xf32>) -> tensor<?x4x1xf32>
+  %e = coda.broadcast %c : (tensor<?x4x1xf32>) -> tensor<?x4x4xf32>
+  %r = coda.reshape %e : (tensor<?x4x4xf32>) -> tensor<?x16xf32>
+  %y = coda.mul %q, %r : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %y, %s : tensor<?x16xf32>, tensor<?x4xf32>
+}
+
+// CHECK:      func.func @pairs_of_columns(
+// CHECK-NEXT:   %q, %s = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>) pair<halves>
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, group<4> : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %p = arith.mulf %a, %b : f32
+// CHECK-NEXT:       %m = gemm.group_reduce max %p over 4 : f32
+// CHECK-NEXT:       gemm.yield %b, %a, %m : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c = coda.reshape %s : (tensor<?x4xf32>) -> tensor<?x4x1xf32>
+// CHECK-NEXT:   %e = coda.broadcast %c : (tensor<?x4x1xf32>) -> tensor<?x4x4xf32>
+// CHECK-NEXT:   %r = coda.reshape %e : (tensor<?x4x4xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.mul %q, %r : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y, %s : tensor<?x16xf32>, tensor<?x4xf32>
+// CHECK-NEXT: }
