@@ -33,6 +33,7 @@ from coda_ir.passes.support.norms import (
     norm_stats,
     parameters_of,
     scaled_input,
+    split_with_statistics,
 )
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
@@ -73,7 +74,7 @@ class DeferLayerNormPass(FunctionPass):
     this function computes x; every consumer of the norm is a GEMM, but not a grouped one, or code
     in the epilogue of another GEMM, which recomputes the norm; and x ⊙ w cannot leave the range of
     float16. If only the first condition holds, the norm is split into its statistics and a
-    pointwise operator.
+    pointwise operator. So is a norm of an argument whose statistics the function computes as well.
 
     If w and beta have one row per sample (adaLN, see `absorb-modulation`), so do u and c:
 
@@ -95,6 +96,8 @@ class DeferLayerNormPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.LayerNormOp):
+            if split_with_statistics(op, rewriter):
+                continue
             if rewriter.refuses(op, check_norm_input(op, op.x) or check_cancellation(op)):
                 continue
             defer_or_split(op, self._verdict(op, rewriter), partial(_defer, op, rewriter), rewriter)

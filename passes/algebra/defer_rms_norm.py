@@ -22,6 +22,7 @@ from coda_ir.passes.support.norms import (
     float32_gemm,
     norm_stats,
     scaled_input,
+    split_with_statistics,
 )
 
 
@@ -42,12 +43,15 @@ class DeferRMSNormPass(FunctionPass):
     norm is a GEMM, but not a grouped one, a rotation, or code in the epilogue of another GEMM,
     which recomputes x·r ⊙ w; and the type is not float16, whose range x ⊙ w may leave. If GEMMs
     read a float32 norm in bfloat16, as under autocast, x ⊙ w is stored in bfloat16. If only the
-    first condition holds, the norm is split into its statistics and a pointwise operator.
+    first condition holds, the norm is split into its statistics and a pointwise operator. So is a
+    norm of an argument whose statistics the function computes as well.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is None:
+                if split_with_statistics(op, rewriter):
+                    continue
                 verdict = check_norm_consumers(op, rewriter.order)
                 defer_or_split(op, verdict, partial(_defer, op, rewriter), rewriter)
 

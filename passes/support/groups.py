@@ -272,8 +272,6 @@ def _row_code(reduction: GroupReduction, order: BlockOrder) -> GroupCode | None:
     if len(code.domain) < 2 or not 1 < code.group <= MAX_ROW or not code.admits(reduction):
         return None
     gemm = owner if isinstance(owner, FusedOp) and code.group <= MAX_ROW_OF_TILE else None
-    if gemm is None and len(reduction.results) > 1:
-        return None
     after = _add_users(code, reduction, gemm, order)
     if not any(code.is_tile(value) for value in after):
         return None

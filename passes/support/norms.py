@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from coda_ir.diagnostics import counted
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_norm_input
 from coda_ir.passes.support.matching import Norm
@@ -75,6 +76,25 @@ def norm_stats(insert: OpInserter, norm: Norm) -> Sequence[SSAValue]:
     for name, stat in zip(("rstd", "mean"), op.stats, strict=False):
         stat.name_hint = name
     return op.stats
+
+
+def split_with_statistics(norm: Norm, rewriter: FunctionRewriter) -> bool:
+    """Split a norm of a tensor that no kernel of the function computes, if the function computes
+    its statistics as well, such as those that the backward reads: one kernel gives both.
+    """
+    kind = "layer" if isinstance(norm, coda.LayerNormOp) else "rms"
+    users = [use.operation for use in norm.x.uses]
+    has_statistics = any(
+        isinstance(op, coda.NormStatsOp) and (op.kind.data, op.eps) == (kind, norm.eps)
+        for op in users
+    )
+    is_exact = numerics_mode(norm) == NumericsMode.EAGER_EXACT
+    if check_norm_input(norm, norm.x) is None or is_exact or not has_statistics:
+        return False
+    rewriter.passed(norm, "split: the kernel that computes its statistics applies them")
+    insert = rewriter.before(norm)
+    rewriter.replace(norm, apply_statistics(insert, norm, norm_stats(insert, norm)))
+    return True
 
 
 def defer_or_split(

@@ -273,3 +273,25 @@ func.func @scaled_residual(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tenso
 // CHECK-NEXT:   %r = coda.add %m, %z : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %r : tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The statistics of an argument that the backward reads are those of its norm: one kernel computes both.
+
+func.func @with_statistics(%x: tensor<?x4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>, %v: tensor<3x4xf32>) -> (tensor<?x3xf32>, tensor<?x1xf32>, tensor<?x1xf32>) {
+  %h = coda.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<?x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  %z = coda.linear %h, %v : (tensor<?x4xf32>, tensor<3x4xf32>) -> tensor<?x3xf32>
+  %rstd, %mean = coda.norm_stats %x {kind = "layer", eps = 1.0e-5 : f64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  func.return %z, %rstd, %mean : tensor<?x3xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @with_statistics(
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %x {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %0 = coda.sub %x, %mean : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %2 = coda.mul %1, %w : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %h = coda.add %2, %b : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %z = coda.linear %h, %v : (tensor<?x4xf32>, tensor<3x4xf32>) -> tensor<?x3xf32>
+// CHECK-NEXT:   %rstd_1, %mean_1 = coda.norm_stats %x {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   func.return %z, %rstd_1, %mean_1 : tensor<?x3xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -200,3 +200,21 @@ func.func @low_bits(%x: tensor<?x256xbf16>, %w: tensor<256xbf16>, %q: tensor<16x
 // CHECK-NEXT:   %z = coda.low_bit_linear %h, %q, %s {scheme = #coda.quantized<128, offset = 8, "k10">} : (tensor<?x256xbf16>, tensor<16x128xui8>, tensor<16x2xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Statistics with another epsilon are not those of the norm.
+
+func.func @other_statistics(%x: tensor<?x4xf32>, %w: tensor<4xf32>) -> (tensor<?x4xf32>, tensor<?x1xf32>, tensor<?x1xf32>) {
+  %h = coda.layer_norm %x, %w {eps = 1.0e-5 : f64} : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+  %rstd, %mean = coda.norm_stats %x {kind = "layer", eps = 1.0e-6 : f64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  func.return %h, %rstd, %mean : tensor<?x4xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input
+
+// CHECK:      func.func @other_statistics(
+// CHECK-NEXT:   %h = coda.layer_norm %x, %w {eps = 1.000000e-05 : f64} : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %x {kind = "layer", eps = 1.000000e-06 : f64} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   func.return %h, %rstd, %mean : tensor<?x4xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }

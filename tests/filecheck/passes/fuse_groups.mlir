@@ -914,3 +914,39 @@ func.func @layer_norm_gradient_of_gemm(%z: tensor<?x16xbf16>, %v: tensor<64x16xb
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %rest : tensor<?x64xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A LayerNorm whose statistics are read as well: one kernel stores both.
+
+func.func @statistics(%x: tensor<?x512xbf16>, %w: tensor<512xf32>) -> (tensor<?x512xbf16>, tensor<?x1xf32>, tensor<?x1xf32>) {
+  %rstd, %mean = coda.norm_stats %x {kind = "layer", eps = 1.0e-5 : f64} : (tensor<?x512xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  %wide = coda.cast %x : (tensor<?x512xbf16>) -> tensor<?x512xf32>
+  %centered = coda.sub %wide, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %normed = coda.mul %centered, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %h = coda.mul %normed, %w : (tensor<?x512xf32>, tensor<512xf32>) -> tensor<?x512xf32>
+  %y = coda.cast %h : (tensor<?x512xf32>) -> tensor<?x512xbf16>
+  func.return %y, %rstd, %mean : tensor<?x512xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @statistics(
+// CHECK-NEXT:   %y, %rstd, %mean = gemm.map tile(%x : tensor<?x512xbf16>) row(%w : tensor<512xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xbf16>, group<512> : tensor<?x1xf32>, group<512> : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %w_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %x_1 over 512 : f32
+// CHECK-NEXT:       %1 = arith.constant 0.001953125 : f32
+// CHECK-NEXT:       %mean_1 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %2 = arith.subf %x_1, %mean_1 : f32
+// CHECK-NEXT:       %3 = arith.mulf %2, %2 : f32
+// CHECK-NEXT:       %4 = gemm.group_reduce add %3 over 512 : f32
+// CHECK-NEXT:       %5 = arith.mulf %4, %1 : f32
+// CHECK-NEXT:       %6 = arith.constant {gemm.exact = 1.000000e-05 : f64} 1.000000e-05 : f32
+// CHECK-NEXT:       %7 = arith.addf %5, %6 : f32
+// CHECK-NEXT:       %rstd_1 = math.rsqrt %7 : f32
+// CHECK-NEXT:       %centered = arith.subf %x_1, %mean_1 : f32
+// CHECK-NEXT:       %normed = arith.mulf %centered, %rstd_1 : f32
+// CHECK-NEXT:       %h = arith.mulf %normed, %w_1 : f32
+// CHECK-NEXT:       gemm.yield %h, %rstd_1, %mean_1 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %rstd, %mean : tensor<?x512xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
