@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.cost_model.attention import idle_factor
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.library_gemm import (
     EXTENTS,
@@ -300,7 +301,12 @@ class OperatorTimes:
             return 0.0
         columns = op.head_dim.value.data + op.value_columns
         products = 2 * self._scores_of_tiles(op) * columns / (2 if op.causal.value.data else 1)
-        return (1.0 if isinstance(op, forward) else GRADIENT_PRODUCTS) * products
+        if isinstance(op, forward):
+            return products
+        queries, keys = (self.extents_of(x)[-2] for x in (op.q, op.k))
+        heads, is_own = self.scores(op) // (queries * keys), isinstance(op, gemm.AttentionDkvOp)
+        idle = idle_factor(heads, keys, *([queries] if is_own else []))
+        return GRADIENT_PRODUCTS * idle * products
 
     def scores(self, op: AttentionLike) -> int:
         """Return the number of scores."""

@@ -5,6 +5,7 @@ from xdsl.dialects.builtin import UnitAttr
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
+from coda_ir.cost_model.attention import idle_factor
 from coda_ir.cost_model.comparison import (
     HOST,
     Estimates,
@@ -437,6 +438,12 @@ def test_attention_of_few_tokens_takes_a_tile_for_each_head():
     tiles_us = 4 * 4096 * 4 * 128 * 128 * 64 / (1e6 * SM_90.matrix_tflops)
     assert few.fused_gpu > tiles_us > few.apart_gpu
     assert many.apart_gpu > tiles_us
+
+
+def test_gradients_of_attention_take_longer_if_their_tiles_do_not_occupy_the_gpu():
+    assert idle_factor(96, 128, 1024) == idle_factor(96, 16, 1024) == (100 / 96 + 1) / 2
+    assert idle_factor(2, 1024) == 100 / 16
+    assert idle_factor(512, 128) == 1
 
 
 @pytest.mark.parametrize(("type", "passes"), [("bool", (11, 3)), ("bf16", (0, 0))])
