@@ -1,21 +1,29 @@
-"""The arguments and results of a function of the IR, in PyTorch's terms."""
+"""The arguments and results of a function of the IR, in PyTorch's terms.
+
+PyTorch is imported on demand, because passes and emission do not need it.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import torch
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.diagnostics import InvalidProgramError
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.coda.weights import WEIGHT
-from coda_ir.dialects.element_types import BY_ATTRIBUTE
+from coda_ir.dialects.element_types import BY_ATTRIBUTE, ElementType
 from coda_ir.equal_sizes import equal_sizes
 from coda_ir.symbolic_shapes import SymbolicShapes, known_dims, stated_conditions
+
+if TYPE_CHECKING:
+    import torch
+
+    from coda_ir.calls.arguments import Signature, TensorSpec
 
 
 def stated_dtype(type: Attribute) -> torch.dtype:
@@ -23,6 +31,12 @@ def stated_dtype(type: Attribute) -> torch.dtype:
 
     Raises CodaError for a type that PyTorch does not have.
     """
+    import torch
+
+    return getattr(torch, _element_type(type).torch)
+
+
+def _element_type(type: Attribute) -> ElementType:
     # Not `isa`: it builds a constraint per call, which dominated the time of small programs.
     if isinstance(type, TensorType):
         type = cast(AnyTensor, type).element_type
@@ -32,7 +46,7 @@ def stated_dtype(type: Attribute) -> torch.dtype:
             f"element type {type} has no counterpart in PyTorch",
             "use bf16, f16, f32, f64, f8E4M3FN, f8E5M2, i1, i8, ui8, i16, i32 or i64",
         )
-    return getattr(torch, known.torch)
+    return known
 
 
 def entry_of(entries: ArrayAttr[DictionaryAttr] | None, index: int) -> DictionaryAttr:
@@ -52,6 +66,8 @@ def signature_of(func: FuncOp) -> Signature:
 
     Raises CodaError for an argument or a result that is not a tensor.
     """
+    from coda_ir.calls.arguments import Signature
+
     types = func.function_type
     arguments = _specs(types.inputs.data, func.arg_attrs, "arg")
     results = _specs(types.outputs.data, func.res_attrs, "result")
@@ -67,18 +83,33 @@ def signature_of(func: FuncOp) -> Signature:
     return Signature(func.sym_name.data, arguments, results, conditions)
 
 
+def check_types(func: FuncOp) -> None:
+    """Raise the errors of `signature_of`."""
+    for types, prefix in (
+        (func.function_type.inputs, "arg"),
+        (func.function_type.outputs, "result"),
+    ):
+        for index, type in enumerate(types.data):
+            _element_type(_tensor(type, f"{prefix}{index}"))
+
+
 def _specs(
     types: Sequence[Attribute], entries: ArrayAttr[DictionaryAttr] | None, prefix: str
 ) -> tuple[TensorSpec, ...]:
+    from coda_ir.calls.arguments import TensorSpec
+
     specs: list[TensorSpec] = []
     for index, type in enumerate(types):
-        if not isinstance(type, TensorType):
-            raise InvalidProgramError(
-                f"{prefix}{index} has type {type}, expected a tensor",
-                "pass a scalar as a tensor<f32>",
-            )
-        tensor, entry = cast(AnyTensor, type), entry_of(entries, index)
+        tensor, entry = _tensor(type, f"{prefix}{index}"), entry_of(entries, index)
         name, dims = entry_name(entry), known_dims(tensor, entry)
         is_weight = WEIGHT in entry.data
         specs.append(TensorSpec(name or f"{prefix}{index}", dims, stated_dtype(tensor), is_weight))
     return tuple(specs)
+
+
+def _tensor(type: Attribute, name: str) -> AnyTensor:
+    if not isinstance(type, TensorType):
+        raise InvalidProgramError(
+            f"{name} has type {type}, expected a tensor", "pass a scalar as a tensor<f32>"
+        )
+    return cast(AnyTensor, type)

@@ -26,7 +26,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.functions import find_entry, returned_values
 from coda_ir.remarks import format_location, source_position
-from coda_ir.signatures import signature_of
+from coda_ir.signatures import check_types
 from coda_ir.symbolic_shapes import Dims, declared_dims
 
 
@@ -64,7 +64,7 @@ def emit_program(
 ) -> EmittedProgram:
     """Return the result of `emit_module`, and the kernels as data."""
     func = find_entry(module, entry)
-    signature_of(func)  # it raises the errors of types that are no tensors
+    check_types(func)
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
             raise LoweringError(

@@ -377,13 +377,15 @@ def test_version(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.startswith("coda-opt 0.")
 
 
-def test_start_up_imports_neither_torch_nor_triton(silu: str):
+def test_printing_and_emitting_import_neither_torch_nor_triton(silu: str):
     script = (
         "import sys; from coda_ir.tools.coda_opt import main; main(sys.argv[1:]); "
+        "main([*sys.argv[1:], '--emit=triton']); "
         "sys.exit(sum(name in sys.modules for name in ('torch', 'triton', 'numpy', 'rich')))"
     )
     done = subprocess.run([sys.executable, "-c", script, silu], capture_output=True, check=False)
     assert done.returncode == 0
+    assert b"@triton.jit" in done.stdout
 
 
 @pytest.mark.slow
