@@ -98,16 +98,19 @@ class _Statement:
     tree: ast.stmt
 
     @cached_property
+    def _nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def own_names(self) -> frozenset[str | None]:
         """The names that a function binds, which are none of the module; else nothing."""
         is_function = isinstance(self.tree, ast.FunctionDef)
-        return frozenset(map(_bound_name, ast.walk(self.tree)) if is_function else ())
+        return frozenset(map(_bound_name, self._nodes) if is_function else ())
 
     def live(self, constants: Constants) -> list[ast.Call | ast.Name]:
         """Return the names and calls that are left when all that is constant has its value."""
-        return [
-            node for node in live(self.tree, constants) if isinstance(node, ast.Call | ast.Name)
-        ]
+        left = live(self.tree, constants) if constants else self._nodes
+        return [node for node in left if isinstance(node, ast.Call | ast.Name)]
 
 
 @lru_cache(maxsize=1024)
