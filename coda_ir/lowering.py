@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from coda_ir.cache.origin import Origin
 from coda_ir.collector import collector_paused
-from coda_ir.devices import library_rounds_float32
 from coda_ir.diagnostics import (
     Diagnostic,
     OptionError,
@@ -362,6 +361,7 @@ class Lowering:
         the times of its library are not known.
         """
         from coda_ir.cost_model.devices import device_named
+        from coda_ir.devices import library_rounds_float32
         from coda_ir.passes.layout.schedule import SchedulePass
 
         if self.options.tuning is not None:

@@ -8,7 +8,7 @@ from support.compile_cache import use_cache
 from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
-from coda_ir import lowering
+from coda_ir import devices
 from coda_ir.backends import triton
 from coda_ir.cache.origin import Origin
 from coda_ir.cost_model import DEVICES
@@ -75,7 +75,7 @@ def test_the_library_may_round_float32(tmp_path: Path, monkeypatch: pytest.Monke
     text = f"fn f(x: {size}, weight w: {size}) -> {size} {{ return silu(linear(x, w)) }}"
     found = list[Estimates]()
     for allowed in (False, True):
-        monkeypatch.setattr(lowering, "library_rounds_float32", lambda allowed=allowed: allowed)
+        monkeypatch.setattr(devices, "library_rounds_float32", lambda allowed=allowed: allowed)
         origin = Origin({"text": text}, lambda _: coda_ir.parse(text))
         estimates = Lowering(origin, H100).comparison()
         assert estimates is not None
