@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: func.func @wide
 // CHECK: gemm.fused %x : tensor<?x1024xf32>
-// CHECK-NEXT: schedule<three_parts, "128x128x32", warps = 8, stages = 3, group_m = 8>
+// CHECK-NEXT: schedule<three_parts, "128x128x64", warps = 8, stages = 3, group_m = 8>
 // REMARK: remark[analysis] schedule: gemm.fused: M x 1024 x 1024 in tiles of 64 x 64 x 16, 4 warps, 3 stages, three_parts main loop: 16 programs per row of tiles, 0% padding
 func.func @wide(%x: tensor<?x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<?x1024xf32> {
   %z = gemm.fused %x : tensor<?x1024xf32>
