@@ -10,7 +10,7 @@ from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import Graph, title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
 from coda_ir.diagnostics import MachineError, OptionError
-from coda_ir.signatures import signature_of
+from coda_ir.signatures import check_types
 
 
 def draw_module(module: ModuleOp, entry: str | None = None) -> str:
@@ -41,7 +41,7 @@ def chosen_functions(module: ModuleOp, entry: str | None) -> list[FuncOp]:
         names = ", ".join(func.sym_name.data for func in functions) or "none"
         raise OptionError(f"no function '{entry}'", f"the functions are {names}")
     for func in chosen:
-        signature_of(func)
+        check_types(func)
     return chosen
 
 
