@@ -249,11 +249,10 @@ def _subtiles(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) 
 
 def _placed_widths(segment: Segment) -> list[int]:
     """Return the contiguous columns in the places of results."""
-    places = [(port.place, type.get_shape()[-1]) for port, type in segment.results]
     return [
-        place.width.data
-        for place, columns in places
-        if isinstance(place, PlaceAttr) and place.rows(columns) is None
+        port.place.width.data
+        for port, type in segment.results
+        if isinstance(port.place, PlaceAttr) and port.place.rows(type.get_shape()[-1]) is None
     ]
 
 

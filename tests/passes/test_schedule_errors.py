@@ -48,3 +48,19 @@ def test_options_that_leave_no_tile_are_named():
         compiled.prepare()
     assert "no tile of gemm.fused Mx32x64 fits portable" in str(error.value)
     assert error.value.remedy == "leave warps=4, stages=99 to the cost model"
+
+
+def test_results_of_one_row_without_dimensions():
+    text = """
+    func.func @f(%x: tensor<64xbf16>, %w: tensor<256x64xbf16>, %t: tensor<i64>) -> tensor<f32> {
+      %y = gemm.fused %x : tensor<64xbf16> columns(%w : tensor<256x64xbf16>) col(%t : tensor<i64>)
+          -> (select<0> : tensor<f32>) {
+        ^bb0(%acc: f32, %id: i64):
+          gemm.yield %acc : f32
+      }
+      func.return %y : tensor<f32>
+    }
+    """
+    module = parse_mlir(text)
+    SchedulePass(target="sm_90", mainloop="warp_specialized").apply(make_context(), module)
+    assert "schedule<" in str(module)
