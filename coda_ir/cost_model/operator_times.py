@@ -11,6 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.cost_model.attention import idle_factor
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.library_gemm import (
+    CHANNELS_LAST_US,
+    DEPTHWISE_US,
     EXTENTS,
     UNALIGNED,
     LibraryGemm,
@@ -358,6 +360,10 @@ class OperatorTimes:
             is_own = not is_compiled and SmallProduct.of(op, self.shapes) is not None
             us = self.kernel_us(self.traffic([op]))
             return us if is_own else max(us, self._product_us(op, is_compiled=is_compiled))
+        if isinstance(op, coda.ConvolutionOp) and shape_of(op.weight)[1] == 1:
+            is_last = is_compiled and len(shape_of(op.x)) == 4
+            element_us = CHANNELS_LAST_US if is_last else DEPTHWISE_US
+            return self.kernel_us(0) + element_us * self._product(self.shapes.dims(op.result))
         passes = CALL_PASSES if isinstance(op, torch.CallOp) else 1
         if isinstance(op, coda.CumsumOp):
             is_of_rows = op.dim.value.data == len(shape_of(op.x)) - 1

@@ -35,6 +35,7 @@ class DropNoOpsPass(FunctionPass):
         slice of as many rows of a pad as it had         -> shift
         rows that are shifted by another row's zero      -> rows with another distance
         concat(x, a part without elements)               -> x
+        concat of a concat that nothing else reads       -> one concat
         concat(x[0:k], x[k:n]) of all of x               -> x
         concat of equal parts of x along another dimension -> transpose of x that is reshaped
         slices that are stored in all of a tensor        -> concat of the stored tensors
@@ -321,10 +322,18 @@ def _simpler_concat(op: coda.ConcatOp, rewriter: FunctionRewriter) -> SSAValue |
     whole = _rejoined(op, dim, rewriter)
     if whole is not None:
         return whole
-    parts = [part for part in op.parts if shape_of(part)[dim] != 0]
-    if not parts or len(parts) == len(op.parts):
+    filled = [part for part in op.parts if shape_of(part)[dim] != 0]
+    parts = [inner for part in filled for inner in _parts_of(part, dim)]
+    if not parts or parts == [*op.parts]:
         return None
     return parts[0] if len(parts) == 1 else rewriter.before(op).insert(coda.ConcatOp(parts, dim))
+
+
+def _parts_of(part: SSAValue, dim: int) -> Sequence[SSAValue]:
+    """Return the parts of a concat along a dimension that has one reader, or else the value."""
+    joined = defined_by(part, coda.ConcatOp)
+    is_inner = joined is not None and joined.dim.value.data == dim and part.has_one_use()
+    return joined.parts if joined is not None and is_inner else [part]
 
 
 def _rejoined(op: coda.ConcatOp, dim: int, rewriter: FunctionRewriter) -> SSAValue | None:

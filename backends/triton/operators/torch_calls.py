@@ -202,9 +202,17 @@ def _concat(host: HostProgram, op: coda.ConcatOp) -> None:
     if is_filled_in_place(op):
         _copy_others(host, op)
         return
-    parts = ", ".join(map(host.variable, op.parts))
+    # PyTorch keeps the channels of images last only if they are last in all parts.
+    has_formats = len(shape_of(op.result)) in (4, 5)
+    dense = {x for x in op.parts if has_formats and _is_made(x)}
+    parts = ", ".join(host.operand(x) if x in dense else host.variable(x) for x in op.parts)
     call = f"torch.cat([{parts}], {op.dim.value.data})"
-    host.assign(op.result, call, is_dense=False, hint="joined")
+    host.assign(op.result, call, is_dense=bool(dense) or not has_formats, hint="joined")
+
+
+def _is_made(value: SSAValue) -> bool:
+    """Return whether a kernel or a call of PyTorch makes a tensor, which is no view."""
+    return isinstance(value.owner, Operation) and not is_view(value.owner)
 
 
 def _copy_others(host: HostProgram, op: coda.ConcatOp) -> None:

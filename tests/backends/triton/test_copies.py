@@ -52,6 +52,21 @@ def test_a_batch_of_any_size(batch: int) -> None:
     assert all(map(torch.equal, function(x), expected))
 
 
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
+def test_parts_of_images(format: torch.memory_format) -> None:
+    """PyTorch keeps the channels of images last only if they are last in all parts."""
+    text = """fn f(x: f32[2, 4, 5, 6], w: f32[4, 4, 3, 3]) {
+        image = convolution(x, w, padding=[1, 1])
+        y = reshape(concat(image, x[:, :3], dim=1), [2, 7, 30])
+        return abs(reshape(transpose(y), [60, 7]))
+    }"""
+    function, copies = compiled(text)
+    assert copies == ["copy"]
+    x, w = (torch.randn(s).to(memory_format=format) for s in ((2, 4, 5, 6), (4, 4, 3, 3)))
+    y = torch.cat([torch.conv2d(x, w, padding=1), x[:, :3]], 1)
+    torch.testing.assert_close(function(x, w), y.flatten(2).mT.reshape(60, 7).abs())
+
+
 def test_products_share_copies() -> None:
     """A kernel copies batches that do not start at equal distances, and matrices with neither
     contiguous rows nor contiguous columns. PyTorch's library reads other operands in place.

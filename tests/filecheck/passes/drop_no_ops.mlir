@@ -45,6 +45,21 @@ func.func @slices(%x: tensor<?x16xf32>, %z: tensor<?x8xf32>) -> (tensor<?x2xf32>
 
 // -----
 
+// Parts that are concatenated one after the other.
+
+func.func @chain(%x: tensor<?x16xf32>, %y: tensor<?x8xf32>, %z: tensor<?x8xf32>) -> tensor<?x40xf32> {
+  %a = coda.concat %x, %y {dim = 1 : i64} : (tensor<?x16xf32>, tensor<?x8xf32>) -> tensor<?x24xf32>
+  %b = coda.concat %a, %z {dim = 1 : i64} : (tensor<?x24xf32>, tensor<?x8xf32>) -> tensor<?x32xf32>
+  %c = coda.concat %y, %b {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x32xf32>) -> tensor<?x40xf32>
+  func.return %c : tensor<?x40xf32>
+}
+
+// CHECK-LABEL: func.func @chain(
+// CHECK-NEXT:    %c = coda.concat %y, %x, %y, %z {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x16xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x40xf32>
+// CHECK-NEXT:    func.return %c
+
+// -----
+
 // All of a tensor, taken apart and put together.
 
 func.func @rejoined(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {

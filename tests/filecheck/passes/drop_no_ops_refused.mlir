@@ -52,6 +52,22 @@ func.func @expanded(%x: tensor<1x8xf32>, %z: tensor<?x8xf32> {coda.dims = ["B", 
 
 // -----
 
+// A concat that another operator reads, and one along another dimension.
+
+func.func @chain(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tensor<8x4xf32>) -> (tensor<4x8xf32>, tensor<4x12xf32>, tensor<8x8xf32>) {
+  %a = coda.concat %x, %y {dim = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  %b = coda.concat %a, %x {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x12xf32>
+  %rows = coda.concat %y, %x {dim = 0 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %c = coda.concat %rows, %z {dim = 1 : i64} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
+  func.return %a, %b, %c : tensor<4x8xf32>, tensor<4x12xf32>, tensor<8x8xf32>
+}
+
+// CHECK-LABEL: func.func @chain(
+// CHECK:         %b = coda.concat %a, %x {dim = 1 : i64}
+// CHECK:         %c = coda.concat %rows, %z {dim = 1 : i64}
+
+// -----
+
 // A slice across two parts, slices of different dimensions, and parts in another order.
 
 func.func @slices(%x: tensor<?x16xf32>, %z: tensor<?x8xf32>, %s: tensor<4x4xf32>) -> (tensor<?x4xf32>, tensor<2x2xf32>, tensor<?x8xf32>, tensor<?x7xf32>) {
