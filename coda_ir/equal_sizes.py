@@ -1,6 +1,6 @@
 """Sizes that are equal in every call, because operators of the function require it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from math import lcm
@@ -17,6 +17,9 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.shape_rules import Dim, Dims
 from coda_ir.symbolic_shapes import SymbolicShapes, determined_symbols
 from coda_ir.symbolic_size import SymbolicSize
+
+_MAX_TIED = 5
+"""Groups of sizes that are tried to be equal: no verifier that refuses unknown sizes has more."""
 
 
 def equal_sizes(func: FuncOp, shapes: SymbolicShapes) -> list[tuple[Dim, Dim]]:
@@ -73,26 +76,47 @@ class _SizedOperator:
             return
         in_operands = {dim for value in self._op.operands for dim in self._dims.get(value, ())}
         free = [dim for dim in self._named if dim in in_operands or dim.isidentifier()]
-        equal = dict.fromkeys(free, unit)
-        if self._fits(equal):
-            for name in free:
-                yield from self._tied(name, equal)
+        groups = self._groups(free, unit)
+        yield from ((group[0], other) for group in groups for other in group[1:])
+        if self._fits({name: unit * (101 + 2 * i) for i, of in enumerate(groups) for name in of}):
+            return
+        if self._fits(dict.fromkeys(free, unit)):
+            for group in groups:
+                yield from self._tied(group, groups, unit)
             return
         for name in free:
             fitting = [size for size in self._numbers if self._fits({name: size})]
             if len(fitting) == 1 and not self._fits({name: unit}):
                 yield name, fitting[0]
 
-    def _tied(self, name: str, equal: Mapping[str, int]) -> Iterator[tuple[Dim, Dim]]:
-        """Return the pairs of `name` and others, without which it cannot differ from the sizes
-        `equal`, which fit.
+    def _groups(self, names: Sequence[str], unit: int) -> list[list[str]]:
+        """Return the names in groups of those that cannot differ, whatever the others are."""
+        groups: list[list[str]] = []
+        for name in names:
+            for group in groups:
+                first = {group[0]: unit}
+                if self._fits({**first, name: unit}) and not self._fits({**first, name: 2 * unit}):
+                    group.append(name)
+                    break
+            else:
+                groups.append([name])
+        return groups
+
+    def _tied(
+        self, group: Sequence[str], groups: Sequence[Sequence[str]], unit: int
+    ) -> Iterator[tuple[Dim, Dim]]:
+        """Return the pairs of a group and others, without which it cannot differ from the rest.
+
+        Some verifiers refuse a number beside an unknown size, so that all sizes are numbers here.
         """
-        others = [other for other in equal if other != name]
-        groups = (group for size in range(len(equal)) for group in combinations(others, size))
-        for group in groups:
-            if self._fits({**equal, **{each: 2 * equal[each] for each in (name, *group)}}):
-                yield from ((name, other) for other in group if name < other)
-                return
+        others = [other for other in groups if other is not group]
+        equal = dict.fromkeys((name for of in groups for name in of), unit)
+        for count in range(_MAX_TIED):
+            for chosen in combinations(others, count):
+                doubled = dict.fromkeys((name for of in (group, *chosen) for name in of), 2 * unit)
+                if self._fits({**equal, **doubled}):
+                    yield from ((group[0], other[0]) for other in chosen if group[0] < other[0])
+                    return
 
     def _unit(self) -> int:
         """Return a size that all numbers of the operator divide, such as the width of heads."""
