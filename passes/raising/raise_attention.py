@@ -146,17 +146,18 @@ def _decomposed(
         q_heads, k_heads, v_heads = heads
         if q_heads and k_heads and v_heads:
             return _Attention(q_heads, k_heads, v_heads, mask, *options, is_batch_last=True)
+    laid_out = partial(_laid_out_for_scores, op=op, rewriter=rewriter)
     heads = (
         heads_of(q, rewriter.shapes, in_any_order=True)
         or _merged_heads(View.of(q, rewriter.shapes))
         or _scaled_heads(q, op, rewriter)
-        or _laid_out(q, HEADS_FIRST, op, rewriter),
+        or laid_out(q, HEADS_FIRST),
         _transposed_heads(k, v, finder, rewriter, partial(heads_of_view, in_any_order=True))
         or _merged_heads(View.of(k, rewriter.shapes), is_transposed=True)
-        or _laid_out(k, (0, 3, 1, 2), op, rewriter),
+        or laid_out(k, (0, 3, 1, 2)),
         heads_of(v, rewriter.shapes, in_any_order=True)
         or _merged_heads(View.of(v, rewriter.shapes))
-        or _laid_out(v, HEADS_FIRST, op, rewriter),
+        or laid_out(v, HEADS_FIRST),
     )
     q_heads, k_heads, v_heads = heads
     if q_heads is None or k_heads is None or v_heads is None:
@@ -255,6 +256,18 @@ def _laid_out(
     moved = insert.insert(coda.TransposeOp(value, order), value.name_hint)
     x = insert.reshape(moved, (batch, rows, count * width))
     return Heads(x, (batch, rows), 0, count, width, 0, width, is_before_rows=True)
+
+
+def _laid_out_for_scores(
+    value: SSAValue, order: tuple[int, ...], op: Operation, rewriter: FunctionRewriter
+) -> Heads | None:
+    """Copy heads into columns like `_laid_out`, unless they have fewer rows than columns, as where
+    channels attend to one another: storing the scores takes less than the copies.
+    """
+    shape = shape_of(value)
+    if len(shape) == 4 and 0 <= shape[order[1]] < shape[order[3]]:
+        return None
+    return _laid_out(value, order, op, rewriter)
 
 
 def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refusal | None:

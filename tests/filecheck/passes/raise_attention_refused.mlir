@@ -154,3 +154,21 @@ func.func @merged_rows(%q: tensor<4x3x16xf32>, %k: tensor<7x3x16xf32>) -> tensor
 // CHECK-LABEL: func.func @merged_rows(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
+
+// -----
+
+// Channels of heads that attend to one another: three copies of their columns would be stored instead of 4 x 4 scores.
+
+func.func @channels(%x: tensor<2x9x8xf32>) -> tensor<2x2x4x9xf32> {
+  %s = coda.reshape %x : (tensor<2x9x8xf32>) -> tensor<2x9x2x4xf32>
+  %q = coda.transpose %s {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x9x2x4xf32>) -> tensor<2x2x4x9xf32>
+  %k = coda.transpose %s {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x9x2x4xf32>) -> tensor<2x2x9x4xf32>
+  %a = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x2x4x9xf32>, tensor<2x2x9x4xf32>) -> tensor<2x2x4x4xf32>
+  %w = coda.softmax %a : (tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %y = torch.call "aten.matmul.default"(%w, %q) {arguments = "{0}, {1}"} : (tensor<2x2x4x4xf32>, tensor<2x2x4x9xf32>) -> tensor<2x2x4x9xf32>
+  func.return %y : tensor<2x2x4x9xf32>
+}
+
+// CHECK-LABEL: func.func @channels(
+// CHECK-NOT:     coda.attention
+// CHECK:         func.return
