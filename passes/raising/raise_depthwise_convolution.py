@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -12,7 +12,7 @@ from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.permuted import ROWS, is_transposed, permuted_values
-from coda_ir.passes.support.views import start_of
+from coda_ir.passes.support.views import View, insert_steps, start_of
 from coda_ir.symbolic_shapes import Dim
 
 TOO_WIDE = Refusal(
@@ -63,7 +63,7 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     ((taps,), (padding,), (dilation,)) = found.kernel, found.padding, found.dilation
     if found.stride != (1,) or taps > coda.MAX_TAPS:
         return TOO_WIDE
-    source = _Input.of(found.input)
+    source = _Input.of(found.input).by_rows(rewriter, op)
     before, after = (padding + zeros for zeros in source.zeros)
     positions = rewriter.shapes.dims(source.x)[1 if source.is_rows else 2]
     kept = _kept(op.results[0], before + after == dilation * (taps - 1), positions, rewriter)
@@ -106,6 +106,19 @@ class _Input:
             return _Input(x, is_rows)
         is_of_positions = pad.dim.value.data == (1 if is_rows else 2)
         return _Input(pad.x, is_rows, pad.added) if is_of_positions else _Input(x, is_rows)
+
+    def by_rows(self, rewriter: FunctionRewriter, op: Operation) -> _Input:
+        """Return the same with channels as columns, if x is a view of columns, such as of heads
+        that the model has split off and joined again.
+        """
+        view, dims = View.of(self.x, rewriter.shapes), rewriter.shapes.dims(self.x)
+        batch, channels, positions = view.dims
+        rows = replace(view, dims=(batch, positions, channels))
+        is_moved = [*view.order] != sorted(view.order) == [*rows.order]
+        if self.is_rows or not is_moved:
+            return self
+        steps = rows.steps((dims[0], dims[2], dims[1]))
+        return _Input(insert_steps(steps, view.base, rewriter.before(op)), True, self.zeros)
 
 
 def _kept(

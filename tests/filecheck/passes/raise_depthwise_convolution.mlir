@@ -142,14 +142,14 @@ func.func @padded(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: t
 // CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   %3 = coda.mul %x_2, %w_2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %c = coda.add %1, %3 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %s = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_3 = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %4 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_3 = coda.reshape %4 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %5 = coda.mul %s, %w_3 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %s_1 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %5 = coda.mul %x_3, %w_3 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_4 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %6 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_4 = coda.reshape %6 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %7 = coda.mul %s_1, %w_4 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %7 = coda.mul %x_4, %w_4 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %d = coda.add %5, %7 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   func.return %c, %d : tensor<?x?x8xf32>, tensor<?x?x8xf32>
 // CHECK-NEXT: }
@@ -173,4 +173,25 @@ func.func @vectors(%x: tensor<2x5x8xf32>, %w: tensor<8x1x1xf32>, %v: tensor<8x1x
 // CHECK-NEXT:   %r_1 = coda.reshape %r : (tensor<8x1xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   %y = coda.mul %c, %r_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   func.return %y : tensor<2x5x8xf32>
+// CHECK-NEXT: }
+
+// Channels that are heads, which the model has split off and joined again.
+
+func.func @heads(%x: tensor<2x5x16xf32>, %w: tensor<8x1x1xf32>) -> tensor<2x8x5xf32> {
+  %p = coda.slice %x {dim = 2 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<2x5x16xf32>) -> tensor<2x5x8xf32>
+  %s = coda.reshape %p : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %h = coda.transpose %s {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %t = coda.transpose %h {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %c = coda.reshape %t : (tensor<2x2x4x5xf32>) -> tensor<2x8x5xf32>
+  %y = torch.call "aten.conv1d.default"(%c, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8"} : (tensor<2x8x5xf32>, tensor<8x1x1xf32>) -> tensor<2x8x5xf32>
+  func.return %y : tensor<2x8x5xf32>
+}
+
+// CHECK:      func.func @heads(%x: tensor<2x5x16xf32>, %w: tensor<8x1x1xf32>) -> tensor<2x8x5xf32> {
+// CHECK-NEXT:   %x_1 = coda.slice %x {dim = 2 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<2x5x16xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_2 = coda.shift %x_1 {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %y = coda.mul %x_2, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %y_1 = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x5x8xf32>) -> tensor<2x8x5xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<2x8x5xf32>
 // CHECK-NEXT: }
