@@ -6,7 +6,7 @@ Attention without a mask is the same in both.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 from typing import NamedTuple
 
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -21,8 +21,8 @@ from coda_ir.cost_model.copies import (
     transposed_parts,
 )
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY
-from coda_ir.cost_model.memory_times import KERNEL_US, moving_us
+from coda_ir.cost_model.library_gemm import VECTOR_EFFICIENCY, products_us, slowdown
+from coda_ir.cost_model.memory_times import kernel_us, moving_us
 from coda_ir.cost_model.operator_kinds import (
     LIBRARY,
     before_kernel,
@@ -32,9 +32,10 @@ from coda_ir.cost_model.operator_kinds import (
     is_waited_for,
 )
 from coda_ir.cost_model.operator_times import GRADIENT_PRODUCTS, SCORE_BYTES, OperatorTimes
+from coda_ir.cost_model.packed_products import packed_products, saved_us
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike, StateSpaceModel
-from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.numbered_elements import has_few_ids
 from coda_ir.small_products import SmallProduct
 from coda_ir.storage import is_trained
@@ -43,8 +44,8 @@ from coda_ir.traffic import is_executed
 MAX_READS = 4
 """Tensors of pointwise code that Inductor computes again in each kernel that reads its result."""
 
-STORED_BYTES = 2 * 4
-"""Bytes that are moved for each score in 16 bits, with a softmax between two products."""
+FULL_TILE = 64
+"""Rows and columns of a tile of products of batches of matrices."""
 
 
 @dataclass(frozen=True)
@@ -176,12 +177,8 @@ class _Cost:
                 self.gpu += times.library_us(op, is_convolution=is_convolution, is_compiled=True)
             elif is_attention(op):
                 self.host += self.costs.attention
-                stored = _stored_us(op, times) if programs is None else inf
-                self.gpu += min(times.attention_us(op), stored)
-                if programs is None and coda.WIDE_SCORES in op.attributes:
-                    self.gpu += _wide_scores_us(op, times)
-                else:
-                    self.gpu += times.masked_us(op, is_compiled=programs is None)
+                alone = times.attention_us(op) + times.masked_us(op)
+                self.gpu += _attention_us(op, times) if programs is None else alone
                 self.masked += _masked_us(op, times)
             elif isinstance(op, StateSpaceLike):
                 self.gpu += times.stored_states_us(op)
@@ -195,6 +192,9 @@ class _Cost:
                 if copies_rows(op, times.shapes, times.sizes):
                     self.gpu += times.kernel_us(2 * times.bytes([op.result]))
                     self.host += self.costs.compiled
+        for group in packed_products(func.body.block) if programs is None else ():
+            self.gpu -= saved_us(group, times)
+            self.host -= self.costs.library * (len(group) - 1)
         groups = _kernels(func.body.block, levels)
         repeated = _repeated(groups)
         for group in groups:
@@ -290,15 +290,38 @@ def decomposed_attention_us(
     return computing + moving_us(SCORE_BYTES * scores, device)
 
 
-def _stored_us(op: Operation, times: OperatorTimes) -> float:
-    """Return the microseconds of attention without a mask, in 16 bits, that a compiler runs as two
-    products and a softmax, or of its gradients; infinity for other operators.
+def _attention_us(op: Operation, times: OperatorTimes) -> float:
+    """Return the microseconds of attention in a compiler's graph, or of its gradient, which has no
+    pattern for most attention that a model writes as products and a softmax.
     """
-    if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp) or op.mask is not None:
-        return inf
-    if element_bytes(op.q.type) != 2:
-        return inf
-    us = 3 * KERNEL_US + moving_us(STORED_BYTES * times.scores(op), times.device)
+    scores_type = op.attributes.get(coda.DECOMPOSED)
+    if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp) or scores_type is None:
+        return times.attention_us(op) + times.masked_us(op, is_compiled=True)
+    if scores_type != element_type_of(op.q):
+        return times.attention_us(op) + _wide_scores_us(op, times)
+    us = times.attention_us(op) if op.mask is not None else _stored_us(op, times)
+    return us + times.masked_us(op, is_compiled=True)
+
+
+def _stored_us(op: coda.AttentionOp | coda.AttentionGradOp, times: OperatorTimes) -> float:
+    """Return the microseconds of two products and a softmax that store scores, or of gradients. For
+    matrices smaller than a tile, the library has kernels that take as long as their bytes.
+    """
+    queries, keys = (times.extents_of(x)[-2] for x in (op.q, op.k))
+    element, scores = element_bytes(op.q.type), times.scores(op)
+    moved = kernel_us(2 * element * scores, times.device)
+    products = [
+        products_us(
+            scores // (queries * keys),
+            extents,
+            times.device,
+            is_f32=element > 2,
+            unaligned=slowdown(2 * keys),
+        )
+        for extents in ((queries, keys, op.head_dim.value.data), (queries, op.value_columns, keys))
+        if min(queries, keys) >= FULL_TILE
+    ]
+    us = moved + max(moved, sum(products))
     return GRADIENT_PRODUCTS * us if isinstance(op, coda.AttentionGradOp) else us
 
 

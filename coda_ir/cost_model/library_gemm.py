@@ -39,6 +39,11 @@ H100, 4096 x 50304 x 768 took 463 us, and those with 50260, 50258 and 50257 colu
 3301; their gradients 402 to 413, 1160 to 1291, 2151 and 2349."""
 
 
+def slowdown(bytes: int) -> float:
+    """Return how many times as long a product takes for rows of this many bytes."""
+    return next(times for divisor, times in UNALIGNED.items() if bytes % divisor == 0)
+
+
 PRODUCT_US, PRODUCT_STEP_US = 0.45, 0.15
 """Microseconds of a tile of 64 x 256 of PyTorch's products of batches of matrices, and of 64
 elements of its K. On an H200, 8192 products of 16 x 16 x 16 took 28 us, 2048 of 8 x 8 x 1024 and of

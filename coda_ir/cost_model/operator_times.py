@@ -14,9 +14,9 @@ from coda_ir.cost_model.library_gemm import (
     CHANNELS_LAST_US,
     DEPTHWISE_US,
     EXTENTS,
-    UNALIGNED,
     LibraryGemm,
     products_us,
+    slowdown,
 )
 from coda_ir.cost_model.memory_times import (
     EXTENT,
@@ -269,10 +269,10 @@ class OperatorTimes:
         if element != 2 or _groups(op) > 1 or min(m, n, k) < EXTENTS[0]:
             return us
         of_rows = {self._columns(value) for value in (*op.operands[:2], op.results[0])}
-        slow = us * max(_unaligned(2 * extent) for extent in of_rows)
+        slow = us * max(slowdown(2 * extent) for extent in of_rows)
         if not is_compiled:
             return slow
-        odd = {extent for extent in of_rows if _unaligned(2 * extent) > 1}
+        odd = {extent for extent in of_rows if slowdown(2 * extent) > 1}
         padded = [x for x in op.operands[:2] if not odd.isdisjoint(self.extents_of(x))]
         return min(slow, us + sum(self.kernel_us(2 * self.bytes([x])) for x in padded))
 
@@ -384,7 +384,7 @@ class OperatorTimes:
         odd = {extent for extent in extents if extent % ALIGNED}
         if is_f32 or not odd or 1 in extents:
             return us
-        unaligned = max(_unaligned(2 * extent) for extent in odd)
+        unaligned = max(slowdown(2 * extent) for extent in odd)
         slow = products_us(count, extents, self.device, is_f32=False, unaligned=unaligned)
         padded = [value for value in (x, w) if not odd.isdisjoint(self.extents_of(value)[-2:])]
         padding = sum(self.kernel_us(2 * self.bytes([value])) for value in padded)
@@ -483,11 +483,6 @@ class OperatorTimes:
     def bytes(self, values: Iterable[SSAValue]) -> int:
         """Return the bytes of the values, each counted once."""
         return sum(self.shapes.bytes(value).evaluate(self.sizes) for value in set(values))
-
-
-def _unaligned(bytes: int) -> float:
-    """Return how many times as long a product takes for rows of this many bytes."""
-    return next(times for divisor, times in UNALIGNED.items() if bytes % divisor == 0)
 
 
 def _has_ragged_depth(op: Operation) -> bool:

@@ -7,7 +7,7 @@ from xdsl.ir import Dialect
 
 from coda_ir.dialects.coda import canonicalization as canonicalization
 from coda_ir.dialects.coda.attention import (
-    WIDE_SCORES as WIDE_SCORES,
+    DECOMPOSED as DECOMPOSED,
     AttentionGradOp as AttentionGradOp,
     AttentionLike as AttentionLike,
     AttentionOp as AttentionOp,

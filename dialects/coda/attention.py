@@ -191,9 +191,9 @@ def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
     return TensorType(type, (batch[0] if batch else 1, heads, queries))
 
 
-WIDE_SCORES = "coda.wide_scores"
-"""The attribute of attention of 16-bit floats, and of its gradient, that was decomposed with scores
-in float32."""
+DECOMPOSED = "coda.decomposed"
+"""The attribute of attention, and of its gradient, that was written as products and a softmax: the
+element type of the scores."""
 
 
 @irdl_op_definition
@@ -349,8 +349,8 @@ class AttentionGradOp(AttentionLike):
                 [value.type for value in mask if has_mask],
             ],
         )
-        if WIDE_SCORES in op.attributes:
-            self.attributes[WIDE_SCORES] = op.attributes[WIDE_SCORES]
+        if DECOMPOSED in op.attributes:
+            self.attributes[DECOMPOSED] = op.attributes[DECOMPOSED]
 
     def verify_(self) -> None:
         self.verify_inputs()

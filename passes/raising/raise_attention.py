@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from xdsl.dialects.builtin import UnitAttr, f32, i1
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -81,7 +81,8 @@ class _Attention:
     scale: float | None
     softcap: float | None = None
     sinks: SSAValue | None = None
-    has_wide_scores: bool = False
+    decomposed: Attribute | None = None
+    """The element type of the scores, where products and a softmax are written out."""
     is_batch_last: bool = False
     """True if the operands and the result are (heads x B x T x D)."""
 
@@ -100,7 +101,11 @@ def _called(
     q, k, v = (
         _converted_heads(value, rewriter, are_shared=number > 0)
         or _scaled_heads(value, op, rewriter)
-        or (orders.get(value) == HEADS_FIRST and _laid_out(value, HEADS_FIRST, op, rewriter))
+        or (
+            _laid_out(value, HEADS_FIRST, op, rewriter)
+            if orders.get(value) == HEADS_FIRST
+            else None
+        )
         for number, value in enumerate(
             (call.q, *(unrepeated(x, rewriter) for x in (call.k, call.v)))
         )
@@ -135,7 +140,8 @@ def _decomposed(
         return found
     q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter)
     k = finder.unmerged(found.transposed_k)
-    options = found.scale, found.softcap, found.sinks, found.has_wide_scores
+    decomposed = f32 if found.has_wide_scores else element_type_of(v)
+    options = found.scale, found.softcap, found.sinks, decomposed
     if not mask.steps and found.sinks is None:
         # A mask or sinks would need their dimensions moved, too.
         heads = (
@@ -302,8 +308,8 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
         sinks=None if found.sinks is None else _sinks(found.sinks, q.count, element, insert),
         mask=parts.operand(insert, scores, element),
     )
-    if found.has_wide_scores:
-        attention.attributes[coda.WIDE_SCORES] = UnitAttr()
+    if found.decomposed is not None:
+        attention.attributes[coda.DECOMPOSED] = found.decomposed
     value = insert.insert(attention, op.results[0].name_hint)
     heads = q.together(v.width).of(value, insert)
     if found.is_batch_last:

@@ -38,6 +38,7 @@ from coda_ir.cost_model.operator_times import (
     WARP,
     OperatorTimes,
 )
+from coda_ir.cost_model.packed_products import packed_products, saved_us
 from coda_ir.dialects import coda
 from coda_ir.functions import functions_of
 from coda_ir.lowering import Lowering
@@ -395,7 +396,9 @@ func.func @f(%q: tensor<64x512x1024xbf16>, %w: tensor<1024x1024xbf16> {coda.weig
 
 
 def test_a_compiler_stores_scores_that_were_decomposed_in_float32():
-    plain, wide = (comparison_of(DECOMPOSED.replace("WIDE", w)) for w in ("", "coda.wide_scores,"))
+    plain, wide = (
+        comparison_of(DECOMPOSED.replace("WIDE", w)) for w in ("", "coda.decomposed = f32,")
+    )
     decomposed = decomposed_attention_us(64 * 16 * 512 * 512, 64, SM_90, products=1)
     assert wide.apart - plain.apart == pytest.approx((1 + GRADIENT_PRODUCTS) * decomposed)
     assert wide.fused == plain.fused
@@ -432,12 +435,20 @@ fn f(x: bf16[4096, {rows}, 256], weight w: bf16[256, 256]) {{
 """
 
 
-def test_attention_of_few_tokens_takes_a_tile_for_each_head():
-    """A compiler stores the scores of two products instead, where a model writes them."""
-    few, many = (comparison_of(FEW_TOKENS.format(rows=rows)) for rows in (16, 128))
+def test_a_compiler_stores_scores_where_a_model_writes_products():
+    """Attention of few tokens takes a tile for each head instead. Unaligned keys are slow."""
+
+    def found(rows: int, *, is_decomposed: bool = True) -> Estimates:
+        text = str(coda_ir.parse(FEW_TOKENS.format(rows=rows)))
+        mark = "{coda.decomposed = bf16, head_dim" if is_decomposed else "{head_dim"
+        return comparison_of(text.replace("{head_dim", mark))
+
     tiles_us = 4 * 4096 * 4 * 128 * 128 * 64 / (1e6 * SM_90.matrix_tflops)
-    assert few.fused_gpu > tiles_us > few.apart_gpu
-    assert many.apart_gpu > tiles_us
+    assert found(16).fused_gpu > tiles_us > found(16).apart_gpu
+    assert found(16, is_decomposed=False).apart_gpu > tiles_us
+    stored = moving_us(8 * 4096 * 4 * 128 * 128, SM_90)
+    assert found(128).apart_gpu - found(128).fused_gpu > stored / 2
+    assert found(129).apart_gpu > 1.5 * found(128).apart_gpu
 
 
 def test_gradients_of_attention_take_longer_if_their_tiles_do_not_occupy_the_gpu():
@@ -504,6 +515,53 @@ fn f(x: bf16[64, {}, {}], h: bf16[8, 64], weight w: bf16[64, 64]) {{
 """
     many, few = (comparison_of(text.format(*shape)).apart_gpu for shape in ((512, 64), (64, 512)))
     assert many - few == pytest.approx(TOPK_US * 64 * (512 - 64), rel=0.01)
+
+
+PACKED = """
+func.func @f(%x: tensor<4096x1024xbf16>, %y: tensor<4096x1024xbf16>, %w: tensor<2048x1024xbf16>)
+    -> (tensor<4096x1024xbf16>, tensor<4096x1024xbf16>, tensor<2048x1024xbf16>) {
+  %u = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 1024 : i64} :
+    (tensor<2048x1024xbf16>) -> tensor<1024x1024xbf16>
+  %v = coda.slice %w {dim = 0 : i64, start = 1024 : i64, stop = 2048 : i64} :
+    (tensor<2048x1024xbf16>) -> tensor<1024x1024xbf16>
+  %a = coda.linear %x, %u : (tensor<4096x1024xbf16>, tensor<1024x1024xbf16>)
+    -> tensor<4096x1024xbf16>
+  %b = coda.linear OF, %v : (tensor<4096x1024xbf16>, tensor<1024x1024xbf16>)
+    -> tensor<4096x1024xbf16>
+  %c = coda.matmul %a, %u : (tensor<4096x1024xbf16>, tensor<1024x1024xbf16>)
+    -> tensor<4096x1024xbf16>
+  %d = coda.matmul %b, %v : (tensor<4096x1024xbf16>, tensor<1024x1024xbf16>)
+    -> tensor<4096x1024xbf16>
+  %s = coda.add %c, %d : (tensor<4096x1024xbf16>, tensor<4096x1024xbf16>) -> tensor<4096x1024xbf16>
+  %e = coda.weight_gradient %a, %x : (tensor<4096x1024xbf16>, tensor<4096x1024xbf16>)
+    -> tensor<1024x1024xbf16>
+  %g = coda.weight_gradient %b, %x : (tensor<4096x1024xbf16>, tensor<4096x1024xbf16>)
+    -> tensor<1024x1024xbf16>
+  %h = coda.concat %e, %g {dim = 0 : i64} : (tensor<1024x1024xbf16>, tensor<1024x1024xbf16>)
+    -> tensor<2048x1024xbf16>
+  func.return %b, %s, %h : tensor<4096x1024xbf16>, tensor<4096x1024xbf16>, tensor<2048x1024xbf16>
+}
+"""
+
+
+@pytest.mark.parametrize("of", ["%x", "%y"])
+def test_a_compiler_multiplies_by_a_packed_weight_once(of: str):
+    """Then, the columns, the depth or the rows of the parts add up; not those of other rows."""
+    (func,) = functions_of(coda_ir.parse(PACKED.replace("OF", of))).values()
+    times = OperatorTimes.of(func, SM_90)
+    found = {group[0].name: saved_us(group, times) for group in packed_products(func.body.block)}
+    sizes = {
+        "coda.linear": ((4096, 1024, 1024), (4096, 2048, 1024)),
+        "coda.matmul": ((4096, 1024, 1024), (4096, 1024, 2048)),
+        "coda.weight_gradient": ((1024, 1024, 4096), (2048, 1024, 4096)),
+    }
+    saved = {
+        name: 2 * LibraryGemm(*part, 2, SM_90).us - LibraryGemm(*whole, 2, SM_90).us
+        for name, (part, whole) in sizes.items()
+    }
+    if of != "%x":
+        del saved["coda.linear"]
+    assert found == pytest.approx(saved)
 
 
 def test_a_compiler_sums_rows_in_two_kernels():

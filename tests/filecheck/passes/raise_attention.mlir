@@ -158,7 +158,7 @@ func.func @added(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8x
 }
 
 // CHECK-LABEL: func.func @added(
-// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64, softcap = 5.000000e+01 : f64}
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64, softcap = 5.000000e+01 : f64}
 // CHECK-NEXT:    coda.reshape [[A]]
 
 // -----
@@ -192,7 +192,7 @@ func.func @chosen(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 }
 
 // CHECK-LABEL: func.func @chosen(
-// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true, scale = 2.000000e+00 : f64}
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = true, scale = 2.000000e+00 : f64}
 // CHECK-NEXT:    coda.reshape [[A]]
 
 // -----
@@ -214,7 +214,7 @@ func.func @plain(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8x
 }
 
 // CHECK-LABEL: func.func @plain(
-// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
 // CHECK-NEXT:    coda.reshape [[A]]
 
 // -----
@@ -239,7 +239,7 @@ func.func @wide_scores(%q: tensor<2x5x8xbf16>, %k: tensor<2x5x8xbf16>, %v: tenso
 }
 
 // CHECK-LABEL: func.func @wide_scores(
-// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {coda.wide_scores, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
+// CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
 // CHECK-NEXT:    coda.reshape [[A]]
 
 // -----
@@ -466,7 +466,7 @@ func.func @batch_last(%q: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %
 }
 
 // CHECK:      func.func @batch_last(
-// CHECK-NEXT:   %a = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %a = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %0 = coda.reshape %a : (tensor<?x?x8xf32>) -> tensor<?x?x2x4xf32>
 // CHECK-NEXT:   %1 = coda.transpose %0 {perm = [2 : i64, 0 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x4xf32>) -> tensor<2x?x?x4xf32>
 // CHECK-NEXT:   %a_1 = coda.reshape %1 {coda.dims = ["2*B", "T", 4 : i64]} : (tensor<2x?x?x4xf32>) -> tensor<?x?x4xf32>
@@ -510,7 +510,7 @@ func.func @merged(%q: tensor<?x3x16xf32> {coda.dims = ["T", 3 : i64, 16 : i64]},
 // CHECK-NEXT:    %q_1 = coda.transpose %q {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x3x16xf32>) -> tensor<3x?x16xf32>
 // CHECK-NEXT:    %k_1 = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x3x16xf32>) -> tensor<3x?x16xf32>
 // CHECK-NEXT:    %k_2 = coda.transpose %k {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x3x16xf32>) -> tensor<3x?x16xf32>
-// CHECK-NEXT:    %y = coda.attention %q_1, %k_1, %k_2 {head_dim = 8 : i64, causal = false, scale = 1.000000e+00 : f64}
+// CHECK-NEXT:    %y = coda.attention %q_1, %k_1, %k_2 {coda.decomposed = f32, head_dim = 8 : i64, causal = false, scale = 1.000000e+00 : f64}
 // CHECK-NEXT:    %0 = coda.reshape %y : (tensor<3x?x16xf32>) -> tensor<3x?x2x8xf32>
 // CHECK-NEXT:    %1 = coda.transpose %0 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
 // CHECK-NEXT:    %y_1 = coda.reshape %1 {coda.dims = [6 : i64, "T", 8 : i64]}

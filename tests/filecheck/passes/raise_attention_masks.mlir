@@ -168,7 +168,7 @@ func.func @by_number(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x
 // CHECK-NEXT:    %least = coda.constant {value = -3.4028234663852886e+38 : f64} : tensor<f32>
 // CHECK-NEXT:    %hidden = coda.where %le, %zero, %least : (tensor<1x1x5x5xi1>, tensor<f32>, tensor<f32>) -> tensor<1x1x5x5xf32>
 // CHECK-NEXT:    %mask = coda.add %bias, %hidden {coda.dims = [2 : i64, 1 : i64, 5 : i64, 5 : i64]} : (tensor<2x1x1x5xf32>, tensor<1x1x5x5xf32>) -> tensor<2x1x5x5xf32>
-// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xf32>) {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -203,7 +203,7 @@ func.func @filled(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 // CHECK-NEXT:    %q_1 = coda.reshape %2 : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    %3 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
 // CHECK-NEXT:    %mask_3 = coda.where %mask, %3, %least {coda.dims = [2 : i64, 1 : i64, 1 : i64, 5 : i64]} : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
-// CHECK-NEXT:    %a = coda.attention %q_1, %k, %v mask(%mask_3 : tensor<2x1x1x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %q_1, %k, %v mask(%mask_3 : tensor<2x1x1x5xf32>) {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -230,7 +230,7 @@ func.func @infinite(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5
 }
 
 // CHECK-LABEL: func.func @infinite(
-// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x1x5xi1>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x1x5xi1>) {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -265,7 +265,7 @@ func.func @alibi(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8x
 }
 
 // CHECK-LABEL: func.func @alibi(
-// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%slopes : tensor<2x1x5xf32>) {head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%slopes : tensor<2x1x5xf32>) {coda.decomposed = f32, head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -303,7 +303,7 @@ func.func @flat(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf
 
 // CHECK-LABEL: func.func @flat(
 // CHECK-NEXT:    %mask = coda.reshape %alibi {coda.dims = [2 : i64, 2 : i64, 1 : i64, 5 : i64]} : (tensor<4x1x5xf32>) -> tensor<2x2x1x5xf32>
-// CHECK-NEXT:    %af = coda.attention %q, %k, %v mask(%mask : tensor<2x2x1x5xf32>) {head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %af = coda.attention %q, %k, %v mask(%mask : tensor<2x2x1x5xf32>) {coda.decomposed = f32, head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %af : tensor<2x5x8xf32>
 
 // -----
@@ -333,7 +333,7 @@ func.func @sinks(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8x
 }
 
 // CHECK-LABEL: func.func @sinks(
-// CHECK-NEXT:    %a = coda.attention %q, %k, %v sinks(%sinks : tensor<2xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %q, %k, %v sinks(%sinks : tensor<2xf32>) {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -367,7 +367,7 @@ func.func @scaled_keys(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<
 }
 
 // CHECK-LABEL: func.func @scaled_keys(
-// CHECK-NEXT:    %af = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %af = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %af : tensor<2x5x8xf32>
 
 // -----
@@ -399,7 +399,7 @@ func.func @copied(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 // CHECK-NEXT:    %qb = coda.add %qh, %bias : (tensor<2x2x5x4xf32>, tensor<1x2x1x4xf32>) -> tensor<2x2x5x4xf32>
 // CHECK-NEXT:    %qb_1 = coda.transpose %qb {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
 // CHECK-NEXT:    %qb_2 = coda.reshape %qb_1 : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:    %a = coda.attention %qb_2, %k, %v {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %qb_2, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -428,7 +428,7 @@ func.func @factor(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 // CHECK-LABEL: func.func @factor(
 // CHECK-NEXT:    %0 = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:    %mask = coda.mul %bias, %0 {coda.dims = [2 : i64, 5 : i64, 5 : i64]} : (tensor<2x5x5xf32>, tensor<f32>) -> tensor<2x5x5xf32>
-// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask : tensor<2x5x5xf32>) {head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask : tensor<2x5x5xf32>) {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -460,7 +460,7 @@ func.func @floor(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8x
 // CHECK-NEXT:    %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
 // CHECK-NEXT:    %least = coda.constant {value = -3.4028234663852886e+38 : f64} : tensor<f32>
 // CHECK-NEXT:    %hidden = coda.where %mask, %zero, %least : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
-// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%hidden : tensor<2x1x1x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%hidden : tensor<2x1x1x5xf32>) {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -537,7 +537,7 @@ func.func @temperature(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<
 }
 
 // CHECK-LABEL: func.func @temperature(
-// CHECK:         %a = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK:         %a = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = true, scale = 5.000000e-01 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 
 // -----
 
@@ -564,7 +564,7 @@ func.func @widened(%q: tensor<2x5x8xbf16>, %k: tensor<2x5x8xbf16>, %v: tensor<2x
 
 // CHECK-LABEL: func.func @widened(
 // CHECK-NOT:     coda.cast
-// CHECK:         %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xbf16>) {coda.wide_scores, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xbf16>, tensor<2x5x8xbf16>, tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
+// CHECK:         %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xbf16>) {coda.decomposed = f32, head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xbf16>, tensor<2x5x8xbf16>, tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
 
 // -----
 
