@@ -93,14 +93,17 @@ class _SizedOperator:
         """Return the names in groups of those that cannot differ, whatever the others are."""
         groups: list[list[str]] = []
         for name in names:
-            for group in groups:
-                first = {group[0]: unit}
-                if self._fits({**first, name: unit}) and not self._fits({**first, name: 2 * unit}):
-                    group.append(name)
-                    break
-            else:
+            group = next((of for of in groups if self._are_equal(of[0], name, unit)), None)
+            if group is None:
                 groups.append([name])
+            else:
+                group.append(name)
         return groups
+
+    def _are_equal(self, a: str, b: str, unit: int) -> bool:
+        """Return whether two sizes have to be equal; one may be a multiple of the other only."""
+        differing = ({a: unit, b: 2 * unit}, {a: 2 * unit, b: unit})
+        return self._fits({a: unit, b: unit}) and not any(map(self._fits, differing))
 
     def _tied(
         self, group: Sequence[str], groups: Sequence[Sequence[str]], unit: int
@@ -110,11 +113,12 @@ class _SizedOperator:
         Some verifiers refuse a number beside an unknown size, so that all sizes are numbers here.
         """
         others = [other for other in groups if other is not group]
-        equal = dict.fromkeys((name for of in groups for name in of), unit)
+        equal = dict.fromkeys((name for of in groups for name in of), 2 * unit)
         for count in range(_MAX_TIED):
             for chosen in combinations(others, count):
-                doubled = dict.fromkeys((name for of in (group, *chosen) for name in of), 2 * unit)
-                if self._fits({**equal, **doubled}):
+                changed = [name for of in (group, *chosen) for name in of]
+                sizes = (equal | dict.fromkeys(changed, size) for size in (unit, 4 * unit))
+                if any(map(self._fits, sizes)):
                     yield from ((group[0], other[0]) for other in chosen if group[0] < other[0])
                     return
 

@@ -55,6 +55,7 @@ def type_of(dims: list[str]) -> str:
         ("x=4xK w=8xK b=8", "coda.linear %x, %w, %b", "4x8", ()),
         ("x=BxTx8 w=?x1x8", "coda.rms_norm %x, %w {eps = 1.0e-5}", "BxTx8", ("B == d0",)),
         ("q=2xTx8 k=2xSx8 v=2xUx8", f"coda.attention %q, %k, %v {HEADS}", "2xTx8", ("S == U",)),
+        ("q=2xTxQ k=2xTxK v=2xTxK", f"coda.attention %q, %k, %v {HEADS}", "2xTxQ", ()),
         ("a=Tx8 b=Sx8", 'coda.silu %a {coda.dims = ["S", 8]}', "Sx8", ("T == S",)),
     ],
 )
