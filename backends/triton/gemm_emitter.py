@@ -1,6 +1,7 @@
 """The common part of the kernels of `gemm.fused`: names, column ranges, tiles."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -76,7 +77,7 @@ class GemmEmitter:
     @property
     def constant_extents(self) -> list[str]:
         """The statement that defines the extent M if all calls have it in common."""
-        return [f"M: tl.constexpr = {self.op.row_shape[-1]}"] if self.op.is_transposed else []
+        return [f"M: tl.constexpr = {prod(self.op.row_shape)}"] if self.op.is_transposed else []
 
     def device_tiles(self, block_m: str) -> str:
         """The largest possible number of row tiles, as an expression of the kernel."""

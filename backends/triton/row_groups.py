@@ -122,14 +122,14 @@ class RaggedDepth:
         """
         tiles = -(-self.rows // block_m)
         # Rows past the end repeat others, in whole vectors, so that loads need no mask.
-        clamped = "rows" if self.rows % block_m == 0 else "(rows % M)"
+        clamped = "rows" if self.rows % block_m == 0 else f"(rows % {self.rows})"
         return [
             f"row_group, first_of_tile = tile_m // {tiles}, tile_m % {tiles} * BLOCK_M",
             f"first_row, end_row = rows_of_group({self.ends}, row_group, K)",
             "rows = first_of_tile + tl.arange(0, BLOCK_M)",
-            "row_mask = rows < M",
+            f"row_mask = rows < {self.rows}",
             f"x_row = {clamped}.to(tl.int64)",
-            "row = row_group.to(tl.int64) * M + x_row",
+            f"row = row_group.to(tl.int64) * {self.rows} + x_row",
         ]
 
 

@@ -185,6 +185,20 @@ func.func @f(%x: tensor<8xf16>, %w: tensor<130x8xf16>, %target: tensor<i32>) -> 
 """
 """Emission asked for the number of columns of results without dimensions."""
 
+TRANSPOSED_GROUPS = """
+func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %ends: tensor<4xi32>,
+             %y: tensor<?x20xf32> {coda.dims = ["M", 20 : i64]}) -> tensor<20x4x8xf32> {
+  %w = gemm.fused transposed %x : tensor<?x8xf32> groups(%ends : tensor<4xi32>)
+    columns(%y : tensor<?x20xf32>) kn
+      -> (tile_t : tensor<20x4x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %w : tensor<20x4x8xf32>
+}
+"""
+"""A transposed tile of the gradients of experts' weights had the rows of one expert."""
+
 PROGRAMS = {
     "bound of NaN": BOUND_OF_NAN,
     "infinite scale": INFINITE_SCALE,
@@ -195,6 +209,7 @@ PROGRAMS = {
     "norm of one column": NORM_OF_ONE_COLUMN,
     "table of one row": TABLE_OF_ONE_ROW,
     "loss of one row": LOSS_OF_ONE_ROW,
+    "transposed groups": TRANSPOSED_GROUPS,
 }
 
 

@@ -43,7 +43,7 @@ class RowTiles:
         if self.groups is not None:
             return f"group_start + tile_m * {self.block_m}"
         if self.ragged is not None:
-            return f"row_group * M + {self.first_of_group}"
+            return f"row_group * {self.ragged.rows} + {self.first_of_group}"
         return f"tile_m * {self.block_m}"
 
     @property
@@ -85,7 +85,7 @@ class RowTiles:
             return [
                 tile,
                 f"row_group = tile_m // {self._tiles_of_group}",
-                "end_row = row_group * M + M",
+                f"end_row = (row_group + 1) * {self.ragged.rows}",
                 f"first_k, end_k = rows_of_group({self.ragged.ends}, row_group, K)",
                 *body,
             ]
