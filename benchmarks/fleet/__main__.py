@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", type=Path, default=Path("fleet.json"))
     parser.add_argument("--autocast", action="store_true", help="weights in float32")
+    parser.add_argument("--float32", action="store_true", help="weights and products in float32")
     return parser
 
 

@@ -193,7 +193,7 @@ def _work(
 
 
 def _setting(options: argparse.Namespace) -> Setting:
-    is_narrow = options.device == "cuda" and not options.autocast
+    is_narrow = options.device == "cuda" and not (options.autocast or options.float32)
     return Setting(
         options.device,
         torch.bfloat16 if is_narrow else torch.float32,
