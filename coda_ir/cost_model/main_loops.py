@@ -41,6 +41,8 @@ class MainLoop:
     """Nanoseconds more for an element of a result whose rows are no multiples of 16 bytes."""
     half_word_ns: float = 0.0
     """Nanoseconds more where they are no multiples of 4 bytes either."""
+    hides_steps: bool = False
+    """True if more stages than usual leave only the longer of loading and multiplying a step."""
     loads_ahead: bool = False
     """True if the first loads of a tile run under the tile before."""
     fallback: str | None = None
@@ -110,6 +112,7 @@ _MAIN_LOOPS = (
         "TMA",
         efficiency=0.97,
         step_ns=70,
+        hides_steps=True,
         unaligned_ns=0.06,
         half_word_ns=2.0,
         fallback="pointer",

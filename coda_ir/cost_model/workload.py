@@ -82,8 +82,8 @@ class Workload:
     """
     gathered_bytes: float = 0.0
     """Bytes of the rows that are read through numbers of rows, each counted once."""
-    gathers_depth: bool = False
-    """True if the rows that are gathered are those of K."""
+    sums_rows: bool = False
+    """True if the rows are those of K, as of a transposed x."""
 
     @staticmethod
     def of(op: FusedOp, rows: int | None = None, nominal: int = NOMINAL_ROWS) -> Workload:
@@ -121,7 +121,7 @@ class Workload:
             is_float8=is_float8(element_type_of(op.x)),
             groups=groups,
             gathered_bytes=_gathered_bytes(op, sum(depths) * groups if op.is_transposed else m),
-            gathers_depth=op.is_transposed,
+            sums_rows=op.is_transposed,
         )
 
     @property

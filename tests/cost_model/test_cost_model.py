@@ -352,6 +352,32 @@ def test_pipelines_of_small_tiles_are_deep():
     assert waiting[0].estimate.bound == "latency"
 
 
+@pytest.mark.parametrize(
+    ("shape", "tile", "measured_us"),
+    [
+        ((512, 768, 3072), (64, 64, 128), 7.8),
+        ((512, 768, 768), (64, 64, 128), 4.1),
+        ((512, 1024, 4096), (64, 64, 128), 10.2),
+        ((1024, 768, 3072), (128, 64, 128), 11.4),
+    ],
+)
+def test_few_small_tiles_have_long_steps(
+    shape: tuple[int, int, int], tile: tuple[int, int, int], measured_us: float
+) -> None:
+    """They are measured with two operands, and without the time of the launch."""
+    m, n, k = shape
+    found = best(gemm(str(m), n, k), Space(main_loops=("warp_specialized",)), m)
+    assert found.schedule.tile == tile and found.schedule.mainloop == "tma"
+    assert found.us - SM_90.launch_us == pytest.approx(measured_us, rel=0.3)
+
+
+def test_many_tiles_have_no_long_steps() -> None:
+    space = Space(main_loops=("warp_specialized",))
+    shapes = ((512, 2304, 768), (2048, 768, 3072), (512, 768, 256))
+    found = [best(gemm(str(m), n, k), space, m).schedule.tile for m, n, k in shapes]
+    assert all(bk == 64 for _, _, bk in found)
+
+
 def test_nothing_is_faster_than_the_device():
     for n, k in ((256, 256), (4096, 512), (512, 8192)):
         for ranked in rank(gemm("?", n, k), Space(("pointer", "tma")), SM_90, 4096):
