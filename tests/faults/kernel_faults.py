@@ -182,7 +182,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: sums of groups stored in one place",
         f"{T}row_groups:RaggedDepth.statements",
-        Text("row_group.to(tl.int64) * M + x_row", "x_row"),
+        Text("row_group.to(tl.int64) * {self.rows} + x_row", "x_row"),
     ),
     KernelFault(
         "kernel: rows not gathered",

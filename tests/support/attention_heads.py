@@ -1,5 +1,6 @@
 """Functions of attention whose heads lie side by side, and what they mean."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -109,6 +110,15 @@ fn f(x: bf16[B, T, WIDE], norm: bf16[WIDE], cos: f32[T, HALF], sin: f32[T, HALF]
 
 LEARNED = (0, 1, 4, 5, 6, 7)
 """The arguments of `ROTATED` that gradients are wanted of."""
+
+
+NORM = "map_scale_norm"
+"""The pointwise kernel of `ROTATED` in training: the norm of x."""
+
+
+def pointwise_kernels(source: str) -> list[str]:
+    """Return the names of the pointwise kernels of an emitted module."""
+    return re.findall(r"(\w+): pointwise over", source)
 
 
 def rotated_text(of: Heads, wide: int) -> str:
