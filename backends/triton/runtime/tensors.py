@@ -87,7 +87,12 @@ def with_lines(x):
     has_lines = (right == 1 and down >= columns) or (down == 1 and right >= rows)
     places = (*x.stride()[:-2], down if right == 1 else right)
     is_aligned = all(stride * x.itemsize % 16 == 0 for stride in places)
-    return x if has_lines and is_aligned and x.data_ptr() % 16 == 0 else dense(x)
+    if has_lines and is_aligned and x.data_ptr() % 16 == 0:
+        return x
+    else:
+        line = 16 // x.itemsize
+        padded = x.new_empty((*x.shape[:-1], -(-max(columns, 1) // line) * line))
+        return padded[..., :columns].copy_(x)
 
 
 def check_index(name, index, extent, ignored, least=0):

@@ -96,6 +96,28 @@ def check_products_in_groups(function: CompiledFunction, x: Tensor, w: Tensor) -
         assert relative_error(value, wanted.double()) < bound
 
 
+GROUPED_SUMS = """
+func.func @sums(%x: tensor<?x8xf32> {coda.dims = ["M", 8]},
+    %y: tensor<?x16xf32> {coda.dims = ["M", 16]}, %e: tensor<2xi32>) -> tensor<2x8x16xf32> {
+  %w = coda.grouped_weight_gradient %x, %y, %e
+    : (tensor<?x8xf32>, tensor<?x16xf32>, tensor<2xi32>) -> tensor<2x8x16xf32>
+  func.return %w : tensor<2x8x16xf32>
+}
+"""
+
+
+def test_sums_of_rows_in_groups_that_begin_anywhere():
+    """The columns of three rows are no lines at multiples of 16 bytes."""
+    function = coda_ir.compile(
+        GROUPED_SUMS, device="cpu", schedule="target=interpreter gemms=library"
+    )
+    assert "grouped_library_gemm" in function.source
+    x, y = torch.randn(1 + 3 * 8)[1:].view(3, 8), torch.randn(3, 16)
+    found = function(x, y, torch.tensor([1, 3], dtype=torch.int32))
+    for value, rows in zip(found, (slice(0, 1), slice(1, 3)), strict=True):
+        assert relative_error(value, x[rows].double().T @ y[rows].double()) < 1e-6
+
+
 EXPERTS = """
 fn experts(x: bf16[M, 16], w: bf16[3, 24, 16], v: bf16[3, 16, 24], b: bf16[3, 24], ends: i32[3]) {
     return grouped_linear(gelu(grouped_linear(x, w, ends, b)), v, ends)
