@@ -221,9 +221,10 @@ class SegmentEmitter(SegmentResults):
         extents = [*self._argument_extents(), *((value, (True, False)) for value in of_rows)]
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
-        scalars = [value for value, extent in extents if extent == (False, False)]
-        ports = [index for index, port in enumerate(segment.ports) if port.kind.is_vector]
-        vectors = [argument for index in ports for argument in segment.port_args(index)]
+        kinds = [(port.kind, segment.port_args(index)) for index, port in enumerate(segment.ports)]
+        # A table with one element is loaded for each column.
+        scalars = [x for kind, arguments in kinds if kind == PortKind.SCALAR for x in arguments]
+        vectors = [x for kind, arguments in kinds if kind.is_vector for x in arguments]
         vectors += of_rows
         emitter = RegionEmitter(self.names, self._group_reduce, column, scalars, vectors)
         region = emitter.emit(segment.block, values, stored_values(segment))

@@ -2,11 +2,11 @@
 
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import serves_each_sample, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, serves_each_sample, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.legality import check_rounding_may_move
 from coda_ir.passes.support.matching import Norm, operand_pairs
@@ -75,8 +75,11 @@ def _absorb(op: Modulation, norm: Norm, vector: SSAValue, rewriter: FunctionRewr
 
 
 def _wide(insert: OpInserter, kind: type[Modulation], a: SSAValue, b: SSAValue) -> SSAValue:
-    """Return the sum or product of two parameters in float32, which norms accept."""
-    return insert.insert(kind(insert.cast(a, f32), insert.cast(b, f32)), b.name_hint)
+    """Return the sum or product of two parameters in float32, which norms of narrower types accept,
+    or in float64.
+    """
+    wide = f64 if f64 in map(element_type_of, (a, b)) else f32
+    return insert.insert(kind(insert.cast(a, wide), insert.cast(b, wide)), b.name_hint)
 
 
 def _like(norm: Norm, weight: SSAValue | None, bias: SSAValue | None) -> Operation:

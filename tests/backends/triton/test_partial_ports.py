@@ -288,6 +288,28 @@ def test_a_gate_of_each_row_and_the_rest_of_it_ahead_of_time():
     compiled(GATED, "sm_90")
 
 
+TABLE_OF_ONE = """
+func.func @f(%x: tensor<?x16xf32> {coda.dims = ["M", 16]}, %w: tensor<48x16xf32>,
+    %p: tensor<?xf32> {coda.dims = ["M"]}, %t: tensor<1xf32>) -> tensor<?x48xf32> {
+  %y = gemm.fused %x : tensor<?x16xf32>
+    schedule<pointer, "64x32x16", warps = 1, stages = 1, group_m = 2>
+    columns(%w : tensor<48x16xf32>) col(%p : tensor<?xf32>) table(%t : tensor<1xf32>)
+    -> (tile : tensor<?x48xf32>) {
+  ^bb0(%acc: f32, %row: f32, %one: f32):
+    %0 = arith.minnumf %row, %one : f32
+    %1 = arith.addf %acc, %0 : f32
+    gemm.yield %1 : f32
+  }
+  func.return %y : tensor<?x48xf32>
+}
+"""
+
+
+def test_a_table_of_one_element_beside_an_element_of_each_row(tmp_path: Path):
+    """The table is loaded for each column."""
+    check_against_reference(TABLE_OF_ONE, [70], tmp_path)
+
+
 def test_alone_as_tuning_measures_it():
     """The number of partials is known without the GEMM that makes them."""
     module = parse("examples/llama_layer.coda", constants={"D": 128, "F": 192, "HEAD": 32})

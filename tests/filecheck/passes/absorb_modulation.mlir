@@ -58,3 +58,19 @@ func.func @several(%x: tensor<?x?x8xbf16>, %s: tensor<?x1x8xbf16>, %t: tensor<?x
 // CHECK-NEXT:   %u = coda.rms_norm %x, %s {eps = 1.000000e-06 : f64} : (tensor<?x?x8xbf16>, tensor<?x1x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   func.return %h, %y, %z, %u : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// In float64, they stay in float64.
+
+func.func @float64(%x: tensor<?x?x8xf64>, %w: tensor<8xf64>, %s: tensor<?x1x8xf64>) -> tensor<?x?x8xf64> {
+  %h = coda.rms_norm %x, %w {eps = 1.0e-6 : f64} : (tensor<?x?x8xf64>, tensor<8xf64>) -> tensor<?x?x8xf64>
+  %y = coda.mul %h, %s : (tensor<?x?x8xf64>, tensor<?x1x8xf64>) -> tensor<?x?x8xf64>
+  func.return %y : tensor<?x?x8xf64>
+}
+
+// CHECK:      func.func @float64(
+// CHECK-NEXT:   %s_1 = coda.mul %w, %s : (tensor<8xf64>, tensor<?x1x8xf64>) -> tensor<?x1x8xf64>
+// CHECK-NEXT:   %y = coda.rms_norm %x, %s_1 {eps = 1.000000e-06 : f64} : (tensor<?x?x8xf64>, tensor<?x1x8xf64>) -> tensor<?x?x8xf64>
+// CHECK-NEXT:   func.return %y : tensor<?x?x8xf64>
+// CHECK-NEXT: }
