@@ -16,7 +16,7 @@ def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
     """Return the kind of port by which a tensor of `shape` broadcasts to `domain` (... x N).
 
     None for a shape with more dimensions. Extents are compared as NumPy broadcasting does after the
-    types were checked: a dimension other than 1 stands for the whole extent of the domain.
+    types were checked: a dimension other than 1 has the whole extent of the domain.
     """
     if len(shape) > len(domain):
         return None

@@ -117,7 +117,7 @@ BLOCK_STEPS: dict[str, str] = {
     # The silu of the condition; 1 + the scale of the norm of x, one row for each sample, which is
     # one of six parts of the columns of a GEMM. The other norm moves past its GEMM where that moves
     # fewer bytes than a map that stores it (`modulated-norms`): with 64 samples of 256 rows, not
-    # with the 8 of 1024 that stand for symbols.
+    # with 8 of 1024, which the pass assumes for symbols.
     "dit.dit_block": (
         "map(arguments) fused map(shape) layer_norm(arguments) fused attention fused map(sums) "
         "fused fused"
