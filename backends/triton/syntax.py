@@ -13,6 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+_EFFECTS = frozenset({"finish", "finish_in_pieces", "finish_promoted"})
+"""Functions that wait for products and release a stage, whether or not the result is used."""
+
 
 def names_in(lines: Iterable[str]) -> set[str]:
     """Return the names that statements read."""
@@ -37,7 +40,8 @@ def _read(tree: ast.AST) -> Iterator[str]:
 def without_unused(lines: Sequence[str]) -> list[str]:
     """Return `lines` without the assignments to names that no statement reads afterwards.
 
-    A statement that consists of such assignments goes with them.
+    A statement that consists of such assignments goes with them. Calls of functions with effects
+    stay.
     """
     live = _Liveness()
     live.read_before(ast.parse("\n".join(lines)).body, set())
@@ -98,7 +102,10 @@ def _lines(statement: ast.stmt) -> range:
 
 
 def _assigned_name(statement: ast.stmt) -> str | None:
+    """The name to which a statement does nothing but assign a value."""
     match statement:
+        case ast.Assign(value=ast.Call(func=ast.Name(id=function))) if function in _EFFECTS:
+            return None
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name
         case ast.AnnAssign(target=ast.Name(id=name)):

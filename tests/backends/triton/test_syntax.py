@@ -18,6 +18,8 @@ from coda_ir.backends.triton.syntax import Edit, edited, names_in, without_unuse
         (["a = 0", "while n:", "    a = a + 1", "use(n)"], [3]),
         (["if n:", "    a = 1", "else:", "    b = 2", "use(b)"], [0, 1, 2, 3, 4]),
         (["if n:", "    a = 1", "else:", "    b = 2"], []),
+        # Other warps wait for the stage that is released.
+        (["acc = accumulators()", "acc = finish(acc, empty)", "a = f(acc)"], [0, 1]),
         (["# why", "a = 1", "use(a.b[c])  # b"], [0, 1, 2]),
     ],
 )

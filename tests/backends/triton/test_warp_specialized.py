@@ -75,6 +75,22 @@ func.func @f(%x : tensor<?x?x72xbf16>, %w : tensor<264x72xbf16>, %wv : tensor<13
 """
 
 
+def unused_products(schedule: str) -> str:
+    """A GEMM whose result is another tensor."""
+    return f"""
+func.func @f(%x : tensor<?x72xbf16>, %w : tensor<264x72xbf16>, %r : tensor<?x264xbf16>)
+    -> tensor<?x264xbf16> {{
+  %y = gemm.fused %x : tensor<?x72xbf16> schedule<{schedule}>
+      columns(%w : tensor<264x72xbf16>) tile(%r : tensor<?x264xbf16>)
+        -> (tile : tensor<?x264xbf16>) {{
+      ^epilogue(%acc : f32, %res : f32):
+        gemm.yield %res : f32
+      }}
+  func.return %y : tensor<?x264xbf16>
+}}
+"""
+
+
 def different_layouts(schedule: str) -> str:
     """A GEMM of two weights, one of them K x N."""
     return f"""
@@ -159,6 +175,11 @@ class TestNumbers:
         """One loads tiles, one only stores, and one does neither."""
         text = different_ranges(schedule(128) if how == "warp-specialized" else ping_pong(), dtype)
         check_against_reference(text, [2, 130], tmp_path)
+
+    @pytest.mark.parametrize("schedule", [schedule(64), schedule(192), ping_pong()])
+    def test_products_that_are_not_used(self, schedule: str, tmp_path: Path):
+        """Warps wait for them all the same, and release their stages."""
+        check_against_reference(unused_products(schedule), [300], tmp_path)
 
     def test_float32_tiles_by_turns(self, tmp_path: Path):
         """Each of two groups has half of the room."""
