@@ -45,6 +45,7 @@ from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
     expect_element_type,
+    expect_floats,
     expect_like,
     expect_row_parameter,
     expect_shape,
@@ -119,6 +120,7 @@ class AttentionLike(CodaOp, ABC):
 
     def verify_inputs(self) -> None:
         """Check the operands and properties."""
+        expect_floats("operand q", self.q)
         head_dim = self.head_dim.value.data
         value = "head_dim" if self.value_dim is None else "value_dim"
         groups = {"q": ("head_dim", head_dim), "k": ("head_dim", head_dim)}

@@ -15,6 +15,7 @@ from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
+    expect_floats,
     expect_integers,
     expect_one_of,
     expect_rank_at_least,
@@ -56,6 +57,7 @@ class GluOp(InferTypeOp):
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
+        expect_floats("operand x", self.x)
         expect_one_of("activation", self.activation.data, ACTIVATIONS)
         columns = shape_of(self.x)[-1]
         if columns != DYNAMIC_INDEX and columns % 2:
@@ -144,6 +146,7 @@ class RopeOp(InferTypeOp):
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
+        expect_floats("operand x", self.x)
         head_dim = self.head_dim.value.data
         if head_dim % 2:
             raise VerifyException(f"property head_dim is {head_dim}, expected an even number")
@@ -236,6 +239,7 @@ class EmbeddingOp(InferTypeOp):
 
 def verify_loss(logits: SSAValue, target: SSAValue, reduction: str) -> None:
     expect_rank_at_least("operand logits", logits, 1)
+    expect_floats("operand logits", logits)
     expect_shape("operand target", target, shape_of(logits)[:-1])
     expect_integers("operand target", target)
     expect_one_of("reduction", reduction, LOSS_REDUCTIONS)

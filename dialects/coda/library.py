@@ -33,7 +33,6 @@ from coda_ir.dialects.coda.infer_type import OPEN, Extents, replaced
 from coda_ir.dialects.coda.library_call import (
     LibraryCallOp,
     expect_count,
-    expect_floats,
     expect_other_dims,
     expect_rank,
 )
@@ -41,6 +40,7 @@ from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     element_type_of,
     expect_element_type,
+    expect_floats,
     expect_integers,
     expect_rank_at_least,
     expect_tensor,

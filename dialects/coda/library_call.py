@@ -10,11 +10,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
     expect_shape,
-    is_float,
     shape_of,
-    wrong_type,
 )
 from coda_ir.dialects.template import ArgumentTemplate
 
@@ -87,11 +84,6 @@ class LibraryCallOp(InferTypeOp, ABC):
         name; None where there is no such operand.
         """
         return None
-
-
-def expect_floats(what: str, value: SSAValue) -> None:
-    if not is_float(element_type_of(value)):
-        raise wrong_type(what, value, "a float type")
 
 
 def expect_other_dims(what: str, value: SSAValue, x: SSAValue, dim: int) -> None:

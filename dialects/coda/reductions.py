@@ -24,6 +24,7 @@ from coda_ir.dialects.coda.infer_type import InferTypeOp, columns_to_one
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
+    expect_floats,
     expect_norm_parameter,
     expect_one_of,
     expect_rank_at_least,
@@ -61,6 +62,7 @@ class RMSNormOp(InferTypeOp):
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
+        expect_floats("operand x", self.x)
         columns = shape_of(self.x)[-1]
         if self.group is not None:
             verify_group("group", self.group.value.data, columns)
@@ -97,6 +99,7 @@ class LayerNormOp(InferTypeOp):
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
+        expect_floats("operand x", self.x)
         names = ("weight", "bias") if self.bias_only is None else ("bias",)
         expected = "a weight and a bias at most" if self.bias_only is None else "a bias alone"
         if len(self.params) > len(names) or (self.bias_only is not None and not self.params):
@@ -128,6 +131,7 @@ class NormStatsOp(InferTypeOp):
         super().__init__(x, results=2 if kind == "layer" else 1, kind=kind, eps=eps)
 
     def check(self) -> None:
+        expect_floats("operand x", self.x)
         counts = {"rms": 1, "layer": 2}
         if self.kind.data not in counts:
             raise VerifyException(f'property kind is "{self.kind.data}", expected "rms" or "layer"')
@@ -150,6 +154,7 @@ class SoftmaxOp(InferTypeOp):
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
+        expect_floats("operand x", self.x)
 
 
 @irdl_op_definition

@@ -226,6 +226,11 @@ def expect_integers(what: str, value: SSAValue) -> None:
         raise wrong_type(what, value, "i32 or i64")
 
 
+def expect_floats(what: str, value: SSAValue) -> None:
+    if not is_float(element_type_of(value)):
+        raise wrong_type(what, value, "a float type")
+
+
 def expect_dim(dim: int, rank: int) -> None:
     if not 0 <= dim < rank:
         raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")

@@ -12,12 +12,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.library_call import expect_floats, expect_rank
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
     expect_element_type,
     expect_factor,
+    expect_floats,
     expect_shape,
     expect_tensor,
     format_shape,

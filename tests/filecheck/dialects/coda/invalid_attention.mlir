@@ -127,3 +127,11 @@ func.func @f(%q: tensor<?x?x?xbf16>, %k: tensor<?x?x?xbf16>, %v: tensor<?x?x6xbf
   %r = coda.attention %q, %k, %v {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x?xbf16>, tensor<?x?x?xbf16>, tensor<?x?x6xbf16>) -> tensor<?x?x12xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%q: tensor<?x16xi32>) {
+  // expected-error@below {{operand q has element type i32, expected a float type}}
+  %r = coda.attention %q, %q, %q {head_dim = 4 : i64, causal = true} : (tensor<?x16xi32>, tensor<?x16xi32>, tensor<?x16xi32>) -> tensor<?x16xi32>
+  func.return
+}

@@ -239,3 +239,27 @@ func.func @f(%i: tensor<?xi64>, %t: tensor<32x8xbf16>) {
   %r = coda.embedding %i, %t : (tensor<?xi64>, tensor<32x8xbf16>) -> tensor<?x16xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xi32>) {
+  // expected-error@below {{operand x has element type i32, expected a float type}}
+  %r = coda.glu %x {activation = "silu"} : (tensor<?x8xi32>) -> tensor<?x4xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x16xi32>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>) {
+  // expected-error@below {{operand x has element type i32, expected a float type}}
+  %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x16xi32>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x16xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%l: tensor<?x16xi64>, %t: tensor<?xi64>) {
+  // expected-error@below {{operand logits has element type i64, expected a float type}}
+  %r = coda.cross_entropy %l, %t {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x16xi64>, tensor<?xi64>) -> tensor<?xf32>
+  func.return
+}

@@ -207,3 +207,35 @@ func.func @f(%x: tensor<?x8xi64>) {
   %r = coda.reduce %x {kind = "max"} : (tensor<?x8xi64>) -> tensor<?x1xi64>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xi32>) {
+  // expected-error@below {{operand x has element type i32, expected a float type}}
+  %r = coda.rms_norm %x {eps = 1.0e-6} : (tensor<?x8xi32>) -> tensor<?x8xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xi32>) {
+  // expected-error@below {{operand x has element type i32, expected a float type}}
+  %r = coda.layer_norm %x {eps = 1.0e-6} : (tensor<?x8xi32>) -> tensor<?x8xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xi1>) {
+  // expected-error@below {{operand x has element type i1, expected a float type}}
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6} : (tensor<?x8xi1>) -> tensor<?x1xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xi64>) {
+  // expected-error@below {{operand x has element type i64, expected a float type}}
+  %r = coda.softmax %x : (tensor<?x8xi64>) -> tensor<?x8xi64>
+  func.return
+}
