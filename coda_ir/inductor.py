@@ -6,12 +6,17 @@ and its order relative to other kernels, but does not look inside.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
+from torch.fx import Graph, GraphModule
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.backends.reference import call_on_device
@@ -51,7 +56,8 @@ def load_graph(
         return call_on_device(func, tensors, device, calls)
 
     is_dynamic = any(DYNAMIC_INDEX in shape_of(argument) for argument in func.args)
-    compiled = compiled_by_inductor(graph, is_dynamic=is_dynamic)
+    results = len(func.function_type.outputs)
+    compiled = compiled_by_inductor(graph, results, is_dynamic=is_dynamic)
     needs = {determinism_of(op) for op in func.walk() if isinstance(op, AnyCall)}
     if needs.isdisjoint((Determinism.ON_REQUEST, Determinism.STRICT)):
         return compiled
@@ -73,11 +79,65 @@ def _repeatable(
 
 
 def compiled_by_inductor(
-    graph: Callable[..., Any], *, is_dynamic: bool | None = None
+    graph: Callable[..., Any], results: int, *, is_dynamic: bool | None
 ) -> Callable[..., Any]:
-    """Return a function of tensors that Inductor compiles at its first call.
+    """Return a function of tensors that Inductor compiles at its first call; `graph` returns a
+    tuple of so many `results`.
 
-    TorchDynamo treats it as one operator; other tracers see the operators that it calls.
+    If it is not dynamic, all calls have tensors of the same sizes and types. None lets TorchDynamo
+    find out which sizes differ between calls.
+    """
+    is_static = is_dynamic is False
+    return _StaticGraph(graph, results) if is_static else _of_any_size(graph, is_dynamic)
+
+
+class _StaticGraph:
+    """A function of tensors of known sizes, which Inductor compiles for each layout of them.
+
+    TorchDynamo would check the tensors once more: for 20 of them, that takes longer than the rest
+    of a call beside its kernels.
+    """
+
+    def __init__(self, graph: Callable[..., Any], results: int):
+        self._graph, self._results = graph, results
+        self._compiled: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
+        self._lock = Lock()
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        layout = tuple([tensor.stride() for tensor in tensors])
+        compiled = self._compiled.get(layout)
+        if compiled is None:
+            # In a thread of its own: modes of the caller, such as inference mode, and those in
+            # which TorchDynamo runs a first call, are those of its thread.
+            with self._lock, ThreadPoolExecutor(1) as thread:
+                compiled = thread.submit(self._compile, tensors).result()
+            self._compiled[layout] = compiled
+        return compiled(*tensors)
+
+    def _compile(self, tensors: Tensors) -> Callable[..., Any]:
+        """Compile the graph for tensors with these sizes, strides, types and devices."""
+        graph = Graph()
+        arguments = [graph.placeholder(f"argument{index}") for index in range(len(tensors))]
+        call = graph.call_function(self._graph, tuple(arguments))
+        places = range(self._results)
+        graph.output(tuple(graph.call_function(operator.getitem, (call, at)) for at in places))
+        # PyTorch documents both names: in its pages on custom backends and on fake tensors.
+        compile = import_module("torch._dynamo").lookup_backend("inductor")
+        fake_tensors: Any = import_module("torch._subclasses.fake_tensor")
+        with torch.no_grad():
+            # Inductor would take a tensor that is passed twice for one argument in all calls.
+            with fake_tensors.FakeTensorMode():
+                examples = [
+                    torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+                    for x in tensors
+                ]
+            return compile(GraphModule(torch.nn.Module(), graph), examples)
+
+
+def _of_any_size(graph: Callable[..., Any], is_dynamic: bool | None) -> Callable[..., Any]:
+    """Return a function of tensors that TorchDynamo traces for symbolic sizes.
+
+    TorchDynamo treats `graph` as one operator; other tracers see the operators that it calls.
     """
     compiler: Any = torch.compiler  # it has no complete type
     whole = compiler.allow_in_graph(graph)

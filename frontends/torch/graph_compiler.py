@@ -417,8 +417,19 @@ def _inductor(graph: GraphModule) -> Runner:
     def forward(*inputs: Any) -> Any:
         return graph.forward(*inputs)
 
-    compiled = compiled_by_inductor(forward)
+    leaves: Any = graph.graph.output_node().args[0]
+    is_dynamic = None if _may_vary(graph) else False
+    compiled = compiled_by_inductor(forward, len(leaves), is_dynamic=is_dynamic)
     return lambda inputs: compiled(*inputs)
+
+
+def _may_vary(graph: GraphModule) -> bool:
+    """Return whether a graph has symbolic sizes, or inputs other than tensors."""
+    values = [node.meta.get("val") for node in graph.graph.nodes]
+    sizes = [size for value in values for x in tensors_in(value) for size in x.shape]
+    inputs = [node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")]
+    are_tensors = all(isinstance(value, torch.Tensor) for value in inputs)
+    return not are_tensors or any(isinstance(size, torch.SymInt) for size in (*values, *sizes))
 
 
 def _enabling_gradients(runner: Runner) -> Runner:

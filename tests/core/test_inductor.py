@@ -82,6 +82,23 @@ def test_one_graph_serves_all_sizes(layer: CompiledFunction):
     assert graphs() == 1
 
 
+@pytest.mark.slow
+def test_known_sizes_are_not_checked_by_torch_dynamo(monkeypatch: pytest.MonkeyPatch):
+    trace_only(monkeypatch)
+    reset()
+    layer = compiled(LAYER.replace("[B", "[2").replace("T,", "3,"))
+    x, m, w, v = arguments(2, 3)
+    by_inference = torch.inference_mode()(layer)
+    strided = x.transpose(0, 2).contiguous().transpose(0, 2)
+    for function, given in (
+        (by_inference, (x, m, w, w)),
+        (layer, (x, m, w, v)),
+        (layer, (strided, m, w, v.T)),
+    ):
+        assert relative_error(function(*given), layer.reference(given)) < 1e-6
+    assert graphs() == 0
+
+
 @pytest.mark.parametrize(("b", "t"), [(0, 3), (2, 0)])
 def test_a_size_of_0(layer: CompiledFunction, b: int, t: int):
     assert layer(*arguments(b, t)).shape == (b, t, D)

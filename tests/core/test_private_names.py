@@ -37,6 +37,12 @@ REASONS = {
     "coda_ir/inductor.py: __c*": (
         "TorchDynamo counts the variants of a code; Python documents how a function is copied"
     ),
+    "coda_ir/inductor.py: torch._dynamo*": (
+        "PyTorch documents lookup_backend in its page on custom backends"
+    ),
+    "coda_ir/inductor.py: torch._subclasses*": (
+        "PyTorch documents FakeTensorMode under this name, in its page on fake tensors"
+    ),
     "coda_ir/launching/cuda_graphs.py: torch._C*": (
         "ends the allocations of a capture that failed, where the function is there"
     ),

@@ -53,7 +53,13 @@ def trace_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Inductor compiles C++ for several seconds per graph.
     """
+    traced = dynamo.lookup_backend("aot_eager")
+
+    def lookup_backend(_: str) -> Any:
+        return traced
+
     monkeypatch.setattr(torch, "compile", partial(torch_compile, backend="aot_eager"))
+    monkeypatch.setattr(dynamo, "lookup_backend", lookup_backend)
 
 
 def always_call_programs(monkeypatch: pytest.MonkeyPatch) -> None:

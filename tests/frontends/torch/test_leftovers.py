@@ -352,7 +352,7 @@ class Convolved(nn.Module):
 def test_graphs_repeat_their_bits(programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     modes: list[int] = []
 
-    def run_at_once(graph: Callable[..., Any], *, is_dynamic: bool | None) -> Callable[..., Any]:
+    def run_at_once(graph: Callable[..., Any], *_: int, is_dynamic: bool | None) -> Any:
         def run(*tensors: Tensor) -> Any:
             modes.append(torch.get_deterministic_debug_mode())
             return graph(*tensors)
