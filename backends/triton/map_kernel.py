@@ -182,7 +182,7 @@ def _are_of_one_sample(segment: MapSegment, rows: int) -> bool:
 def _known_rows(segment: MapSegment) -> int | None:
     """Return the number of rows of the domain; None if it is known only at launch."""
     rows = (segment.domain or (DYNAMIC_INDEX,))[:-1]
-    return None if DYNAMIC_INDEX in rows else prod(rows)
+    return None if segment.is_flat or DYNAMIC_INDEX in rows else prod(rows)
 
 
 def _loads_columns(segment: MapSegment) -> bool:
@@ -334,7 +334,7 @@ def emit_map(
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles
     launch = Launch.of(op)
-    lines = [*_prologue(tiling.block_m, tiles), *emitter.emit("tile_n")]
+    lines = [*_prologue(segment, tiling), *emitter.emit("tile_n")]
     lines = [*launch.wait_and_start_next(), *lines]
     parameters = (*arguments.arguments, KernelArgument("M", "i32", ROW_COUNT))
     grid = ROW_COUNT.ceiling(tiling.rows)
@@ -367,12 +367,19 @@ def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:
     )
 
 
-def _prologue(block_m: int, tiles: int) -> list[str]:
-    """Emit the statements that find the tile of a program."""
-    tile_m, tile_n = "tl.program_id(0)", "0"
+def _prologue(segment: MapSegment, tiling: MapTiling) -> list[str]:
+    """Emit the statements that find the tile of a program.
+
+    The rows of wide tensors are less than 2^31. Where each element is a row, they are counted in
+    the type of M: 64 bits if there are more.
+    """
+    tiles, tile_m, tile_n = tiling.columns.tiles, "tl.program_id(0)", "0"
     if tiles > 1:
         tile_m, tile_n = f"tl.program_id(0) // {tiles}", f"tl.program_id(0) % {tiles}"
-    return [f"BLOCK_M: tl.constexpr = {block_m}", f"tile_m = {tile_m}", f"tile_n = {tile_n}"]
+    elif segment.columns == 1:
+        tile_m = "tl.program_id(0).to(M.dtype)"
+    block = f"BLOCK_M: tl.constexpr = {tiling.block_m}"
+    return [block, f"tile_m = {tile_m}", f"tile_n = {tile_n}"]
 
 
 def _row_lines(tile: str) -> list[str]:
