@@ -72,13 +72,11 @@ def _quotient(dims: Dims, divisor: int) -> Dim:
     """Return the product of `dims` divided by `divisor`, if it is a single term with an exact
     quotient.
     """
-    terms = SymbolicSize.product(dims).terms
-    if len(terms) != 1 or not divisor or terms[0][1] % divisor:
+    size = SymbolicSize.product(dims)
+    quotient = size.divided(divisor) if len(size.terms) == 1 else None
+    if quotient is None:
         return UNKNOWN
-    symbols, coefficient = terms[0]
-    quotient = coefficient // divisor
-    factors = symbols if quotient == 1 else (str(quotient), *symbols)
-    return "*".join(factors) if symbols else quotient
+    return str(quotient) if quotient.symbols else int(quotient)
 
 
 Rule: TypeAlias = Callable[[Any, list[Dims]], Sequence[Dims]]

@@ -23,12 +23,12 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.dialects.gemm.numerics import NUMERICS_ATTRIBUTE, NumericsAttr
-from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.shape_rules import UNKNOWN, Dim as Dim, Dims as Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize as SymbolicSize, as_size as as_size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -11,6 +12,9 @@ from coda_ir.diagnostics import OptionError
 
 Monomial = tuple[str, ...]
 """A product of symbols, sorted: `("B", "T", "T")` is B*T*T and `()` is 1."""
+
+Term = tuple[Monomial, int]
+"""A monomial with its coefficient."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class SymbolicSize:
     descending degree: `32*B*T + 8*M + 4`.
     """
 
-    terms: tuple[tuple[Monomial, int], ...] = field(default=())
+    terms: tuple[Term, ...] = field(default=())
 
     @staticmethod
     def constant(value: int) -> SymbolicSize:
@@ -78,6 +82,16 @@ class SymbolicSize:
 
     __rmul__ = __mul__
 
+    def divided(self, divisor: SymbolicSize | int) -> SymbolicSize | None:
+        """Return the size divided by another; None if that is not exact for all sizes."""
+        by, rest, quotient = as_size(divisor), self, SymbolicSize()
+        while rest.terms:
+            term = _divide_term(rest.terms[0], by.terms[0]) if by.terms else None
+            if term is None:
+                return None
+            rest, quotient = rest - term * by, quotient + term
+        return quotient
+
     def bind(self, values: Mapping[str, int | SymbolicSize]) -> SymbolicSize:
         """Return the size with numbers or other sizes in place of some symbols."""
         if values.keys().isdisjoint(self.symbols):
@@ -121,13 +135,22 @@ def as_size(value: SymbolicSize | int) -> SymbolicSize:
     return SymbolicSize.constant(value) if isinstance(value, int) else value
 
 
-def _from_terms(terms: Iterable[tuple[Monomial, int]]) -> SymbolicSize:
+def _from_terms(terms: Iterable[Term]) -> SymbolicSize:
     """Collect like terms, drop zeros, and order by descending degree, then by name."""
     totals: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         totals[monomial] = totals.get(monomial, 0) + coefficient
     kept = [(monomial, value) for monomial, value in totals.items() if value]
     return SymbolicSize(tuple(sorted(kept, key=lambda term: (-len(term[0]), term[0]))))
+
+
+def _divide_term(term: Term, by: Term) -> SymbolicSize | None:
+    (symbols, coefficient), (others, divisor) = term, by
+    left = Counter(symbols)
+    left.subtract(others)
+    if coefficient % divisor or min(left.values(), default=0) < 0:
+        return None
+    return _from_terms([(tuple(sorted(left.elements())), coefficient // divisor)])
 
 
 def _format_term(monomial: Monomial, coefficient: int) -> str:
@@ -137,16 +160,16 @@ def _format_term(monomial: Monomial, coefficient: int) -> str:
     return factor + "*".join(monomial)
 
 
-_SIZE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d{1,12})\s*")
+_SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(\d{1,12})\s*")
 
 
-def parse_sizes(text: str | None) -> dict[str, int]:
-    """Parse `B=2,T=8192` to numbers by symbol. Raises CodaError for other texts."""
+def parse_sizes(text: str | None, option: str = "schedule: sizes") -> dict[str, int]:
+    """Parse `B=2,T=8192` to numbers by symbol. Raises CodaError about `option` for other texts."""
     sizes: dict[str, int] = {}
     for part in filter(None, (text or "").split(",")):
         match = _SIZE.fullmatch(part)
         if match is None:
-            raise OptionError(f"schedule: sizes has '{part}'", 'write sizes as "B=2,T=8192"')
+            raise OptionError(f"{option} has '{part}'", 'write sizes as "B=2,T=8192"')
         sizes[match[1]] = int(match[2])
     return sizes
 

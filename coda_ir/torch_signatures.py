@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
+from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.diagnostics import CodaError, InvalidProgramError
-from coda_ir.dialects.template import ArgumentTemplate
 
 BUILT_IN = ("aten", "prims")
 """Namespaces whose operators are all there; those of others may be registered later."""

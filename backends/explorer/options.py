@@ -45,7 +45,7 @@ class PageOptions:
     @property
     def device(self) -> Device:
         """The GPU whose times are estimated."""
-        return DEVICES[self._schedule["target"]]
+        return DEVICES[self.architecture.schedule_options["target"]]
 
     @property
     def title(self) -> str:
@@ -54,14 +54,11 @@ class PageOptions:
         products = "an A100's rates" if device.name == "portable" else device.products
         return f"{products} ({self.architecture.name})"
 
-    @property
-    def _schedule(self) -> dict[str, str]:
-        return dict(option.split("=") for option in self.architecture.schedule.split())
-
     def passes(self) -> tuple[ModulePass, ...]:
         """The passes from the GEMM level to the scheduled level."""
         sizes = format_sizes(self.sizes) if self.sizes else None
-        return self.schedule(**self._schedule, sizes=sizes), PlanBuffersPass()
+        options = self.architecture.schedule_options
+        return self.schedule(**options, sizes=sizes), PlanBuffersPass()
 
     def sizes_of(self, symbols: frozenset[str]) -> Sizes:
         """Return the sizes of the symbols of a function."""

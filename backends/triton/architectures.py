@@ -40,6 +40,11 @@ class Architecture:
     warp_size: int = 32
 
     @property
+    def schedule_options(self) -> dict[str, str]:
+        """The options in `schedule`, by name."""
+        return dict(option.split("=") for option in self.schedule.split())
+
+    @property
     def is_amd(self) -> bool:
         return self.name.startswith("gfx")
 

@@ -3,7 +3,6 @@
 Each message ends with the remedy.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.diagnostics import ArgumentError, counted
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -120,7 +120,7 @@ class Signature:
         given = ", ".join(
             f"{symbol} is {sizes[symbol]} (dimension {axis} of {self.arguments[index].name})"
             for symbol, (index, axis, _) in places.items()
-            if re.search(rf"\b{symbol}\b", condition)
+            if symbol in ArgumentTemplate.parse(condition).symbols
         )
         return ArgumentError(
             f"{self.name} is for sizes with {condition}, but in this call {given}",
@@ -141,13 +141,9 @@ class Signature:
         return results
 
 
-_FUNCTIONS = {"int": int, "max": max, "min": min}
-"""The functions that conditions may call."""
-
-
 def _holds(condition: str, sizes: Mapping[str, int]) -> bool:
     try:
-        return bool(eval(condition, {"__builtins__": _FUNCTIONS}, {**sizes}))
+        return ArgumentTemplate.parse(condition).value(sizes)
     except ZeroDivisionError:
         return False
 

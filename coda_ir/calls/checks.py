@@ -6,12 +6,12 @@ time in loops and dictionaries. The function accepts a call only if `Signature.c
 nothing. For all other calls, the caller runs `Signature.check`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.calls.arguments import (
     PLAIN_DISPATCH,
     Signature,
@@ -21,9 +21,6 @@ from coda_ir.calls.arguments import (
     symbol_places,
 )
 from coda_ir.diagnostics import OptionError, closest
-from coda_ir.symbolic_size import SymbolicSize
-
-_NAME = re.compile(r"[^\W\d]\w*")
 
 Check = Callable[..., bool]
 """A check that the arguments of a call, by position, fit."""
@@ -130,14 +127,11 @@ def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
     for symbol, (index, axis, divisor) in symbol_places(signature).items():
         symbols.setdefault(symbol, f"(x{index}.shape[{axis}] // {divisor})")
     for dim in derived:
-        if SymbolicSize.of(dim).symbols <= symbols.keys():
-            yield f"if {symbols[dim]} != {_by_variables(dim, symbols)}: return False"
-    for condition in signature.conditions:
-        yield f"if not ({_by_variables(condition, symbols)}): return False"
-
-
-def _by_variables(expression: str, symbols: Mapping[str, str]) -> str:
-    return _NAME.sub(lambda name: symbols.get(name[0], name[0]), expression)
+        size = ArgumentTemplate.parse(dim)
+        if size.symbols <= symbols.keys():
+            yield f"if {symbols[dim]} != {size.render((), symbols)}: return False"
+    for condition in map(ArgumentTemplate.parse, signature.conditions):
+        yield f"if not ({condition.render((), symbols)}): return False"
 
 
 def _shape_conditions(x: str, spec: TensorSpec, symbols: dict[str, str]) -> Iterator[str]:

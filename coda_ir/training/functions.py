@@ -34,7 +34,7 @@ from coda_ir.options import Accept, CompileOptions, SavePolicy, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
-from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.symbolic_size import SymbolicSize, format_sizes
 from coda_ir.training.gradient_pair import GradientPair, Tensors
 from coda_ir.tuned import TunedLowerings, lower
 from coda_ir.untraced import untraced
@@ -215,7 +215,7 @@ class TrainableFunction(NotCopied):
         options = {
             "function": self.name,
             "wrt": wrt,
-            "extents": ",".join(f"{name}={size}" for name, size in sizes.items() if size),
+            "extents": format_sizes({name: size for name, size in sizes.items() if size}),
             "pack_weights": self._options.pack_weights,
             **asdict(self.policy),
         }

@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import (
     expect_shape,
     shape_of,
 )
-from coda_ir.dialects.template import ArgumentTemplate
 
 
 class LibraryCallOp(InferTypeOp, ABC):

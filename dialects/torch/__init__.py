@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from coda_ir.dialects.template import (
+from coda_ir.argument_template import (
     NOT_SYMBOLS as NOT_SYMBOLS,
     WORDS as WORDS,
     ArgumentTemplate as ArgumentTemplate,

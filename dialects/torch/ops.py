@@ -22,8 +22,8 @@ from xdsl.irdl import (
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.template import ArgumentTemplate
 
 IN_PLACE = frozenset(
     {f"index_{name}.default" for name in ("add", "copy", "put")}

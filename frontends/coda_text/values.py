@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from coda_ir.dialects import element_types
 from coda_ir.dialects.coda.shapes import AnyTensor, is_float
 from coda_ir.dialects.gemm import Combiner
-from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.symbolic_size import SymbolicSize, as_size
 
 Dim: TypeAlias = int | SymbolicSize
 """An extent: a number, or a polynomial in symbols that is not constant."""
@@ -216,25 +216,9 @@ def is_manageable(size: Dim) -> bool:
 
 
 def divided(size: Dim, divisor: Dim) -> Dim | None:
-    """Return `size` / `divisor` if it is exact and `divisor` is a single term; None otherwise."""
-    if isinstance(size, int) and isinstance(divisor, int):
-        return size // divisor if divisor and size % divisor == 0 else None
-    dividend = size if isinstance(size, SymbolicSize) else SymbolicSize.constant(size)
-    by = divisor if isinstance(divisor, SymbolicSize) else SymbolicSize.constant(divisor)
-    if len(by.terms) != 1:
-        return None
-    (symbols, coefficient) = by.terms[0]
-    total = SymbolicSize()
-    for monomial, factor in dividend.terms:
-        left = list(monomial)
-        for name in symbols:
-            if name not in left:
-                return None
-            left.remove(name)
-        if factor % coefficient:
-            return None
-        total = total + SymbolicSize.product([factor // coefficient, *left])
-    return simplified(total)
+    """Return `size` / `divisor` if it is exact for all sizes; None otherwise."""
+    quotient = as_size(size).divided(divisor)
+    return None if quotient is None else simplified(quotient)
 
 
 def format_dims(dims: Sequence[Dim]) -> str:

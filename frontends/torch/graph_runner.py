@@ -258,7 +258,7 @@ def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]
 
     def size(results: Sequence[Any], inputs: list[Any]) -> int:
         symbols = {symbol: place(inputs) for symbol, place in places.items()}
-        return template.evaluate((), symbols, {})[0][0]
+        return template.value(symbols)
 
     return size
 

@@ -324,6 +324,5 @@ def _times_repeated(before: Dims, after: Dims) -> int | None:
         return None
     if len(after) == 3:
         return after[0] if after[1:] == before and isinstance(after[0], int) else None
-    rows, all_rows = SymbolicSize.of(before[0]), SymbolicSize.of(after[0])
-    count = all_rows.terms[0][1] // rows.terms[0][1] if rows.terms and all_rows.terms else 0
-    return count if len(after) == 2 and rows * count == all_rows else None
+    count = SymbolicSize.of(after[0]).divided(SymbolicSize.of(before[0]))
+    return int(count) if len(after) == 2 and count is not None and not count.symbols else None

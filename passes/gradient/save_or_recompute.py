@@ -31,6 +31,7 @@ from coda_ir.passes.support.row_numbers import inverse_of, is_permutation
 from coda_ir.passes.support.split_joint import is_expensive, split
 from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark, format_location
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+from coda_ir.symbolic_size import parse_sizes
 
 NOMINAL_EXTENT = 256
 """The size of a symbolic extent where none is given: sizes have to be compared."""
@@ -96,7 +97,7 @@ class SaveOrRecomputePass(NamedPass):
                 f"{self.name}: memory-budget is {self.memory_budget}",
                 "use a number of bytes, 0 or more",
             )
-        extents = parse_extents(self.extents)
+        extents = parse_sizes(self.extents, f"{self.name}: extents")
         joints = [Joint.of(func) for func in op.walk() if isinstance(func, FuncOp)]
         for joint in joints:
             if joint is not None:
@@ -113,19 +114,6 @@ class SaveOrRecomputePass(NamedPass):
         saved = choice.values_to_save(self.memory_budget)
         choice.report(saved, self.memory_budget)
         split(joint, saved, choice.instead)
-
-
-def parse_extents(text: str) -> dict[str, int]:
-    """Parse the sizes in `B=8,T=2048`. Raises CodaError for anything else."""
-    extents: dict[str, int] = {}
-    for part in filter(None, map(str.strip, text.split(","))):
-        name, _, number = (word.strip() for word in part.partition("="))
-        if not name.isidentifier() or not number.isdecimal():
-            raise OptionError(
-                f"save-or-recompute: cannot read the extent '{part}'", 'write extents="B=8,T=2048"'
-            )
-        extents[name] = int(number)
-    return extents
 
 
 class _Choice:

@@ -44,8 +44,9 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
             bound = bound_of(op.operand, shapes)
             return bound if _is_kept(bound, element_type_of(op.result)) else None
         case FloorDivideOp() as op if isinstance(op.rhs.owner, coda.ConstantOp):
-            bound = bound_of(op.lhs, shapes)
-            return None if bound is None else _quotient(bound, op.rhs.owner.number)
+            bound, divisor = bound_of(op.lhs, shapes), op.rhs.owner.number
+            is_whole = divisor >= 1 and divisor % 1 == 0
+            return bound.divided(int(divisor)) if bound is not None and is_whole else None
         case Operation() as op if isinstance(op, _VIEWS):
             return bound_of(op.operands[0], shapes)
         case _:
@@ -65,13 +66,6 @@ def _is_kept(bound: SymbolicSize | None, type: Attribute) -> bool:
         return False
     width, is_unsigned = type.width.data, type.signedness.data == Signedness.UNSIGNED
     return width >= 32 or is_unsigned or (not bound.symbols and int(bound) <= 2 ** (width - 1))
-
-
-def _quotient(bound: SymbolicSize, divisor: float) -> SymbolicSize | None:
-    """Return a bound divided by a number that divides it."""
-    if divisor < 1 or any(coefficient % divisor for _, coefficient in bound.terms):
-        return None
-    return SymbolicSize(tuple((name, int(count // divisor)) for name, count in bound.terms))
 
 
 def differ_in_rows(ids: SSAValue) -> bool:

@@ -8,7 +8,6 @@ projection, for example, step through its columns, which are its last dimension.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -355,10 +354,10 @@ def _taken(pending: list[Factor], dim: Dim) -> Factors | None:
     while pending and left != ONE:
         factor = pending.pop()
         extent = SymbolicSize.of(factor.extent)
-        rest = _quotient(left, extent)
+        rest = left.divided(extent)
         if rest is None:
-            inner = _quotient(extent, left)
-            if inner is None or inner.symbols:
+            inner = extent.divided(left)
+            if inner is None or inner.symbols or int(inner) == 0:
                 return None
             pending.append(replace(factor, extent=int(inner)))
             factor = Factor(factor.axis, factor.behind * int(inner), _dim(left))
@@ -366,17 +365,3 @@ def _taken(pending: list[Factor], dim: Dim) -> Factors | None:
         taken.append(factor)
         left = rest
     return tuple(taken) if left == ONE else None
-
-
-def _quotient(size: SymbolicSize, other: SymbolicSize) -> SymbolicSize | None:
-    """Divide products of numbers and symbols, and equal sizes; None if a remainder is possible."""
-    if size == other:
-        return ONE
-    if len(size.terms) != 1 or len(other.terms) != 1:
-        return None
-    (symbols, number), (others, divisor) = *size.terms, *other.terms
-    left = Counter(symbols)
-    left.subtract(others)
-    if min(left.values(), default=0) < 0 or number % divisor:
-        return None
-    return SymbolicSize.product((number // divisor, *left.elements()))

@@ -57,6 +57,24 @@ def make_func(*arguments: Dims, element_types: tuple[Attribute, ...] = ()) -> Fu
     return func
 
 
+@pytest.mark.parametrize(
+    ("size", "divisor", "quotient"),
+    [
+        ("6*B*T + 4*T", "2*T", "3*B + 2"),
+        ("L*L - 4", "L + 2", "L - 2"),
+        ("2*L + 4", "L + 2", "2"),
+        ("0", "T", "0"),
+        ("6*T", "4", None),
+        ("T + 1", "T", None),
+        ("B", "T", None),
+        ("B", "0", None),
+    ],
+)
+def test_divides_sizes_only_exactly(size: str, divisor: str, quotient: str | None):
+    found = SymbolicSize.of(size).divided(SymbolicSize.of(divisor))
+    assert found == (None if quotient is None else SymbolicSize.of(quotient))
+
+
 def dims_after(func: FuncOp, *ops: Operation) -> list[Dims]:
     """The dims of every result of `ops`, put into the body of `func`."""
     func.body.block.add_ops(ops)

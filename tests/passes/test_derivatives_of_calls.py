@@ -10,8 +10,8 @@ from support.programs import parse_mlir
 from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
+from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.backends.reference import run_function
-from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.gradient.derivatives.calls import CALL_RULES
 

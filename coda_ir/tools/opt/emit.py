@@ -108,8 +108,7 @@ def _lowering(options: argparse.Namespace) -> LowerToPass:
     level = options.emit if options.emit in IR else "scheduled"
     if options.arch is None:
         return LowerToPass(level)
-    schedule = find_architecture(options.arch).schedule.split()
-    return LowerToPass(level, **dict(option.split("=") for option in schedule))
+    return LowerToPass(level, **find_architecture(options.arch).schedule_options)
 
 
 def write(session: Session, module: ModuleOp) -> str | None:

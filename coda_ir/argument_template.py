@@ -127,6 +127,10 @@ class ArgumentTemplate:
         named = {k.arg: scope.value(k.value) for k in self.call.keywords if k.arg is not None}
         return arguments, named
 
+    def value(self, symbols: Mapping[str, int]) -> Any:
+        """Return the only argument, which uses no operand: a size or a condition on sizes."""
+        return self.evaluate((), symbols, {})[0][0]
+
     def render(self, operands: Sequence[str], symbols: Mapping[str, str]) -> str:
         """Return Python source of the arguments, with variables for operands and symbols."""
         renderer = _Renderer(operands, symbols)
