@@ -34,7 +34,8 @@ def shifted_convolution(
     wide = f32 if computes_in_float32(type) else type
     total: SSAValue | None = None
     for tap in range(taps):
-        row = insert(ShiftOp(x, before - dilation * tap))
+        distance = before - dilation * tap
+        row = insert(ShiftOp(x, distance)) if distance else x
         last = len(shape_of(weight)) - 1
         column = insert(ReshapeOp(insert(SliceOp(weight, last, tap, tap + 1)), (channels,)))
         row.name_hint, column.name_hint = x.name_hint, weight.name_hint

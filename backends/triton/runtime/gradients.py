@@ -119,12 +119,8 @@ def shifted(x, by):
     """Return x with its rows, the last dimension but one, moved down by `by` positions, or up if
     `by` is negative. Vacated rows are zeros.
     """
-    result = torch.zeros_like(x, memory_format=torch.contiguous_format)
-    kept = max(0, x.shape[-2] - abs(by))
-    first, source = max(0, by), max(0, -by)
-    if kept:
-        result.narrow(-2, first, kept).copy_(x.narrow(-2, source, kept))
-    return result
+    by = max(-x.shape[-2], min(by, x.shape[-2]))
+    return torch.nn.functional.pad(x, (0, 0, by, -by)).contiguous()
 
 
 def mean_share(dloss, target, ignore_index):

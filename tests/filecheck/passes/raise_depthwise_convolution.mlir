@@ -15,10 +15,9 @@ func.func @causal(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: t
 // CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   %1 = coda.mul %x_1, %w_1 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %x_2 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %2 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %3 = coda.mul %x_2, %w_2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %3 = coda.mul %x, %w_2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %4 = coda.add %1, %3 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %c = coda.add %4, %b : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   func.return %c : tensor<?x?x8xf32>
@@ -38,17 +37,16 @@ func.func @same(%x: tensor<2x5x8xbf16>, %w: tensor<8x1x3xbf16>) -> tensor<2x5x8x
 // CHECK-NEXT:   %1 = coda.cast %x_1 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %2 = coda.cast %w_1 : (tensor<8xbf16>) -> tensor<8xf32>
 // CHECK-NEXT:   %3 = coda.mul %1, %2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %x_2 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
 // CHECK-NEXT:   %4 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
 // CHECK-NEXT:   %w_2 = coda.reshape %4 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
-// CHECK-NEXT:   %5 = coda.cast %x_2 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %5 = coda.cast %x : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %6 = coda.cast %w_2 : (tensor<8xbf16>) -> tensor<8xf32>
 // CHECK-NEXT:   %7 = coda.mul %5, %6 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %8 = coda.add %3, %7 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %x_3 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
+// CHECK-NEXT:   %x_2 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
 // CHECK-NEXT:   %9 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
 // CHECK-NEXT:   %w_3 = coda.reshape %9 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
-// CHECK-NEXT:   %10 = coda.cast %x_3 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %10 = coda.cast %x_2 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %11 = coda.cast %w_3 : (tensor<8xbf16>) -> tensor<8xf32>
 // CHECK-NEXT:   %12 = coda.mul %10, %11 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %13 = coda.add %8, %12 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
@@ -65,19 +63,18 @@ func.func @range(%x: tensor<2x5x8xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8xf
 }
 
 // CHECK:      func.func @range(%x: tensor<2x5x8xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8xf32> {
-// CHECK-NEXT:   %x_1 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %1 = coda.mul %x_1, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %x_2 = coda.shift %x {by = -1 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %1 = coda.mul %x, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_1 = coda.shift %x {by = -1 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %2 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %3 = coda.mul %x_2, %w_2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %3 = coda.mul %x_1, %w_2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %4 = coda.add %1, %3 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %x_3 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_2 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %5 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_3 = coda.reshape %5 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %6 = coda.mul %x_3, %w_3 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %6 = coda.mul %x_2, %w_3 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %c = coda.add %4, %6 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   func.return %c : tensor<2x5x8xf32>
 // CHECK-NEXT: }
@@ -109,10 +106,9 @@ func.func @gated(%h: tensor<2x5x24xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8x
 // CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   %3 = coda.mul %bx_2, %w_2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %4 = coda.add %1, %3 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %bx_3 = coda.shift %bx {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %5 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_3 = coda.reshape %5 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %6 = coda.mul %bx_3, %w_3 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %6 = coda.mul %bx, %w_3 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %c = coda.add %4, %6 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %z = coda.mul %g, %c : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   func.return %z : tensor<2x5x8xf32>
@@ -137,19 +133,17 @@ func.func @padded(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: t
 // CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   %1 = coda.mul %x_1, %w_1 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %x_2 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %2 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %3 = coda.mul %x_2, %w_2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %3 = coda.mul %x, %w_2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %c = coda.add %1, %3 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %x_3 = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_2 = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %4 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_3 = coda.reshape %4 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %5 = coda.mul %x_3, %w_3 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %x_4 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %5 = coda.mul %x_2, %w_3 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %6 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
 // CHECK-NEXT:   %w_4 = coda.reshape %6 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %7 = coda.mul %x_4, %w_4 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %7 = coda.mul %x, %w_4 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %d = coda.add %5, %7 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   func.return %c, %d : tensor<?x?x8xf32>, tensor<?x?x8xf32>
 // CHECK-NEXT: }
@@ -166,9 +160,8 @@ func.func @vectors(%x: tensor<2x5x8xf32>, %w: tensor<8x1x1xf32>, %v: tensor<8x1x
 }
 
 // CHECK:      func.func @vectors(%x: tensor<2x5x8xf32>, %w: tensor<8x1x1xf32>, %v: tensor<8x1xf32>) -> tensor<2x5x8xf32> {
-// CHECK-NEXT:   %x_1 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %c = coda.mul %x_1, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %c = coda.mul %x, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %r = coda.rsqrt %v : (tensor<8x1xf32>) -> tensor<8x1xf32>
 // CHECK-NEXT:   %r_1 = coda.reshape %r : (tensor<8x1xf32>) -> tensor<8xf32>
 // CHECK-NEXT:   %y = coda.mul %c, %r_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
@@ -189,9 +182,8 @@ func.func @heads(%x: tensor<2x5x16xf32>, %w: tensor<8x1x1xf32>) -> tensor<2x8x5x
 
 // CHECK:      func.func @heads(%x: tensor<2x5x16xf32>, %w: tensor<8x1x1xf32>) -> tensor<2x8x5xf32> {
 // CHECK-NEXT:   %x_1 = coda.slice %x {dim = 2 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<2x5x16xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %x_2 = coda.shift %x_1 {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %y = coda.mul %x_2, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %y = coda.mul %x_1, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   %y_1 = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x5x8xf32>) -> tensor<2x8x5xf32>
 // CHECK-NEXT:   func.return %y_1 : tensor<2x8x5xf32>
 // CHECK-NEXT: }
