@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx import GraphModule, Node
@@ -56,64 +56,56 @@ def _arguments_by_name(node: Node) -> dict[str, Any]:
     return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}
 
 
-def masked_attention_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
-    """Return the additional microseconds of masked attention in a graph over attention without
-    masks, with the backward if it is trained.
+class MaskedAttention(NamedTuple):
+    """Additional microseconds of masked attention in a graph over attention without masks.
 
     PyTorch chooses kernels without the score matrix where it sees a mask that these can read, which
     it often does not see while it traces.
     """
-    nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    us = sum(_masked_us(node, device) for node in nodes)
-    return us * (1 + GRADIENT_PRODUCTS if is_trained else 1)
 
-
-def cudnn_attention_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
-    """Return the share of `masked_attention_us` for which cuDNN has kernels, which store no scores.
-    Nor do those that PyTorch chooses instead where a mask is trained.
+    us: float
+    by_cudnn: float
+    """The share for which cuDNN has kernels, which store no scores. Nor do those that PyTorch
+    chooses instead where a mask is trained.
     """
-    nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    us = sum(_masked_us(node, device) for node in nodes if _is_by_cudnn(node))
-    return us * (1 + GRADIENT_PRODUCTS if is_trained else 1)
-
-
-def unread_mask_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
-    """Return the share of `masked_attention_us` for masks that no kernel of PyTorch reads, as their
-    keys are not side by side in memory. It stores the scores there; a program stores the mask in
-    another order.
+    unread: float
+    """The share for masks that no kernel of PyTorch reads, as their keys are not side by side in
+    memory. It stores the scores there; a program stores the mask in another order.
 
     On an H200, a step of attention with a trained bias that is gathered from a table by position,
     in 8 x 1024 tokens with 16 heads of 64, took 3.8 ms as a program and 14.3 by Inductor.
     """
-    nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    us = sum(_masked_us(node, device) for node in nodes if not _has_keys_side_by_side(node))
-    return us * (1 + GRADIENT_PRODUCTS if is_trained else 1)
 
 
-def _has_keys_side_by_side(node: Node) -> bool:
-    mask = _arguments_by_name(node).get("attn_mask")
-    return mask is None or mask.meta["val"].stride(-1) == 1
+def masked_attention(
+    graph: GraphModule, device: Device, *, is_trained: bool = False
+) -> MaskedAttention:
+    """Return the times of a graph, with the backward if it is trained."""
+    us = by_cudnn = unread = 0.0
+    for node in _attention_in(graph):
+        given = _arguments_by_name(node)
+        if given.get("attn_mask") is None:
+            continue
+        names = ("query", "key", "value", "attn_mask")
+        q, k, v, mask = (given[name].meta["val"] for name in names)
+        *queries, width = q.shape
+        scores = _numel((*queries, k.shape[-2]))
+        masked = decomposed_attention_us(scores, int(width), device)
+        us += masked
+        by_cudnn += masked if _has_cudnn_kernel(q, k, v, mask) else 0.0
+        unread += masked if mask.stride(-1) != 1 else 0.0
+    factor = 1 + GRADIENT_PRODUCTS if is_trained else 1
+    return MaskedAttention(us * factor, by_cudnn * factor, unread * factor)
 
 
-def _is_by_cudnn(node: Node) -> bool:
-    """Return whether cuDNN computes attention with a mask."""
-    given = _arguments_by_name(node)
-    names = ("query", "key", "value", "attn_mask")
-    q, k, v, mask = (None if given.get(name) is None else given[name].meta["val"] for name in names)
-    if mask is None:
-        return False
+def _attention_in(graph: GraphModule) -> list[Node]:
+    return [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
+
+
+def _has_cudnn_kernel(q: Any, k: Any, v: Any, mask: Any) -> bool:
     cuda: Any = torch.backends.cuda
     is_grouped = q.shape[1] != k.shape[1]
     return cuda.can_use_cudnn_attention(cuda.SDPAParams(q, k, v, mask, 0.0, False, is_grouped))
-
-
-def _masked_us(node: Node, device: Device) -> float:
-    arguments = _arguments_by_name(node)
-    if arguments.get("attn_mask") is None:
-        return 0.0
-    *queries, width = arguments["query"].meta["val"].shape
-    keys = arguments["key"].meta["val"].shape[-2]
-    return decomposed_attention_us(_numel((*queries, keys)), int(width), device)
 
 
 def copied_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -> float:
@@ -125,8 +117,7 @@ def copied_us(graph: GraphModule, device: Device, *, is_trained: bool = False) -
     are put back in a kernel, and a copy with several parts is also stored whole. On an H100, 8192
     rows of 1024 columns for each of q, k and v took 37 us, and the backward 62 more.
     """
-    nodes = [node for node in graph.graph.nodes if str(node.target) == ATTENTION]
-    operands = dict.fromkeys(operand for node in nodes for operand in node.args[:3])
+    operands = dict.fromkeys(operand for node in _attention_in(graph) for operand in node.args[:3])
     copies = {x: copy for x in operands if (copy := _copy_of_product(x)) is not None}
     moved = [min(x, copy, key=_bytes) for x, copy in copies.items()]
     if is_trained:

@@ -22,12 +22,7 @@ from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError, MachineError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
-from coda_ir.frontends.torch.attention import (
-    copied_us,
-    cudnn_attention_us,
-    masked_attention_us,
-    unread_mask_us,
-)
+from coda_ir.frontends.torch.attention import copied_us, masked_attention
 from coda_ir.frontends.torch.compile_options import RUNNERS, Options
 from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
@@ -282,14 +277,12 @@ class GraphCompiler:
             if estimates is None:
                 return
             chip = device_named(gpu_name(), DEVICES["sm_90"])
-            masked, by_cudnn, unread, copied = (
-                count(graph, chip, is_trained=is_trained)
-                for count in (masked_attention_us, cudnn_attention_us, unread_mask_us, copied_us)
-            )
+            masked = masked_attention(graph, chip, is_trained=is_trained)
+            copied = copied_us(graph, chip, is_trained=is_trained)
             # What both compute with a mask takes as long in both, where PyTorch reads the mask.
-            both = max(0.0, estimates.masked + estimates.read - unread)
-            stored = max(0.0, masked - max(by_cudnn, both))
-            hidden = MASK_SHARE * max(0.0, by_cudnn - both)
+            both = max(0.0, estimates.masked + estimates.read - masked.unread)
+            stored = max(0.0, masked.us - max(masked.by_cudnn, both))
+            hidden = MASK_SHARE * max(0.0, masked.by_cudnn - both)
             apart = estimates.apart_gpu + stored + hidden + copied
             found = estimates._replace(apart_gpu=apart)
             if not _is_worth(found):

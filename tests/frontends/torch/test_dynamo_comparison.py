@@ -17,9 +17,7 @@ from coda_ir.cost_model.memory_times import KERNEL_US
 from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import (
     copied_us,
-    cudnn_attention_us,
-    masked_attention_us,
-    unread_mask_us,
+    masked_attention,
 )
 from coda_ir.frontends.torch.dynamo import coda
 from coda_ir.lowering import Lowering
@@ -184,15 +182,15 @@ def masked_graph(*, is_masked: bool, is_transposed: bool = False) -> GraphModule
 
 
 def test_masks_whose_keys_are_not_side_by_side_have_no_kernel() -> None:
-    transposed = masked_graph(is_masked=True, is_transposed=True)
-    assert unread_mask_us(transposed, SM_90) == masked_attention_us(transposed, SM_90) > 0
-    assert unread_mask_us(masked_graph(is_masked=True), SM_90) == 0
+    transposed = masked_attention(masked_graph(is_masked=True, is_transposed=True), SM_90)
+    assert transposed.unread == transposed.us > 0
+    assert masked_attention(masked_graph(is_masked=True), SM_90).unread == 0
 
 
 def test_masks_cost_what_stored_scores_do() -> None:
-    assert masked_attention_us(masked_graph(is_masked=False), SM_90) == 0
+    assert masked_attention(masked_graph(is_masked=False), SM_90).us == 0
     alone, trained = (
-        masked_attention_us(masked_graph(is_masked=True), SM_90, is_trained=is_trained)
+        masked_attention(masked_graph(is_masked=True), SM_90, is_trained=is_trained).us
         for is_trained in (False, True)
     )
     assert trained > 3 * alone > 0
@@ -201,14 +199,14 @@ def test_masks_cost_what_stored_scores_do() -> None:
 def test_cudnn_is_faster_than_gradients_with_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a mask, both have kernels that are as fast."""
     masked = masked_graph(is_masked=True)
-    assert cudnn_attention_us(masked, SM_90) == 0, "there is no GPU"
+    assert masked_attention(masked, SM_90).by_cudnn == 0, "there is no GPU"
 
     def has_kernel(params: Any) -> bool:
         return True
 
     monkeypatch.setattr(torch.backends.cuda, "can_use_cudnn_attention", has_kernel)
-    assert cudnn_attention_us(masked, SM_90) == masked_attention_us(masked, SM_90)
-    assert cudnn_attention_us(masked_graph(is_masked=False), SM_90) == 0
+    found = masked_attention(masked, SM_90)
+    assert found.by_cudnn == found.us
 
 
 def copying_graph(*, is_scaled: bool, is_copied: bool) -> GraphModule:
