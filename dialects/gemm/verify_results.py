@@ -34,6 +34,10 @@ def halved(n: int) -> int:
     return n if n == DYNAMIC_INDEX else n // 2
 
 
+_TILES = {ResultKind.PARTIAL_ROW: -1, ResultKind.PARTIAL_COL: -2}
+"""The dimension of partials that has one element for each tile: the schedule determines it."""
+
+
 def verify_results(segment: Segment, domain: Sequence[int]) -> None:
     """Check that the results of a segment fit the domain of its accumulator."""
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
@@ -61,7 +65,9 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
         elif kind == ResultKind.PARTIAL_COL:
             expected_shapes[kind] = _partial_col_shape(shape, rows, n)
         expected = expected_shapes[kind]
-        if not shapes_agree(shape, expected):
+        if not shapes_agree(shape, expected) or (
+            kind in _TILES and shape[_TILES[kind]] != DYNAMIC_INDEX
+        ):
             raise wrong_shape(what, shape, format_shape(expected))
         if kind == ResultKind.PARTIAL_COL and len(shape) > 2:
             _verify_sum(what, port.combiner)

@@ -399,6 +399,19 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{result 0 (partial_row) has shape ?x2, expected ?x?}}
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+    -> (partial_row<add> : tensor<?x2xf32>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   // expected-error@below {{result 0 (partial_col) has shape ?x8, expected ?x16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>)
