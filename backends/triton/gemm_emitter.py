@@ -1,6 +1,7 @@
 """The common part of the kernels of `gemm.fused`: names, column ranges, tiles."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -107,15 +108,23 @@ class GemmEmitter:
         return sum(columns.partials for each, columns in self.ranges if each is segment)
 
     def branches(self, bodies: Sequence[Sequence[str]], *, spaced: bool = False) -> list[str]:
-        """Return the statements of each range, under its condition if there are several."""
+        """Return the statements of each range, under its condition if there are several; ranges in
+        succession that have the same statements share a condition.
+        """
         space = [""] if spaced else []
         lines: list[str] = []
-        ranges = zip(self.numbered_ranges(), bodies, strict=True)
-        for (segment, columns, start, _), body in ranges:
-            if body and columns.programs == self.tiles_n:
+        numbered = zip(self.numbered_ranges(), bodies, strict=True)
+        for body, group in groupby(numbered, lambda each: each[1]):
+            ranges = [each for each, _ in group]
+            first, (_, last, last_start, _) = ranges[0][2], ranges[-1]
+            end = last_start + last.programs
+            if body and end - first == self.tiles_n:
                 lines += [*space, *body]
             elif body:
-                condition = tile_condition(start, start + columns.programs, self.tiles_n)
-                comment = range_comment(segment, columns, start, self.tiles_n)
+                weights = [
+                    segment.weights[i] for segment, columns, *_ in ranges for i in columns.weights
+                ]
+                condition = tile_condition(first, end, self.tiles_n)
+                comment = range_comment(weights, first, end, self.tiles_n)
                 lines += [*space, comment, f"if {condition}:", *indented(body)]
         return lines

@@ -20,7 +20,6 @@ from coda_ir.dialects.gemm import (
     Segment,
 )
 from coda_ir.dialects.gemm.tables import serves_samples
-from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dominance import depend_on
 
 _LONGEST_NAME = 60
@@ -67,10 +66,12 @@ def docstring(op: FusedOp, summary: str) -> list[str]:
     return [*lines, '"""']
 
 
-def range_comment(segment: Segment, columns: ColumnRange, start: int, tiles: int) -> str:
-    """Return a comment with the tiles of a range among all `tiles` of a row, from `start` on."""
-    weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
-    return f"# {weights}: tiles {start} to {start + columns.programs - 1} of {tiles}"
+def range_comment(weights: Iterable[SSAValue], start: int, end: int, tiles: int) -> str:
+    """Return a comment with the weights of the tiles from `start` to below `end`, of `tiles` in a
+    row.
+    """
+    names = ", ".join(weight.name_hint or "w" for weight in weights)
+    return f"# {names}: tiles {start} to {end - 1} of {tiles}"
 
 
 def tile_condition(start: int, end: int, tiles: int) -> str:

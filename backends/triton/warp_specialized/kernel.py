@@ -229,7 +229,8 @@ class _Emitter(GemmEmitter):
             )
             tile = self._tile(start)
             body = emitter.emit_with(self._products(segment, columns, tile), tile)
-            bodies.append(self._numbered(start, [accumulators, *body]))
+            # Without numbers of tiles that nothing reads, ranges may have equal statements.
+            bodies.append(without_unused(self._numbered(start, [accumulators, *body])))
             self.computing.append(emitter)
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)

@@ -290,8 +290,11 @@ class TestPingPong:
 
     @pytest.mark.parametrize("rows", [1, 200])
     def test_weight_gradients(self, rows: int, tmp_path: Path):
-        text = gradients.merged_weight_gradients("bf16", 136, (256, 512), ping_pong())
-        check_against_reference(text, [rows], tmp_path)
+        text = gradients.merged_weight_gradients("bf16", 136, (256, 128, 512), ping_pong())
+        kernel = check_against_reference(text, [rows], tmp_path)
+        # The first two ranges differ in what is loaded, and in where it is stored.
+        assert kernel.source.count("accumulate(") == 2
+        assert "# dy0, dy1: tiles 0 to 2 of 7\n        if tile_n < 3:" in kernel.source
 
     def test_sums_over_rows_of_a_whole_tile(self, tmp_path: Path):
         text = gradients.input_gradient("bf16", (72,), 264, ping_pong(), "nk")
