@@ -1,4 +1,5 @@
-"""Sizes that are equal in every call, because operators of the function require it."""
+"""Sizes that are equal in every call, or multiples of a number, because operators of the function
+require it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,7 +28,8 @@ def equal_sizes(func: FuncOp, shapes: SymbolicShapes) -> list[tuple[Dim, Dim]]:
 
     Types do not show which symbols differ: they write all as `?`. So each operator is verified
     with numbers in place of symbols. It requires those to be equal with which different numbers are
-    refused, but equal ones are not.
+    refused, but equal ones are not. A size of which only multiples of a number are accepted gives
+    the pair of its remainder, such as `K % 8`, and 0.
     """
     symbols = determined_symbols(dim for argument in func.args for dim in shapes.dims(argument))
     pairs = dict[tuple[Dim, Dim], None]()
@@ -67,7 +69,12 @@ class _SizedOperator:
         """Return pairs of extents that the operator requires to be equal."""
         unit = self._unit()
         symbols = sorted(_symbols(self._named))
-        if self._fits({name: unit * (101 + 2 * i) for i, name in enumerate(symbols)}):
+        different = {name: unit * (101 + 2 * i) for i, name in enumerate(symbols)}
+        if self._fits({name: size + 1 for name, size in different.items()}):
+            return
+        for name in symbols:
+            yield from self._multiple(name, unit)
+        if self._fits(different):
             return
         if isinstance(self._op, ReshapeOp):
             source, result = map(SymbolicSize.product, self._dims.values())
@@ -85,9 +92,23 @@ class _SizedOperator:
                 yield from self._tied(group, groups, unit)
             return
         for name in free:
-            fitting = [size for size in self._numbers if self._fits({name: size})]
+            fitting = [size for size in self._likely_sizes() if self._fits({name: size})]
             if len(fitting) == 1 and not self._fits({name: unit}):
                 yield name, fitting[0]
+
+    def _multiple(self, name: str, unit: int) -> Iterator[tuple[Dim, Dim]]:
+        """Return the pair that makes a size the multiple of a number, if it has to be one."""
+        if not self._fits({name: unit}) or self._fits({name: unit + 1}):
+            return
+        divisors = (size for size in self._likely_sizes() if self._fits({name: unit + size}))
+        if (divisor := next(divisors, None)) is not None:
+            yield f"{name} % {divisor}", 0
+
+    def _likely_sizes(self) -> list[int]:
+        """Return 2, the numbers of the operator, their halves and the products of two of them."""
+        numbers = {2, *self._numbers, *_numbers(self._op.properties.values())}
+        others = {n // 2 for n in numbers} | {a * b for a, b in combinations(numbers, 2)}
+        return sorted(size for size in numbers | others if size > 1)
 
     def _groups(self, names: Sequence[str], unit: int) -> list[list[str]]:
         """Return the names in groups of those that cannot differ, whatever the others are."""

@@ -17,6 +17,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
@@ -87,7 +88,7 @@ class Fusion:
 
 def analyze_fusion(module: ModuleOp, func: FuncOp, then: Sequence[ModulePass] = ()) -> Fusion:
     """Return what the pipeline `coda-to-gemm`, and passes after it, make of one function of a
-    module, which stays as it is.
+    module, which stays as it is. Raises the CodaErrors of these passes.
 
     Each operator gets a number as its location, `MARK:number:0`; the passes carry locations to what
     they build, and emitted text to its comments.
@@ -103,8 +104,12 @@ def analyze_fusion(module: ModuleOp, func: FuncOp, then: Sequence[ModulePass] = 
     after = before.clone()
     with collect_remarks() as remarks:
         CodaToGemmPass().apply(Context(), after)
-    for step in then:
-        step.apply(Context(), after)
+    try:
+        _apply(then, after)
+    except CodaError:
+        # The error of the same passes, with a place in the program instead of a number.
+        _apply((CodaToGemmPass(), *then), module.clone())
+        raise
     fused = _function(after, func.sym_name.data)
     kernels = tuple(op for op in fused.body.block.ops if not isinstance(op, (*VIEWS, *NOT_DRAWN)))
     return Fusion(
@@ -115,6 +120,11 @@ def analyze_fusion(module: ModuleOp, func: FuncOp, then: Sequence[ModulePass] = 
         members=tuple(tuple(sorted(set(_numbers_inside(kernel)))) for kernel in kernels),
         remarks=_refusals(remarks),
     )
+
+
+def _apply(passes: Sequence[ModulePass], module: ModuleOp) -> None:
+    for step in passes:
+        step.apply(Context(), module)
 
 
 def _function(module: ModuleOp, name: str) -> FuncOp:

@@ -9,6 +9,7 @@ from coda_ir.functions import find_entry
 from coda_ir.options import Target
 from coda_ir.signatures import signature_of
 
+ROTATION = '{head_dim = 8, layout = "half_split"}'
 HEADS = "{head_dim = 4, causal = false}"
 
 
@@ -55,7 +56,16 @@ def type_of(dims: list[str]) -> str:
         ("x=4xK w=8xK b=8", "coda.linear %x, %w, %b", "4x8", ()),
         ("x=BxTx8 w=?x1x8", "coda.rms_norm %x, %w {eps = 1.0e-5}", "BxTx8", ("B == d0",)),
         ("q=2xTx8 k=2xSx8 v=2xUx8", f"coda.attention %q, %k, %v {HEADS}", "2xTx8", ("S == U",)),
-        ("q=2xTxQ k=2xTxK v=2xTxK", f"coda.attention %q, %k, %v {HEADS}", "2xTxQ", ()),
+        (
+            *("q=2xTxQ k=2xTxK v=2xTxK", f"coda.attention %q, %k, %v {HEADS}", "2xTxQ"),
+            ("K % 4 == 0", "Q % 4 == 0"),
+        ),
+        ("x=MxK", "coda.rms_norm %x {eps = 1.0e-5, group = 8}", "MxK", ("K % 8 == 0",)),
+        ("x=MxK", 'coda.glu %x {activation = "silu"}', "Mx?", ("K % 2 == 0",)),
+        (
+            *("x=MxK c=MxC s=MxC", f"coda.rope %x, %c, %s {ROTATION}", "MxK"),
+            ("K % 8 == 0", "C == 4"),
+        ),
         ("a=Tx8 b=Sx8", 'coda.silu %a {coda.dims = ["S", 8]}', "Sx8", ("T == S",)),
     ],
 )

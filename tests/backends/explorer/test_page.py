@@ -75,6 +75,12 @@ def test_an_unknown_function_is_an_error():
         explore_module(parse_text(REFUSED), "g")
 
 
+def test_errors_of_passes_name_the_place_in_the_program():
+    text = "fn f(x: bf16[M, K], weight w: bf16[96, K]) -> bf16[M, 96] {\n    return linear(x, w)\n}"
+    with pytest.raises(CodaError, match=r"^x\.coda:2:12: schedule: K of "):
+        explore_module(parse_text(text, "x.coda"))
+
+
 def test_coda_opt_writes_the_page_without_links_to_a_network(tmp_path: Path):
     page = tmp_path / "page.html"
     assert main([str(EXAMPLES / "llama_mlp.coda"), "--emit=html", "-o", str(page)]) == 0
