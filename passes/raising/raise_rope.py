@@ -17,7 +17,13 @@ from coda_ir.passes.raising.rotations import (
     with_columns_beside,
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
-from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view, whole_rows
+from coda_ir.passes.support.heads import (
+    Heads,
+    heads_in_rows,
+    heads_of,
+    heads_of_view,
+    whole_rows,
+)
 from coda_ir.passes.support.views import Columns
 
 
@@ -61,10 +67,10 @@ class RaiseRopePass(FunctionPass):
     Rows that are rotated before they are split into heads count as one head. If each head has its
     own angles, the tables cover the whole row.
 
-    Legal iff the heads are columns of one tensor, and both columns of a pair are known to have the
-    same angle. If this is not known, as for tables that are arguments, and whole heads are rotated,
-    the tables keep an entry per column (`per_column`). Columns that are not rotated pass through x
-    · 1 − y · 0, which preserves every finite value.
+    Legal iff the heads are columns of one tensor, or whole in its last two dimensions, and both
+    columns of a pair are known to have the same angle. If this is not known, as for tables that are
+    arguments, and whole heads are rotated, the tables keep an entry per column (`per_column`).
+    Columns that are not rotated pass through x · 1 − y · 0, which preserves every finite value.
 
     16-bit heads that are rotated in float64 and rounded again, as with tables of complex128, are
     rotated in float32; the difference is small compared with that rounding. Functions in the mode
@@ -94,7 +100,8 @@ class RaiseRopePass(FunctionPass):
 
 
 def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal:
-    heads = heads_of_view(rotation.result) or whole_rows(rotation.result)
+    insert, result = rewriter.before(rotation.op), rotation.result
+    heads = heads_of_view(result) or whole_rows(result) or heads_in_rows(result, insert)
     if heads is None:
         return Refusal(
             "the operand of the rotation is the columns of a tensor, whole or split into heads",
@@ -121,7 +128,6 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
             "the tables have an entry for each column, or for each pair of columns",
             "the rotation is not fused: one cosine or sine holds for several pairs",
         )
-    insert = rewriter.before(rotation.op)
     tables, per_column = _tables(insert, rotation, heads, is_full=rotation.is_full), False
     if tables is None and rotation.is_full and width == heads.period:
         tables, per_column = _tables(insert, rotation, heads, is_full=False), True

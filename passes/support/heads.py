@@ -13,7 +13,7 @@ from coda_ir.dialects.coda.shapes import shape_of, static_shape
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.passes.support.views import Columns, Factors, View
+from coda_ir.passes.support.views import Columns, Factor, Factors, View
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes
 
 HEADS_FIRST = (0, 2, 1, 3)
@@ -141,6 +141,33 @@ def whole_rows(view: View) -> Heads | None:
     if not rows:
         return None
     return Heads(view.base, rows, 0, 1, columns, 0, columns, False, is_split=False)
+
+
+def heads_in_rows(view: View, insert: OpInserter) -> Heads | None:
+    """Return the heads that a view is of a tensor (... x heads x D), such as the norm of heads that
+    are no columns: whole heads, as columns of that tensor after a reshape, which is inserted.
+    """
+    if len(view.extents) < 4:
+        return None
+    *rows, count, width = view.extents
+    if not isinstance(count, int) or not isinstance(width, int):
+        return None
+
+    def joined(factor: Factor) -> Factor:
+        if factor.axis < -2:
+            return replace(factor, axis=factor.axis + 1)
+        return factor if factor.axis == -1 else Factor(-1, factor.behind * width, factor.extent)
+
+    *first, start, offset = view.starts
+    found = heads_of_view(
+        View(
+            insert.reshape(view.base, (*rows, count * width)),
+            (*rows, count * width),
+            (*first, start * width + offset),
+            tuple(tuple(map(joined, factors)) for factors in view.dims),
+        )
+    )
+    return found if found is not None and found.is_whole else None
 
 
 def _rows(dims: Sequence[Factors], view: View) -> Dims | None:

@@ -238,6 +238,34 @@ func.func @widened(%q: tensor<2x3x16xbf16>, %cos: tensor<3x1x4xf32>, %sin: tenso
 // CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[R]]
 // CHECK-NEXT:    func.return [[Y]]
 
+// Heads that a norm computes, no columns of a tensor.
+
+func.func @norm_of_heads(%q: tensor<?x?x4x24xf32> {coda.dims = ["B", "T", 4 : i64, 24 : i64]}, %w: tensor<8xf32>, %b: tensor<8xf32>, %f: tensor<?x4xf32> {coda.dims = ["T", 4 : i64]}) -> tensor<?x4x?x8xf32> {
+  %part = coda.slice %q {dim = 3 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<?x?x4x24xf32>) -> tensor<?x?x4x8xf32>
+  %n = coda.layer_norm %part, %w, %b {eps = 1.0e-6 : f64} : (tensor<?x?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x?x4x8xf32>
+  %h = coda.transpose %n {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %c = coda.cos %f : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %s = coda.sin %f : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %x1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %x2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<?x4x?x8xf32>) -> tensor<?x4x?x4xf32>
+  %ac = coda.mul %x1, %c : (tensor<?x4x?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x?x4xf32>
+  %bs = coda.mul %x2, %s : (tensor<?x4x?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x?x4xf32>
+  %bc = coda.mul %x2, %c : (tensor<?x4x?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x?x4xf32>
+  %as = coda.mul %x1, %s : (tensor<?x4x?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x?x4xf32>
+  %first = coda.sub %ac, %bs : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
+  %second = coda.add %bc, %as : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x4xf32>
+  %y = coda.concat %first, %second {dim = 3 : i64} : (tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>) -> tensor<?x4x?x8xf32>
+  func.return %y : tensor<?x4x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @norm_of_heads(
+// CHECK:         %n = coda.layer_norm %part, %w, %b
+// CHECK:         [[N:%.*]] = coda.reshape %n {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x32xf32>
+// CHECK:         %y = coda.rope [[N]], {{.*}} {head_dim = 8 : i64, layout = "half_split"} : (tensor<?x?x32xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x32xf32>
+// CHECK-NEXT:    [[R:%.*]] = coda.reshape %y
+// CHECK-NEXT:    [[H:%.*]] = coda.transpose [[R]]
+// CHECK-NEXT:    func.return [[H]]
+
 // -----
 
 // Pairs rotate the other way: the sines are negated.

@@ -301,3 +301,24 @@ func.func @one_angle(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %cos: ten
 // CHECK-LABEL: func.func @one_angle(
 // CHECK-NOT: coda.rope
 // CHECK: func.return
+
+// -----
+
+// Some columns of heads that are no columns of a tensor.
+
+func.func @part_of_a_head(%h: tensor<2x3x4x16xf32>, %c: tensor<3x1x4xf32>, %s: tensor<3x1x4xf32>) -> tensor<2x3x4x8xf32> {
+  %x1 = coda.slice %h {dim = 3 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<2x3x4x16xf32>) -> tensor<2x3x4x4xf32>
+  %x2 = coda.slice %h {dim = 3 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<2x3x4x16xf32>) -> tensor<2x3x4x4xf32>
+  %ac = coda.mul %x1, %c : (tensor<2x3x4x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x4x4xf32>
+  %bs = coda.mul %x2, %s : (tensor<2x3x4x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x4x4xf32>
+  %bc = coda.mul %x2, %c : (tensor<2x3x4x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x4x4xf32>
+  %as = coda.mul %x1, %s : (tensor<2x3x4x4xf32>, tensor<3x1x4xf32>) -> tensor<2x3x4x4xf32>
+  %first = coda.sub %ac, %bs : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %second = coda.add %bc, %as : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %y = coda.concat %first, %second {dim = 3 : i64} : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x8xf32>
+  func.return %y : tensor<2x3x4x8xf32>
+}
+
+// CHECK-LABEL: func.func @part_of_a_head(
+// CHECK-NOT: coda.rope
+// CHECK: func.return
