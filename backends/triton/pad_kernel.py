@@ -1,4 +1,4 @@
-"""The kernel that pads a tensor with a number, along one dimension."""
+"""The kernel that pads a tensor with a number, along one dimension, or moves its rows."""
 
 from math import prod
 
@@ -15,32 +15,38 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
     rows_of_tiles,
 )
-from coda_ir.dialects.coda import PadOp
+from coda_ir.dialects.coda import PadOp, ShiftOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 
 
-def has_pad_kernel(op: PadOp) -> bool:
-    """Return whether a kernel pads: of the padded dimension and those after it, all extents are
+def has_pad_kernel(op: PadOp | ShiftOp) -> bool:
+    """Return whether a kernel pads or shifts: of the dimension and those after it, all extents are
     known and none is 0, and kernels have the type.
     """
-    (dim, *_), known = op.range, BY_ATTRIBUTE.get(element_type_of(op.x))
+    dim, known = padded_dim(op), BY_ATTRIBUTE.get(element_type_of(op.x))
     extents = (*shape_of(op.x)[dim:], *shape_of(op.result)[dim:])
     has_type = known is not None and known.triton is not None
     return has_type and DYNAMIC_INDEX not in extents and 0 not in extents
 
 
-def pad_kernel(op: PadOp, name: str, pitch: Pitch | None) -> EmittedKernel:
+def padded_dim(op: PadOp | ShiftOp) -> int:
+    """Return the dimension that is padded, or along which elements move."""
+    return op.range[0] if isinstance(op, PadOp) else len(shape_of(op.x)) - 2
+
+
+def pad_kernel(op: PadOp | ShiftOp, name: str, pitch: Pitch | None) -> EmittedKernel:
     """Emit the kernel, for rows of all elements of the padded dimension and those after it.
 
     `pitch`: the elements between the starts of rows of x, or where they start, if x is a view.
     """
-    (dim, start, _), type = op.range, element_type_of(op.x)
+    dim, type = padded_dim(op), element_type_of(op.x)
+    start, given = (op.range[1], op.number) if isinstance(op, PadOp) else (op.distance, 0)
     columns, kept = (prod(shape_of(value)[dim:]) for value in (op.result, op.x))
     before = start * prod(shape_of(op.x)[dim + 1 :])
     width = min(next_power_of_2(columns), ELEMENTS)
     height, tiles = ELEMENTS // width, -(-columns // width)
-    number = written(float(op.number) if is_float(type) else op.number)
+    number = written(float(given) if is_float(type) else given)
     return emitted(
         name,
         [

@@ -31,7 +31,6 @@ from coda_ir.storage import (
     has_transposed_rows,
     is_filled_in_place,
     is_looked_up_where_read,
-    is_shifted_where_read,
     is_stored_by_kernel,
     is_view,
     place_of,
@@ -264,14 +263,6 @@ def _slice(host: HostProgram, op: coda.SliceOp) -> None:
     host.view(op.result, op.x, ("narrow", (dim, start, stop - start)), hint="part")
 
 
-def _shift(host: HostProgram, op: coda.ShiftOp) -> None:
-    """Emit nothing if kernels load the shifted rows themselves."""
-    if is_shifted_where_read(op):
-        return
-    call = f"shifted({host.variable(op.x)}, {op.distance})"
-    host.assign(op.result, call, is_dense=True, hint="shifted")
-
-
 WRITERS: Mapping[type, Writer] = {
     coda.AttentionOp: _attention,
     coda.EmbeddingOp: _embedding,
@@ -283,5 +274,4 @@ WRITERS: Mapping[type, Writer] = {
     coda.BarrierOp: _barrier,
     coda.TransposeOp: _transpose,
     coda.SliceOp: _slice,
-    coda.ShiftOp: _shift,
 }

@@ -41,16 +41,18 @@ def test_a_causal_convolution_is_one_kernel_without_copies(length: int):
     assert "shifted(" not in body and "dense_" not in body and "torch.cat" not in body
 
 
+@pytest.mark.parametrize("rows", ["T", "5"])
 @pytest.mark.parametrize("by", [0, 1, -2, 7])
-def test_a_gemm_takes_a_copy(by: int):
-    program = coda_ir.compile(COPIED.replace("BY", str(by)), device="cpu")
+def test_a_gemm_takes_a_copy(by: int, rows: str):
+    text = COPIED.replace("BY", str(by)).replace("T,", f"{rows},")
+    program = coda_ir.compile(text, device="cpu")
     x, w = torch.randn(2, 5, 32).bfloat16(), torch.randn(48, 32).bfloat16()
     moved = torch.zeros_like(x)
     for t in range(5):
         if 0 <= t - by < 5:
             moved[:, t] = x[:, t - by]
     torch.testing.assert_close(program(x, w), F.linear(moved, w), rtol=2e-2, atol=2e-2)
-    assert "shifted(" in program.source.partition("def run(")[2]
+    assert program.kernels == (("gemm",) if rows == "T" else ("shift", "gemm"))
 
 
 NARROW = """
