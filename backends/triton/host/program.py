@@ -179,11 +179,13 @@ class HostProgram:
 
     def operand(self, value: SSAValue) -> str:
         """The tensor of a value, contiguous, as kernels need it."""
-        self.variable(value)
         if isinstance(value, BlockArgument):
             self.arguments.need_dense(value)
-            return self._variables[value]
+            return self.variable(value)
+        if value not in self._pending or self._views[value].has_stated_strides:
+            self.variable(value)
         if value not in self._dense:
+            # A kernel that copies reads the root of a view: there is no statement for the view.
             self._dense[value] = self.copied(value) or self._made_dense(value)
         return self._dense[value]
 

@@ -268,6 +268,21 @@ def test_views_are_where_their_tensors_are(fake: fake_cuda.FakeCuda, text: str):
             assert fake_cuda.compare_launches(module, partial(module.run, *inputs), fake) == 3
 
 
+COPIED = """
+fn f(x: bf16[B, 5, 64], weight w: bf16[64, 64]) {
+    return relu(transpose(reshape(linear(x, w), [B, 5, 8, 8]), [0, 3, 1, 2]))
+}
+"""
+
+
+def test_a_view_that_a_kernel_copies_takes_no_statement(fake: fake_cuda.FakeCuda):
+    module = loaded(COPIED, SCHEDULE)
+    source = inspect.getsource(module.run)
+    assert "launch_copy" in source and "permute" not in source and "reshape" not in source
+    inputs = [torch.zeros(2, 5, 64, dtype=torch.bfloat16), torch.zeros(64, 64).bfloat16()]
+    assert fake_cuda.compare_launches(module, partial(module.run, *inputs), fake) == 3
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_kernels_for_masks(fake: fake_cuda.FakeCuda, dtype: torch.dtype):
     """A launch depends on the types of the tensors, which no number states."""
