@@ -5,7 +5,8 @@ returns the results before they are rounded to their stated types.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isnan, sqrt
+from functools import partial
+from math import isnan
 
 import torch
 import torch.nn.functional as F
@@ -38,33 +39,38 @@ Tensors = Sequence[torch.Tensor]
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-def _relu2(x: torch.Tensor) -> torch.Tensor:
-    return torch.relu(x).square()
+def _computed(
+    formula: coda.Formula,
+    x: torch.Tensor,
+    *numbers: float,
+    step: Callable[[torch.Tensor], torch.Tensor] = lambda value: value,
+) -> torch.Tensor:
+    """Compute a formula by the functions of PyTorch; `step` rounds the result of each."""
+
+    def apply(operator: type[coda.ElementwiseOp], *values: torch.Tensor | float) -> torch.Tensor:
+        return step(ELEMENTWISE[operator](*values))
+
+    return formula(coda.Term(x, apply), *numbers).value
 
 
-def gelu_of(x: torch.Tensor) -> torch.Tensor:
-    # Not F.gelu, which makes +inf NaN on CPUs and leaves it +inf on GPUs.
-    return x / 2 * (1 + torch.erf(x * sqrt(0.5)))
+def _of_formula(formula: coda.Formula) -> Handler:
+    def handle(op: coda.RealFunction, operands: Tensors, numerics: Numerics) -> Tensors:
+        if op.ATEN is not None:
+            return [_computed(formula, operands[0], *op.numbers)]
+        step = partial(numerics.step, type=op.result.type)
+        return [_computed(formula, operands[0], *op.numbers, step=step)]
+
+    return handle
 
 
-def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
-    return F.gelu(x, approximate="tanh")
-
-
-def _identity(x: torch.Tensor) -> torch.Tensor:
-    return x
-
-
-ACTIVATIONS: dict[str, Function] = {
-    "identity": _identity,
-    "silu": F.silu,
-    "gelu": gelu_of,
-    "gelu_tanh": _gelu_tanh,
-    "relu": torch.relu,
-    "relu2": _relu2,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-}
+def activation(name: str, x: torch.Tensor) -> torch.Tensor:
+    """Apply one of `coda.ACTIVATIONS`, in steps of its formula where it has one: PyTorch's GELU
+    makes +inf NaN on CPUs and leaves it +inf on GPUs.
+    """
+    if name == "identity":
+        return x
+    operator = coda.REAL_FUNCTIONS[name]
+    return ELEMENTWISE[operator](x) if operator.FORMULA is None else _computed(operator.FORMULA, x)
 
 
 def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
@@ -81,7 +87,6 @@ def of_operator(function: Callable[..., torch.Tensor]) -> Handler:
 
 
 _FUNCTIONS: Mapping[type, Callable[..., torch.Tensor]] = {
-    coda.GeluOp: lambda op, x: (_gelu_tanh if op.approximate.data == "tanh" else gelu_of)(x),
     coda.CastOp: lambda _, x: x,
     coda.CompareOp: lambda op, a, b: getattr(torch, op.relation.data)(a, b),
     coda.MatmulOp: lambda _, x, weight: product_of(x, weight),
@@ -91,12 +96,6 @@ _FUNCTIONS: Mapping[type, Callable[..., torch.Tensor]] = {
     coda.TransposeOp: lambda op, x: x.permute(op.permutation),
 }
 """The result of an operator, computed from its operands and its properties."""
-
-
-def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    cap, type = op.cap.value.data, op.result.type
-    inside = numerics.step(operands[0] / cap, type)
-    return [numerics.step(torch.tanh(inside), type) * cap]
 
 
 def extremum(op: coda.MaximumOp | coda.MinimumOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -243,7 +242,7 @@ def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:
     (x,) = operands
     gate, up = (x[..., ::2], x[..., 1::2]) if op.is_adjacent else x.chunk(2, -1)
-    return [numerics.step(ACTIVATIONS[op.activation.data](gate), op.result.type) * up]
+    return [numerics.step(activation(op.activation.data, gate), op.result.type) * up]
 
 
 def rope(op: coda.RopeOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -319,12 +318,11 @@ def shift(op: coda.ShiftOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 BLOCK_HANDLERS: Handlers = {
     **{op: _elementwise(function) for op, function in ELEMENTWISE.items()},
-    coda.Relu2Op: _elementwise(_relu2),
+    **{op: _of_formula(op.FORMULA) for op in coda.ELEMENTWISE_OPS if op.FORMULA is not None},
     coda.DivOp: div,
     coda.MaximumOp: extremum,
     coda.MinimumOp: extremum,
     **{op: of_operator(function) for op, function in _FUNCTIONS.items()},
-    coda.SoftcapOp: softcap,
     coda.ConstantOp: constant,
     coda.PositionsOp: positions,
     coda.ExtentOp: extent,

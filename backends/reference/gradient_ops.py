@@ -10,7 +10,7 @@ from functools import reduce
 import torch
 
 from coda_ir.backends.reference.attention import attention_grad
-from coda_ir.backends.reference.block_ops import gelu_of, of_operator
+from coda_ir.backends.reference.block_ops import activation, of_operator
 from coda_ir.backends.reference.numerics import (
     Handlers,
     Numerics,
@@ -26,29 +26,22 @@ Tensors = Sequence[torch.Tensor]
 aten = torch.ops.aten
 
 
-def _gelu_grad(x: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-    """Differentiate the formula, because `aten.gelu_backward` has twice the error on CPUs."""
-    with torch.enable_grad():
-        leaf = x.detach().requires_grad_()
-        (dx,) = torch.autograd.grad(gelu_of(leaf), leaf, dy)
-    return dx
-
-
-_ACTIVATION_GRADS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "silu": lambda x, dy: aten.silu_backward(dy, x),
-    "gelu": _gelu_grad,
-    "gelu_tanh": lambda x, dy: aten.gelu_backward(dy, x, approximate="tanh"),
-    "relu": lambda x, dy: aten.threshold_backward(dy, x, 0),
-    "relu2": lambda x, dy: aten.threshold_backward(dy * 2 * x, x, 0),
-    "sigmoid": lambda y, dy: aten.sigmoid_backward(dy, y),
-    "tanh": lambda y, dy: aten.tanh_backward(dy, y),
+_OF_RESULT: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "sigmoid": aten.sigmoid_backward.default,
+    "tanh": aten.tanh_backward.default,
 }
+"""Derivatives of activations that take dy and the result."""
 
 
 def activation_grad(op: coda.ActivationGradOp, operands: Tensors, _: Numerics) -> Tensors:
     domain = operands[0] + operands[1]
     x, dy = (operand.expand_as(domain) for operand in operands)
-    return [_ACTIVATION_GRADS[op.activation.data](x, dy)]
+    name = op.activation.data
+    if name in coda.DERIVED_FROM_RESULT:
+        return [_OF_RESULT[name](dy, x)]
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(activation(name, leaf), leaf, dy)
 
 
 def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tensors:

@@ -17,10 +17,7 @@ LIBRARY = (
     gemm.LibraryOp,
 )
 
-FUNCTIONS = (
-    *(coda.ExpOp, coda.TanhOp, coda.SigmoidOp, coda.SiluOp, coda.GeluOp, coda.SoftcapOp),
-    coda.SoftmaxOp,
-)
+FUNCTIONS = (*(op for op in coda.ELEMENTWISE_OPS if op.COSTLY), coda.SoftmaxOp)
 """Operators that compute an exponential or an error function of each element."""
 
 

@@ -6,6 +6,7 @@ No algorithmic choice is made at this level; both frontends produce it.
 from xdsl.ir import Dialect
 
 from coda_ir.dialects.coda import canonicalization as canonicalization
+from coda_ir.dialects.coda.arithmetic import Term as Term
 from coda_ir.dialects.coda.attention import (
     DECOMPOSED as DECOMPOSED,
     AttentionGradOp as AttentionGradOp,
@@ -14,7 +15,6 @@ from coda_ir.dialects.coda.attention import (
 )
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.block import (
-    ACTIVATIONS as ACTIVATIONS,
     LOSS_REDUCTIONS as LOSS_REDUCTIONS,
     ROPE_LAYOUTS as ROPE_LAYOUTS,
     CrossEntropyOp as CrossEntropyOp,
@@ -33,10 +33,12 @@ from coda_ir.dialects.coda.delta_rule import (
     DeltaRuleOp as DeltaRuleOp,
 )
 from coda_ir.dialects.coda.elementwise import (
+    ACTIVATIONS as ACTIVATIONS,
     BY_OVERLOAD as BY_OVERLOAD,
     ELEMENTWISE_OPS as ELEMENTWISE_OPS,
     FUNCTIONS_OF_TWO as FUNCTIONS_OF_TWO,
     REAL_FUNCTIONS as REAL_FUNCTIONS,
+    SELECTIONS as SELECTIONS,
     AbsOp as AbsOp,
     AddOp as AddOp,
     CompareOp as CompareOp,
@@ -45,6 +47,7 @@ from coda_ir.dialects.coda.elementwise import (
     EluOp as EluOp,
     ExpOp as ExpOp,
     GeluOp as GeluOp,
+    GeluTanhOp as GeluTanhOp,
     LogicalAndOp as LogicalAndOp,
     LogicalNotOp as LogicalNotOp,
     LogicalOrOp as LogicalOrOp,
@@ -70,9 +73,11 @@ from coda_ir.dialects.coda.elementwise_op import (
     BinaryOp as BinaryOp,
     Elements as Elements,
     ElementwiseOp as ElementwiseOp,
+    Formula as Formula,
     FunctionOfTwo as FunctionOfTwo,
     Predicate as Predicate,
     RealFunction as RealFunction,
+    Selection as Selection,
     UnaryOp as UnaryOp,
 )
 from coda_ir.dialects.coda.extension import BroadcastOp as BroadcastOp, PadOp as PadOp

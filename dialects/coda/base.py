@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, traits_def
 from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, Pure
+from xdsl.utils.exceptions import VerifyException
 
 CANONICALIZATIONS: list[RewritePattern] = []
 """Filled by `coda.canonicalization`, which needs the operators that need this module."""
@@ -30,6 +31,15 @@ class CodaOp(IRDLOperation, ABC):
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        super().verify(verify_nested_ops)
+        for name in self.attributes:
+            # Attributes of passes and front ends have the prefix of a dialect.
+            if "." not in name:
+                known = ", ".join(self.get_irdl_definition().properties)
+                expected = f", expected {known}" if known else ""
+                raise VerifyException(f"{name} is no property of {self.name}{expected}")
 
     @property
     def looked_up(self) -> SSAValue | None:

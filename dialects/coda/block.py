@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.elementwise import ACTIVATIONS
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
@@ -24,7 +25,6 @@ from coda_ir.dialects.coda.shapes import (
     verify_group,
 )
 
-ACTIVATIONS = ("identity", "silu", "gelu", "gelu_tanh", "relu", "relu2", "sigmoid", "tanh")
 ROPE_LAYOUTS = ("half_split", "interleaved")
 LOSS_REDUCTIONS = ("none", "mean", "sum")
 

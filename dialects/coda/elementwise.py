@@ -3,21 +3,27 @@
 A new operator is a class here; its derivative is in `passes/gradient/derivatives/elementwise.py`.
 The first argument of `elementwise` names the operator of PyTorch that computes it: raising,
 the reference backend and float64 follow. The second is the operator of `arith` or `math` that
-computes an element: fusion and Triton follow. What needs several of them has scalar code in
-`dialects/gemm/scalar_code.py`.
+computes an element: fusion and Triton follow. What needs several of them has a formula, or scalar
+code in `dialects/gemm/scalar_code.py`.
 """
 
 from abc import ABC
-from collections.abc import Sequence
-from math import isfinite
-from typing import ClassVar
+from math import isfinite, sqrt
+from typing import Any, ClassVar
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
-from xdsl.ir import SSAValue
-from xdsl.irdl import operand_def, prop_def
+from xdsl.dialects.builtin import FloatAttr, StringAttr, i1
+from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.arithmetic import (
+    AddOp as AddOp,
+    DivOp as DivOp,
+    MulOp as MulOp,
+    NegOp as NegOp,
+    SubOp as SubOp,
+    Term,
+)
 from coda_ir.dialects.coda.elementwise_op import (
     ELEMENTWISE_OPS,
     BinaryOp,
@@ -26,39 +32,11 @@ from coda_ir.dialects.coda.elementwise_op import (
     FunctionOfTwo,
     Predicate,
     RealFunction,
+    Selection,
     UnaryOp,
     elementwise,
 )
-from coda_ir.dialects.coda.shapes import element_type_of, expect_element_type, expect_one_of
-
-
-@elementwise("add.Tensor", arith.AddfOp, aliases=("add.Scalar",), elements=Elements.NUMBERS)
-class AddOp(BinaryOp):
-    """Sum: `coda.add %a, %b : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>`."""
-
-    name = "coda.add"
-
-
-@elementwise("sub.Tensor", arith.SubfOp, aliases=("sub.Scalar",), elements=Elements.NUMBERS)
-class SubOp(BinaryOp):
-    """Difference of two tensors."""
-
-    name = "coda.sub"
-
-
-@elementwise("mul.Tensor", arith.MulfOp, aliases=("mul.Scalar",), elements=Elements.NUMBERS)
-class MulOp(BinaryOp):
-    """Elementwise product."""
-
-    name = "coda.mul"
-
-
-@elementwise("div.Tensor", arith.DivfOp, aliases=("div.Scalar",))
-class DivOp(BinaryOp):
-    """Quotient of two tensors."""
-
-    name = "coda.div"
-
+from coda_ir.dialects.coda.shapes import element_type_of, expect_one_of
 
 SHARED_TIES = "coda.shared_ties"
 """The attribute of an extremum that gives half of its gradient to each of two equal elements, as
@@ -67,14 +45,14 @@ SHARED_TIES = "coda.shared_ties"
 """
 
 
-@elementwise("maximum.default", arith.MaximumfOp, elements=Elements.NUMBERS)
+@elementwise("maximum.default", arith.MaximumfOp, elements=Elements.NUMBERS, zero_at_zero=True)
 class MaximumOp(FunctionOfTwo):
     """Larger of two elements; NaN propagates, as in `torch.maximum`. See `SHARED_TIES` for ties."""
 
     name = "coda.maximum"
 
 
-@elementwise("minimum.default", arith.MinimumfOp, elements=Elements.NUMBERS)
+@elementwise("minimum.default", arith.MinimumfOp, elements=Elements.NUMBERS, zero_at_zero=True)
 class MinimumOp(FunctionOfTwo):
     """Smaller of two elements; NaN propagates, as in `torch.minimum`. See also `SHARED_TIES`."""
 
@@ -123,21 +101,14 @@ class PowerOp(FunctionOfTwo):
     name = "coda.power"
 
 
-@elementwise("neg.default", arith.NegfOp, elements=Elements.NUMBERS)
-class NegOp(UnaryOp):
-    """Negation."""
-
-    name = "coda.neg"
-
-
-@elementwise("abs.default", math.AbsFOp, elements=Elements.NUMBERS)
+@elementwise("abs.default", math.AbsFOp, elements=Elements.NUMBERS, zero_at_zero=True)
 class AbsOp(RealFunction):
     """Absolute value."""
 
     name = "coda.abs"
 
 
-@elementwise("exp.default", math.ExpOp)
+@elementwise("exp.default", math.ExpOp, costly=True)
 class ExpOp(RealFunction):
     """Natural exponential."""
 
@@ -158,7 +129,7 @@ class Log2Op(RealFunction):
     name = "coda.log2"
 
 
-@elementwise("sqrt.default", math.SqrtOp, of_positive=True)
+@elementwise("sqrt.default", math.SqrtOp, of_positive=True, zero_at_zero=True)
 class SqrtOp(RealFunction):
     """Square root."""
 
@@ -172,60 +143,82 @@ class RsqrtOp(RealFunction):
     name = "coda.rsqrt"
 
 
-@elementwise("tanh.default", math.TanhOp)
-class TanhOp(RealFunction):
-    """Hyperbolic tangent."""
-
-    name = "coda.tanh"
-
-
-@elementwise("sigmoid.default")
-class SigmoidOp(RealFunction):
-    """Logistic function 1 / (1 + exp(-x))."""
-
-    name = "coda.sigmoid"
-
-
-@elementwise("silu.default")
+@elementwise("silu.default", gates=True, zero_at_zero=True, costly=True)
 class SiluOp(RealFunction):
     """x * sigmoid(x), also called swish (arXiv 1702.03118)."""
 
     name = "coda.silu"
 
 
-@elementwise("relu.default")
+def _gelu(x: Term[Any]) -> Term[Any]:
+    return x / 2.0 * ((x * sqrt(0.5)).of(ErfOp) + 1.0)
+
+
+@elementwise(
+    "gelu.default",
+    options={"approximate": "none"},
+    formula=_gelu,
+    gates=True,
+    zero_at_zero=True,
+    costly=True,
+)
+class GeluOp(RealFunction):
+    """Gaussian error linear unit by the error function (arXiv 1606.08415)."""
+
+    name = "coda.gelu"
+
+
+@elementwise(
+    "gelu.default",
+    options={"approximate": "tanh"},
+    gates=True,
+    zero_at_zero=True,
+    costly=True,
+)
+class GeluTanhOp(RealFunction):
+    """Gaussian error linear unit, approximated by a hyperbolic tangent (arXiv 1606.08415)."""
+
+    name = "coda.gelu_tanh"
+
+
+@elementwise("relu.default", gates=True, zero_at_zero=True)
 class ReluOp(RealFunction):
     """max(x, 0); NaN propagates."""
 
     name = "coda.relu"
 
 
-@elementwise()
+def _squared_relu(x: Term[Any]) -> Term[Any]:
+    positive = x.of(ReluOp)
+    return positive * positive
+
+
+@elementwise(formula=_squared_relu, gates=True, zero_at_zero=True)
 class Relu2Op(RealFunction):
     """Squared ReLU, max(x, 0)^2 (arXiv 2109.08668)."""
 
     name = "coda.relu2"
 
 
-@elementwise()
-class GeluOp(UnaryOp):
-    """Gaussian error linear unit (arXiv 1606.08415), exact (`none`) or by `tanh`.
+@elementwise("sigmoid.default", gates=True, costly=True)
+class SigmoidOp(RealFunction):
+    """Logistic function 1 / (1 + exp(-x))."""
 
-    `coda.gelu %x {approximate = "tanh"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>`
-    """
-
-    name = "coda.gelu"
-    approximate = prop_def(StringAttr)
-
-    def check(self) -> None:
-        super().check()
-        if self.approximate.data not in ("none", "tanh"):
-            raise VerifyException(
-                f'property approximate is "{self.approximate.data}", expected "none" or "tanh"'
-            )
+    name = "coda.sigmoid"
 
 
-@elementwise(numbers={"cap": None})
+@elementwise("tanh.default", math.TanhOp, gates=True, zero_at_zero=True, costly=True)
+class TanhOp(RealFunction):
+    """Hyperbolic tangent."""
+
+    name = "coda.tanh"
+
+
+def _softcap(x: Term[Any], cap: float) -> Term[Any]:
+    return (x / cap).of(TanhOp) * cap
+
+
+@elementwise(numbers={"cap": None}, formula=_softcap, costly=True)
 class SoftcapOp(RealFunction):
     """cap * tanh(x / cap), the logit soft cap of Gemma 2 (arXiv 2408.00118)."""
 
@@ -431,29 +424,16 @@ class CompareOp(BinaryOp):
     aliases=("where.ScalarOther", "where.ScalarSelf"),
     elements=Elements.ANY,
 )
-class WhereOp(ElementwiseOp):
+class WhereOp(Selection):
     """The first value where the condition holds, else the second one.
 
     `coda.where %c, %a, %b : (tensor<?x8xi1>, tensor<?x8xbf16>, tensor<bf16>) -> tensor<?x8xbf16>`
     """
 
     name = "coda.where"
-    RESULT_ELEMENTS: ClassVar = (1,)
-
-    condition = operand_def(TensorType)
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-
-    @property
-    def elements_of_one_type(self) -> Sequence[SSAValue]:
-        return (self.lhs, self.rhs)
-
-    def check(self) -> None:
-        super().check()
-        expect_element_type("operand 0", self.condition, i1)
 
 
-@elementwise("detach.default")
+@elementwise("detach.default", zero_at_zero=True)
 class DetachOp(RealFunction):
     """x as a constant of the backward, as `torch.Tensor.detach` and `jax.lax.stop_gradient`.
 
@@ -475,6 +455,14 @@ FUNCTIONS_OF_TWO: dict[str, type[FunctionOfTwo]] = {
     op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, FunctionOfTwo)
 }
 """Functions by their names in `.coda`."""
+
+SELECTIONS: dict[str, type[Selection]] = {
+    op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, Selection)
+}
+"""Functions by their names in `.coda`."""
+
+ACTIVATIONS = ("identity", *(name for name, op in REAL_FUNCTIONS.items() if op.GATES))
+"""The functions of the gate of `coda.glu`."""
 
 BY_OVERLOAD: dict[str, type[ElementwiseOp]] = {
     overload: op

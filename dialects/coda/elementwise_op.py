@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import FloatAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,6 +25,9 @@ from coda_ir.dialects.coda.shapes import (
 
 Scalar: TypeAlias = Callable[..., Operation]
 """An operator of regions, made of its operands."""
+
+Formula: TypeAlias = Callable[..., Any]
+"""A `Term` made of another one, and of numbers."""
 
 
 class Elements(Enum):
@@ -68,6 +71,17 @@ class ElementwiseOp(InferTypeOp, ABC):
     """True if a rounding of an operand may change the result by more than a rounding."""
     OF_POSITIVE: ClassVar[bool] = False
     """True of a function that is smooth for positive numbers, and infinite or NaN for others."""
+    ZERO_AT_ZERO: ClassVar[bool] = False
+    """True if the result is 0 where all operands are."""
+    COSTLY: ClassVar[bool] = False
+    """True of a function that estimates count: an exponential or an error function of each
+    element."""
+    GATES: ClassVar[bool] = False
+    """True of a function that `coda.glu` applies to gates, and `coda.activation_grad`
+    differentiates: `dialects/gemm/scalars.py` has the code of both."""
+    FORMULA: ClassVar[Formula | None] = None
+    """Computes the result of a `Term` for the operand, and of `NUMBERS`. Without `ATEN`, PyTorch
+    computes each of its operators on its own."""
 
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
@@ -129,6 +143,24 @@ class FunctionOfTwo(BinaryOp, ABC):
     """A function of two elements without properties; `.coda` calls it by its name."""
 
 
+class Selection(ElementwiseOp, ABC):
+    """A function of a truth value and of two elements; `.coda` calls it by its name."""
+
+    RESULT_ELEMENTS: ClassVar = (1,)
+
+    condition = operand_def(TensorType)
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+
+    @property
+    def elements_of_one_type(self) -> Sequence[SSAValue]:
+        return (self.lhs, self.rhs)
+
+    def check(self) -> None:
+        super().check()
+        expect_element_type("operand 0", self.condition, i1)
+
+
 ELEMENTWISE_OPS: list[type[ElementwiseOp]] = []
 """All of them."""
 
@@ -145,6 +177,10 @@ def elementwise(
     elements: Elements | None = None,
     jumps: bool = False,
     of_positive: bool = False,
+    zero_at_zero: bool = False,
+    costly: bool = False,
+    gates: bool = False,
+    formula: Formula | None = None,
 ) -> Callable[[type[OpT]], type[OpT]]:
     """Define an elementwise operator; see `ElementwiseOp` for its declarations.
 
@@ -155,7 +191,8 @@ def elementwise(
         op = irdl_op_definition(cls)
         op.ATEN, op.SCALAR, op.ATEN_OPTIONS, op.NUMBERS = aten, scalar, options or {}, numbers or {}
         op.ALIASES, op.ELEMENTS = aliases, elements or cls.ELEMENTS
-        op.JUMPS, op.OF_POSITIVE = jumps, of_positive
+        op.JUMPS, op.OF_POSITIVE, op.ZERO_AT_ZERO = jumps, of_positive, zero_at_zero
+        op.COSTLY, op.GATES, op.FORMULA = costly, gates, formula
         ELEMENTWISE_OPS.append(op)
         return op
 

@@ -28,7 +28,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
-from coda_ir.dialects.coda.block import ACTIVATIONS, verify_loss, verify_padding
+from coda_ir.dialects.coda.block import verify_loss, verify_padding
+from coda_ir.dialects.coda.elementwise import ACTIVATIONS
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.extension import verify_like
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp

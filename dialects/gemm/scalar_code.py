@@ -20,6 +20,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float8,
 )
 from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder
+from coda_ir.dialects.gemm.scalars import ACTIVATION_CODE
 
 Emit = Callable[[ScalarBuilder, Any, Sequence[SSAValue]], SSAValue]
 """Appends the code of an operator, of the class that it is for, on elements."""
@@ -33,13 +34,19 @@ def _binary(method: Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]) -> 
     return lambda builder, _, args: method(builder, args[0], args[1])
 
 
-def _emit_gelu(builder: ScalarBuilder, op: coda.GeluOp, args: Sequence[SSAValue]) -> SSAValue:
-    exact = op.approximate.data == "none"
-    return builder.gelu(args[0]) if exact else builder.gelu_tanh(args[0])
+def _emit_formula(
+    builder: ScalarBuilder, op: coda.RealFunction, args: Sequence[SSAValue]
+) -> SSAValue:
+    """Emit the operators of a formula. Each rounds where PyTorch computes it on its own."""
 
+    def apply(operator: type[coda.ElementwiseOp], *operands: SSAValue | float) -> SSAValue:
+        values = [builder.constant(x) if isinstance(x, float) else x for x in operands]
+        value = _EMIT[operator](builder, op, values)
+        return value if op.ATEN else builder.result(value, element_type_of(op.result))
 
-def _emit_softcap(builder: ScalarBuilder, op: coda.SoftcapOp, args: Sequence[SSAValue]) -> SSAValue:
-    return builder.softcap(args[0], op.cap.value.data, element_type_of(op.result))
+    formula = type(op).FORMULA
+    assert formula is not None, f"{op.name} has a formula"
+    return formula(coda.Term(args[0], apply), *op.numbers).value
 
 
 def _emit_maximum_grad(
@@ -50,9 +57,8 @@ def _emit_maximum_grad(
 
 
 def _emit_div(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    if builder.mode == NumericsMode.EAGER_EXACT and isinstance(
-        op.operands[0].owner, coda.ConstantOp
-    ):
+    is_of_number = isinstance(op, coda.DivOp) and isinstance(op.lhs.owner, coda.ConstantOp)
+    if builder.mode == NumericsMode.EAGER_EXACT and is_of_number:
         # PyTorch computes a number over a tensor as the tensor's reciprocal times the number.
         reciprocal = builder.div(builder.constant(1.0), args[1])
         return builder.mul(builder.result(reciprocal, element_type_of(op.results[0])), args[0])
@@ -140,21 +146,17 @@ _EMIT_INTEGERS: dict[type[Operation], Emit] = {
 
 _EMIT: dict[type[Operation], Emit] = {
     **{op: _one(op.SCALAR) for op in coda.ELEMENTWISE_OPS if op.SCALAR is not None},
+    **{op: _emit_formula for op in coda.ELEMENTWISE_OPS if op.FORMULA is not None},
+    **{coda.REAL_FUNCTIONS[name]: _unary(ACTIVATION_CODE[name]) for name in coda.ACTIVATIONS[1:]},
     coda.DivOp: _emit_div,
     elementwise.RemainderOp: _one(gemm.RemainderOp),
     elementwise.FloorDivideOp: _one(gemm.FloorDivideOp),
     coda.SignOp: _unary(ScalarBuilder.sign),
-    coda.SigmoidOp: _unary(ScalarBuilder.sigmoid),
-    coda.SiluOp: _unary(ScalarBuilder.silu),
     elementwise.SoftplusOp: _unary(_softplus),
     elementwise.IsnanOp: lambda builder, _, args: builder.compare("une", args[0], args[0]),
     elementwise.IsinfOp: _emit_isinf,
     coda.EluOp: _emit_elu,
     coda.PowOp: lambda b, op, x: b.insert(math.PowFOp(x[0], b.constant(op.exponent.value.data))),
-    coda.ReluOp: _unary(ScalarBuilder.relu),
-    coda.Relu2Op: _unary(ScalarBuilder.relu2),
-    coda.GeluOp: _emit_gelu,
-    coda.SoftcapOp: _emit_softcap,
     coda.CompareOp: _emit_compare,
     coda.LogicalNotOp: lambda b, _, x: b.insert(arith.XOrIOp(x[0], b.integer(1, i1))),
     coda.DetachOp: _unary(lambda _, a: a),

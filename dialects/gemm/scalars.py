@@ -159,11 +159,6 @@ class ScalarBuilder:
         inner = self.scale(self.add(a, self.scale(cube, 0.044715)), 2 * sqrt(2 / pi))
         return self.add(self.constant(1.0), self.exp(self.neg(inner)))
 
-    def softcap(self, a: SSAValue, cap: float, type: Attribute = f32) -> SSAValue:
-        """cap · tanh(a / cap): three operators of PyTorch on elements of `type`."""
-        inside = self.result(self.div(a, self.constant(cap)), type)
-        return self.scale(self.result(self.tanh(inside), type), cap)
-
     def compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
         """Compare `a` and `b` by a `predicate` of `arith.cmpf`; return an i1."""
         return self.insert(arith.CmpfOp(a, b, predicate))
@@ -225,7 +220,9 @@ class ScalarBuilder:
 
     def round_to(self, a: SSAValue, type: AnyFloat) -> SSAValue:
         """Round `a` to `type` and widen it to float32 again: an explicit rounding point."""
-        if type == f32:
+        widened = a.owner
+        is_rounded = isinstance(widened, arith.ExtFOp) and widened.input.type == type
+        if type == f32 or is_rounded:
             return a
         return self.insert(arith.ExtFOp(self.insert(arith.TruncFOp(a, type)), f32))
 
@@ -297,7 +294,7 @@ class ScalarBuilder:
 
     def activation(self, name: str, a: SSAValue) -> SSAValue:
         """Apply the activation `name` (one of `coda.ACTIVATIONS`) to `a`."""
-        return _ACTIVATIONS[name](self, a)
+        return ACTIVATION_CODE[name](self, a)
 
     def activation_grad(self, name: str, a: SSAValue, dy: SSAValue) -> SSAValue:
         """Return activation'(a) · dy, in the order of operations of PyTorch; of `sigmoid` and
@@ -356,7 +353,7 @@ def _identity(_: ScalarBuilder, a: SSAValue) -> SSAValue:
     return a
 
 
-_ACTIVATIONS: dict[str, Callable[[ScalarBuilder, SSAValue], SSAValue]] = {
+ACTIVATION_CODE: dict[str, Callable[[ScalarBuilder, SSAValue], SSAValue]] = {
     "identity": _identity,
     "silu": ScalarBuilder.silu,
     "gelu": ScalarBuilder.gelu,
@@ -366,6 +363,7 @@ _ACTIVATIONS: dict[str, Callable[[ScalarBuilder, SSAValue], SSAValue]] = {
     "sigmoid": ScalarBuilder.sigmoid,
     "tanh": ScalarBuilder.tanh,
 }
+"""The code of each of `coda.ACTIVATIONS`."""
 
 _DERIVATIVES: dict[str, Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]] = {
     "silu": _silu_grad,

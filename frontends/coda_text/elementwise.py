@@ -199,19 +199,17 @@ def _comparison(relation: str) -> Maker:
     return lambda a, b: coda.CompareOp(a, b, relation)
 
 
-def where(call: Invocation) -> TensorValue:
-    condition = call.tensor("condition")
-    _expect_elements(call.name, "condition", condition, coda.LogicalNotOp.ELEMENTS)
-    return _of_two(call, _choice(condition), coda.WhereOp.ELEMENTS, condition.dims)
+def selection(call: Invocation) -> TensorValue:
+    """The function that `call` names, of a truth value and the arguments `a` and `b`."""
+    condition, operator = call.tensor("condition"), coda.SELECTIONS[call.name]
+    _expect_elements(call.name, "condition", condition, coda.Elements.BOOLEANS)
+    return _of_two(call, partial(operator, condition.ssa), operator.ELEMENTS, condition.dims)
 
 
 def selected(call: Invocation, condition: TensorValue, left: Value, right: Value) -> TensorValue:
     """`left` where the condition holds, else `right`; one of both may be a number."""
-    return _combined(call, "where", _choice(condition), left, right, condition.dims)
-
-
-def _choice(condition: TensorValue) -> Maker:
-    return lambda a, b: coda.WhereOp(condition.ssa, a, b)
+    make = partial(coda.WhereOp, condition.ssa)
+    return _combined(call, "where", make, left, right, condition.dims)
 
 
 def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims = ()) -> TensorValue:

@@ -105,6 +105,8 @@ class OperatorWriter:
             raise Inexpressible("the language has no such operator")
         if isinstance(op, coda.FunctionOfTwo | coda.CompareOp):
             return _call(name, *self._two(op.operands))
+        if isinstance(op, coda.Selection):
+            return _call(name, self._tensor(op.condition), *self._two((op.lhs, op.rhs)))
         return self._called(op)
 
     def _called(
@@ -164,9 +166,6 @@ class OperatorWriter:
 
     def negation(self, op: coda.NegOp) -> Text:
         return Text(f"-{self._tensor(op.operand, NEGATION)}", NEGATION)
-
-    def where(self, op: coda.WhereOp) -> Text:
-        return _call("where", self._tensor(op.condition), *self._two((op.lhs, op.rhs)))
 
     def cast(self, op: coda.CastOp) -> Text:
         if op.operand.type == op.result.type:
@@ -291,7 +290,6 @@ class OperatorWriter:
 _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.ConstantOp: OperatorWriter.constant,
     coda.NegOp: OperatorWriter.negation,
-    coda.WhereOp: OperatorWriter.where,
     coda.CastOp: OperatorWriter.cast,
     coda.MatmulOp: OperatorWriter.matmul,
     coda.ScaledLinearOp: OperatorWriter.scaled,

@@ -23,8 +23,8 @@ from coda_ir.frontends.coda_text.elementwise import (
     clamp,
     compare,
     power,
+    selection,
     unary,
-    where,
 )
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import CONVOLUTIONS, LIBRARY_CALLS
@@ -279,22 +279,12 @@ def glu(activation: str | None, call: Invocation) -> TensorValue:
 
 def activated(call: Invocation, x: TensorValue, name: str) -> TensorValue:
     """An activation function by its name."""
-    match name:
-        case "identity":
-            return x
-        case "gelu" | "gelu_tanh":
-            return call.make(coda.GeluOp, x, "none" if name == "gelu" else "tanh")
-        case _:
-            return call.make(UNARY[name], x)
+    return x if name == "identity" else call.make(UNARY[name], x)
 
 
 def activate(call: Invocation) -> TensorValue:
     name = call.choice("activation", "silu", coda.ACTIVATIONS)
     return activated(call, call.float_tensor("x"), name)
-
-
-def gelu(approximate: str, call: Invocation) -> TensorValue:
-    return call.make(coda.GeluOp, call.float_tensor("x"), approximate)
 
 
 def rope(call: Invocation) -> TensorValue:
@@ -373,7 +363,6 @@ def embedding(call: Invocation) -> TensorValue:
 
 NAMED_BY: Mapping[type[Operation], tuple[str, Mapping[str, str]]] = {
     coda.CompareOp: ("relation", {relation: relation for relation in COMPARISONS}),
-    coda.GeluOp: ("approximate", {"none": "gelu", "tanh": "gelu_tanh"}),
     coda.GluOp: (
         "activation",
         {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"},
@@ -403,8 +392,7 @@ ELEMENTWISE: dict[str, Rule] = {
     **{f"{name}(a, b)": binary_call for name in coda.FUNCTIONS_OF_TWO},
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
-    **_named(coda.GeluOp, "x", gelu),
-    "where(condition, a, b)": where,
+    **{f"{name}(condition, a, b)": selection for name in coda.SELECTIONS},
     **{f"{name}(a, b)": compare for name in COMPARISONS},
     "logical_not(x)": partial(applied, coda.LogicalNotOp),
     "cast(x, dtype: type, *, rounding: string?, saturate: boolean = false)": cast,

@@ -103,16 +103,17 @@ def _compare(calls: _Calls, op: coda.CompareOp) -> SSAValue:
     return calls.call(f"{op.relation.data}.Tensor", *op.operands, like=op.result)
 
 
-def _relu2(calls: _Calls, op: coda.Relu2Op) -> SSAValue:
-    positive = calls.call("relu.default", op.operand, like=op.result)
-    return calls.call("square.default", positive, like=op.result)
+def _formula(formula: coda.Formula) -> Rule:
+    """Return the rule of an operator without an overload: a call for each operator of a formula."""
 
+    def rule(calls: _Calls, op: coda.RealFunction) -> SSAValue:
+        def apply(operator: type[coda.ElementwiseOp], *operands: SSAValue | float) -> SSAValue:
+            values = [repr(x) if isinstance(x, float) else x for x in operands]
+            return calls.call(_ELEMENTWISE[operator], *values, like=op.result)
 
-def _softcap(calls: _Calls, op: coda.SoftcapOp) -> SSAValue:
-    cap = repr(op.cap.value.data)
-    inside = calls.call("div.Tensor", op.operand, cap, like=op.result)
-    bounded = calls.call("tanh.default", inside, like=op.result)
-    return calls.call("mul.Tensor", bounded, cap, like=op.result)
+        return formula(coda.Term(op.operand, apply), *op.numbers).value
+
+    return rule
 
 
 _REDUCTIONS = {
@@ -169,13 +170,11 @@ _ELEMENTWISE: Mapping[type[Operation], str] = {
 }
 
 _RULES: Mapping[type[Operation], Rule] = {
+    **{op: _formula(op.FORMULA) for op in coda.ELEMENTWISE_OPS if op.FORMULA is not None},
     **{op: _call(callee, _aten_options) for op, callee in _ELEMENTWISE.items()},
     **{op: _arithmetic(_ELEMENTWISE[op]) for op in _ARITHMETIC},
     coda.CompareOp: _compare,
     coda.CastOp: _cast,
-    coda.Relu2Op: _relu2,
-    coda.GeluOp: _call("gelu.default", lambda op: [f"approximate={op.approximate.data!r}"]),
-    coda.SoftcapOp: _softcap,
     coda.SoftmaxOp: _call("softmax.int", lambda _: ["-1"]),
     coda.ReduceOp: _reduce,
     coda.EmbeddingOp: _embedding,

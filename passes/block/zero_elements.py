@@ -10,11 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp, PowerOp, RemainderOp
 from coda_ir.dialects.coda.shapes import element_type_of
 
-_ZERO_AT_ZERO = (
-    *(coda.CastOp, coda.NegOp, coda.AbsOp, coda.SqrtOp, coda.TanhOp, coda.DetachOp),
-    *(coda.SiluOp, coda.ReluOp, coda.Relu2Op, coda.GeluOp),
-    *(coda.AddOp, coda.SubOp, coda.MaximumOp, coda.MinimumOp),
-)
+_ZERO_AT_ZERO = (coda.CastOp, *(op for op in coda.ELEMENTWISE_OPS if op.ZERO_AT_ZERO))
 _INFINITE_AT_ZERO = (
     *(op for op in coda.ELEMENTWISE_OPS if op.OF_POSITIVE),
     *(coda.DivOp, coda.PowOp, PowerOp, RemainderOp, FloorDivideOp),

@@ -96,8 +96,6 @@ def _left_half(activated: SSAValue) -> tuple[SSAValue | None, str | None]:
 
 
 def _activation_name(op: Operation) -> str | None:
-    if isinstance(op, coda.GeluOp):
-        return "gelu" if op.approximate.data == "none" else "gelu_tanh"
     name = op.name.removeprefix("coda.")
     return name if name in coda.ACTIVATIONS else None
 

@@ -62,7 +62,7 @@ class ElementwiseCall:
         return ElementwiseCall(arguments, self.options, self.element_type, self.before)
 
     def argument(
-        self, place: int, name: str, default: Argument | None = None
+        self, place: int, name: str, default: Argument | str | None = None
     ) -> Argument | str | None:
         """Return an argument by its place or its name."""
         if place < len(self.arguments):

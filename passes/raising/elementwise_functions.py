@@ -5,7 +5,7 @@ The capture decomposes others (`frontends/torch/capture.py`).
 
 from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
@@ -18,42 +18,49 @@ Maker: TypeAlias = Callable[[ElementwiseCall], "Operation | None"]
 """Makes the operator with the result of a call; None where a condition does not hold."""
 
 
-def _with_numbers(
-    call: ElementwiseCall, **defaults: float | None
-) -> tuple[SSAValue, list[float]] | None:
-    """Return the operand, in the type of the result, and the numbers after it.
+def _with_arguments(
+    call: ElementwiseCall, **defaults: float | str | None
+) -> tuple[SSAValue, list[Any]] | None:
+    """Return the operand, in the type of the result, and the arguments after it.
 
-    None where the result is no float, or an argument is no number.
+    None where the result is no float, or an argument is no number; strings have a string as
+    default.
     """
     x = call.operand(call.arguments[0], call.element_type)
-    numbers = [call.argument(at, name, of) for at, (name, of) in enumerate(defaults.items(), 1)]
-    known = [float(number) for number in numbers if isinstance(number, int | float)]
-    is_known = len(known) == len(numbers) and call.options.keys() <= defaults.keys()
-    return (x, known) if x is not None and is_known and is_float(call.element_type) else None
+    values = [call.argument(at, name, of) for at, (name, of) in enumerate(defaults.items(), 1)]
+    kinds = [str if isinstance(default, str) else (int, float) for default in defaults.values()]
+    is_known = all(map(isinstance, values, kinds)) and call.options.keys() <= defaults.keys()
+    if x is None or not is_known or not is_float(call.element_type):
+        return None
+    return x, [float(value) if isinstance(value, int) else value for value in values]
 
 
 def _number(call: ElementwiseCall, number: float, like: SSAValue) -> SSAValue:
     return call.insert(coda.ConstantOp(float(number), element_type_of(like)))
 
 
-def _function(operator: type[coda.RealFunction]) -> Maker:
-    """Make a function of the numbers of a call, whose other arguments are those of the operator."""
-    fixed = {name: float(number) for name, number in operator.ATEN_OPTIONS.items()}
+def _function(overload: str) -> Maker:
+    """Make the function of the numbers of a call whose other arguments are those of the call. An
+    argument that is left out is that of the first function of an overload.
+    """
+    operators = [op for op in coda.REAL_FUNCTIONS.values() if overload == op.ATEN]
+    defaults = {**operators[0].NUMBERS, **operators[0].ATEN_OPTIONS}
 
     def make(call: ElementwiseCall) -> Operation | None:
-        found = _with_numbers(call, **operator.NUMBERS, **fixed)
-        if found is None:
-            return None
-        x, numbers = found
-        own = numbers[: len(operator.NUMBERS)]
-        return operator(x, *own) if numbers == [*own, *fixed.values()] else None  # pyright: ignore
+        found = _with_arguments(call, **defaults)
+        for operator in operators if found else ():
+            x, given = found
+            numbers = given[: len(operator.NUMBERS)]
+            if given == [*numbers, *operator.ATEN_OPTIONS.values()]:
+                return operator(x, *numbers)  # pyright: ignore
+        return None
 
     return make
 
 
 def _pow(call: ElementwiseCall) -> Operation | None:
     """Raise a constant, finite power of x other than 0."""
-    found = _with_numbers(call, exponent=None)
+    found = _with_arguments(call, exponent=None)
     if found is None:
         return None
     x, (exponent,) = found
@@ -71,14 +78,8 @@ def _pow(call: ElementwiseCall) -> Operation | None:
 
 
 def _reciprocal(call: ElementwiseCall) -> Operation | None:
-    found = _with_numbers(call)
+    found = _with_arguments(call)
     return None if found is None else coda.DivOp(_number(call, 1, found[0]), found[0])
-
-
-def _gelu(call: ElementwiseCall) -> Operation | None:
-    x, approximate = call.arguments[0], call.options.get("approximate", "none")
-    is_known = isinstance(x, SSAValue) and isinstance(approximate, str)
-    return coda.GeluOp(x, approximate) if is_known else None  # pyright: ignore
 
 
 def _clamp(call: ElementwiseCall) -> Operation | None:
@@ -113,13 +114,12 @@ def _limited(call: ElementwiseCall, *bounds: Argument | str | None) -> Operation
 
 FUNCTIONS: Mapping[str, Maker] = {
     **{
-        str(operator.ATEN): _function(operator)
+        operator.ATEN: _function(operator.ATEN)
         for operator in coda.REAL_FUNCTIONS.values()
         if operator.ATEN is not None and (operator.NUMBERS or operator.ATEN_OPTIONS)
     },
     "pow.Tensor_Scalar": _pow,
     "reciprocal.default": _reciprocal,
-    "gelu.default": _gelu,
     **dict.fromkeys(("clamp.default", "clamp.Tensor"), _clamp),
     **dict.fromkeys(("clamp_min.default", "clamp_min.Tensor"), _clamp),
     **dict.fromkeys(("clamp_max.default", "clamp_max.Tensor"), _clamp_max),

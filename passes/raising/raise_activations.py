@@ -21,8 +21,8 @@ _ERF_GELU = {1: math.sqrt(0.5)}
 class RaiseActivationsPass(FunctionPass):
     """Finds activations written with tanh, erf, exp and products.
 
-        x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))     ->  coda.gelu %x {approximate = "tanh"}
-        x / 2 · (1 + erf(x / √2))                          ->  coda.gelu %x {approximate = "none"}
+        x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))     ->  coda.gelu_tanh %x
+        x / 2 · (1 + erf(x / √2))                          ->  coda.gelu %x
         1 / (1 + exp(−x))                                  ->  coda.sigmoid %x
         x · sigmoid(x)                                     ->  coda.silu %x
         relu(x)²                                           ->  coda.relu2 %x
@@ -96,8 +96,9 @@ def _gelu(op: coda.MulOp | coda.DivOp) -> Operation | None:
     for x in products if len(gates) == 1 else ():
         scale, leaves = factors_of(op.result, x)
         form = _gelu_form(_curve(gates[0]), x)
-        if form and is_close(scale, 0.5) and set(leaves) == {x, gates[0]} and len(leaves) == 2:
-            return coda.GeluOp(x, form)
+        is_gated = len(leaves) == 2 and set(leaves) == {x, gates[0]}
+        if form is not None and is_close(scale, 0.5) and is_gated:
+            return form(x)
     return None
 
 
@@ -111,11 +112,12 @@ def _curve(gate: SSAValue) -> Operation | None:
             return None
 
 
-def _gelu_form(curve: Operation | None, x: SSAValue) -> str | None:
-    """Return which approximation of the error function of x `curve` is."""
+def _gelu_form(curve: Operation | None, x: SSAValue) -> type[coda.RealFunction] | None:
+    """Return the GELU of x that contains `curve`, an error function or a hyperbolic tangent."""
     if curve is None:
         return None
-    form, expected = ("tanh", _TANH_GELU) if isinstance(curve, coda.TanhOp) else ("none", _ERF_GELU)
+    is_tanh = isinstance(curve, coda.TanhOp)
+    form, expected = (coda.GeluTanhOp, _TANH_GELU) if is_tanh else (coda.GeluOp, _ERF_GELU)
     return form if _is(polynomial_of(curve.operands[0], x), expected) else None
 
 

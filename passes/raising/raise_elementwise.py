@@ -193,9 +193,12 @@ def _truth(call: ElementwiseCall, value: Argument | None) -> SSAValue | None:
     return call.insert(coda.CompareOp(value, zero, "ne"))
 
 
-def _where(call: ElementwiseCall) -> Operation | None:
-    condition, *values = call.arguments
-    return _chosen(call.with_arguments(values), condition)
+def _selection(operator: type[coda.Selection]) -> Maker:
+    def make(call: ElementwiseCall) -> Operation | None:
+        condition, *values = call.arguments
+        return _selected(operator, call.with_arguments(values), condition)
+
+    return make
 
 
 def _masked_fill(call: ElementwiseCall) -> Operation | None:
@@ -203,14 +206,16 @@ def _masked_fill(call: ElementwiseCall) -> Operation | None:
     if len(call.arguments) != 3:
         return None
     x, mask, number = call.arguments
-    return _chosen(call.with_arguments([number, x]), mask)
+    return _selected(coda.WhereOp, call.with_arguments([number, x]), mask)
 
 
-def _chosen(call: ElementwiseCall, condition: Argument | None) -> Operation | None:
+def _selected(
+    operator: type[coda.Selection], call: ElementwiseCall, condition: Argument | None
+) -> Operation | None:
     if not isinstance(condition, SSAValue) or element_type_of(condition) != i1:
         return None
     values = call.operands(call.element_type, count=2, rounds_numbers=True)
-    return None if call.options or values is None else coda.WhereOp(condition, *values)
+    return None if call.options or values is None else operator(condition, *values)
 
 
 def _cast(call: ElementwiseCall) -> Operation | None:
@@ -266,7 +271,11 @@ _MAKERS: dict[str, Maker] = {
     **FUNCTIONS,
     "_to_copy.default": _cast,
     **dict.fromkeys(_PRODUCTS, _outer_product),
-    **dict.fromkeys(("where.self", *coda.WhereOp.ALIASES), _where),
+    **{
+        overload: _selection(operator)
+        for overload, operator in coda.BY_OVERLOAD.items()
+        if issubclass(operator, coda.Selection)
+    },
     **dict.fromkeys(("masked_fill.Scalar", "masked_fill.Tensor"), _masked_fill),
 }
 """Operators by overload of ATen."""

@@ -474,14 +474,9 @@ KERNEL_FAULTS = (
         Text("f'{lanes} + {expression}'", "expression"),
     ),
     KernelFault(
-        "eager-exact: what a softcap divides is not rounded",
-        "coda_ir.dialects.gemm.scalars:ScalarBuilder.softcap",
-        Nth("keep", "result", 1),
-    ),
-    KernelFault(
-        "eager-exact: the tanh of a softcap is not rounded",
-        "coda_ir.dialects.gemm.scalars:ScalarBuilder.softcap",
-        Nth("keep", "result", 4),
+        "eager-exact: the steps of a softcap are not rounded",
+        "coda_ir.dialects.gemm.scalar_code:_emit_formula",
+        Text("value if op.ATEN else builder.result(value, element_type_of(op.result))", "value"),
     ),
     KernelFault(
         "eager-exact: an activation is not rounded before its gate",

@@ -473,13 +473,13 @@ PASS_FAULTS = (
     ),
     Fault(
         "activation: tanh approximation for the exact gelu",
-        "coda_ir.dialects.gemm.scalar_code:_emit_gelu",
-        Nth("never", "Eq"),
+        "coda_ir.dialects.gemm.scalars:ScalarBuilder.gelu",
+        Text("self.mul(a, self.normal_cdf(a))", "self.gelu_tanh(a)"),
     ),
     Fault(
         "softcap: cap dropped",
-        "coda_ir.dialects.gemm.scalar_code:_emit_softcap",
-        Nth("keep", "softcap", 1),
+        "coda_ir.dialects.gemm.scalar_code:_emit_formula",
+        Text("builder.constant(x)", "builder.constant(1.0)"),
     ),
     Fault(
         "siblings merged: results in the wrong order",

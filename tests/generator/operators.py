@@ -1,7 +1,8 @@
 """Single operators of the block level on what a function has computed so far."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -26,33 +27,37 @@ from generator.views import broadcast_view
 
 Step: TypeAlias = Callable[[FunctionBuilder], None]
 
-SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
+Function: TypeAlias = Callable[[SSAValue], coda.UnaryOp]
+
+
+def functions(operators: Iterable[type[coda.RealFunction]]) -> list[Function]:
+    """Functions of one value: those with numbers twice, with small and with large ones."""
+    return [
+        partial(_with_number, operator, number)
+        for operator in operators
+        for number in ((0.3, 30.0) if operator.NUMBERS else (1.0,))
+    ]
+
+
+def _with_number(operator: type[coda.RealFunction], number: float, x: SSAValue) -> coda.UnaryOp:
+    return operator(x, *[number for _ in operator.NUMBERS])
+
+
+GROWING = (coda.ExpOp, elementwise.Exp2Op, elementwise.Expm1Op)
+
+SMOOTH: Sequence[Function] = (
     coda.NegOp,
-    coda.ReluOp,
-    coda.AbsOp,
-    coda.SiluOp,
-    coda.TanhOp,
-    coda.SigmoidOp,
-    coda.Relu2Op,
-    coda.DetachOp,
-    elementwise.SinOp,
-    elementwise.CosOp,
-    elementwise.ErfOp,
-    elementwise.SoftplusOp,
-    lambda x: coda.EluOp(x, 1.0),
-    lambda x: coda.EluOp(x, 0.3),
-    lambda x: coda.GeluOp(x, "none"),
-    lambda x: coda.GeluOp(x, "tanh"),
-    lambda x: coda.SoftcapOp(x, 30.0),
-    lambda x: coda.SoftcapOp(x, 0.5),
+    *functions(
+        op
+        for op in coda.REAL_FUNCTIONS.values()
+        if not (op.JUMPS or op.OF_POSITIVE or op in GROWING)
+    ),
 )
 """Elementwise functions that are defined everywhere and do not grow fast."""
 
-WILD: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
-    coda.ExpOp,
-    elementwise.Expm1Op,
-    *(op for op in coda.REAL_FUNCTIONS.values() if op.OF_POSITIVE and not op.NUMBERS),
-    lambda x: coda.PowOp(x, 0.3),
+WILD: Sequence[Function] = (
+    *(coda.ExpOp, elementwise.Expm1Op, lambda x: coda.PowOp(x, 0.3)),
+    *functions(op for op in coda.REAL_FUNCTIONS.values() if op.OF_POSITIVE and not op.NUMBERS),
 )
 """Those that are not."""
 

@@ -57,7 +57,6 @@ def _unary(r: RegionBuilder) -> SSAValue:
         r.builder.gelu_tanh,
         r.builder.relu2,
         lambda a: r.builder.insert(math.ErfOp(a)),
-        lambda a: r.builder.softcap(a, 30.0),
         lambda a: r.builder.insert(math.SinOp(r.builder.tanh(a))),
         lambda a: r.builder.insert(math.CosOp(r.builder.tanh(a))),
         lambda a: r.builder.insert(math.Exp2Op(r.builder.tanh(a))),

@@ -99,8 +99,6 @@ UNARY: dict[str, Build] = {
         if not (operator.OF_POSITIVE or issubclass(operator, coda.Predicate) or name == "detach")
     },
     "neg": of(coda.NegOp),
-    "gelu": of(coda.GeluOp, "none"),
-    "gelu_tanh": of(coda.GeluOp, "tanh"),
     "cube": of(coda.PowOp, 3.0),
     "softmax": of(coda.SoftmaxOp),
 }

@@ -1,12 +1,14 @@
 """A model of PyTorch for each operator that the exporter looks for."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from coda_ir.backends.reference.numerics import ELEMENTWISE
 from coda_ir.dialects import coda
 from coda_ir.frontends.torch.types import tensors_in
 from support.function_numbers import some_numbers
@@ -67,7 +69,7 @@ def moved(v: Values) -> Tensor:
 
 def operands(operator: type[coda.ElementwiseOp], v: Values) -> tuple[Tensor, ...]:
     """Return what an overload of ATen takes that computes an elementwise operator."""
-    if operator is coda.WhereOp:
+    if issubclass(operator, coda.Selection):
         return v.keep, v.x, v.y
     given = (v.keep, v.x > v.y) if operator.ELEMENTS == coda.Elements.BOOLEANS else (v.x, v.y)
     return given[: 1 if issubclass(operator, coda.UnaryOp) else 2]
@@ -81,11 +83,18 @@ def of_overload(operator: type[coda.ElementwiseOp]) -> Function:
     return lambda v: function(*operands(operator, v), *numbers, **operator.ATEN_OPTIONS)
 
 
+def of_formula(operator: type[coda.ElementwiseOp], v: Values) -> Tensor:
+    assert operator.FORMULA is not None
+
+    def apply(each: type[coda.ElementwiseOp], *values: Tensor | float) -> Tensor:
+        return ELEMENTWISE[each](*values)
+
+    return operator.FORMULA(coda.Term(v.x, apply), *some_numbers(operator)).value
+
+
 MODELS: Mapping[type, Function] = {
+    **{op: partial(of_formula, op) for op in coda.ELEMENTWISE_OPS if op.FORMULA is not None},
     **{op: of_overload(op) for op in coda.ELEMENTWISE_OPS if op.ATEN is not None},
-    coda.Relu2Op: lambda v: F.relu(v.x) ** 2,
-    coda.GeluOp: lambda v: F.gelu(v.x, approximate="tanh"),
-    coda.SoftcapOp: lambda v: 30 * torch.tanh(v.x / 30),
     coda.CompareOp: lambda v: v.x < v.y,
     coda.CastOp: lambda v: v.x.bfloat16(),
     coda.ConstantOp: lambda v: v.x + 0.5,

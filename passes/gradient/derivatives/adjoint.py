@@ -123,6 +123,15 @@ class Adjoint:
         """Convert `value` to float32, in which sums and norms compute; float64 stays."""
         return self.cast(value, wide_type(value))
 
+    def term(self, value: SSAValue) -> coda.Term[SSAValue]:
+        """Return `value` as a term whose operators are appended; numbers get its type."""
+
+        def apply(operator: type[coda.ElementwiseOp], *operands: SSAValue | float) -> SSAValue:
+            values = [self.constant(x, value) if isinstance(x, float) else x for x in operands]
+            return self.insert(operator(*values))
+
+        return coda.Term(value, apply)
+
     def constant(self, value: float, like: SSAValue) -> SSAValue:
         """Return a scalar of the element type of `like`."""
         return self.insert(coda.ConstantOp(float(value), element_type_of(like)))
@@ -189,35 +198,6 @@ class Adjoint:
             return self.scale(value, 1 / max(columns, 1))
         extent = coda.ExtentOp(*self.backward.shapes.holder(x, len(shape_of(x)) - 1))
         return self.div(value, self.cast(self.insert(extent, "columns"), element_type_of(value)))
-
-
-@dataclass(frozen=True)
-class Term:
-    """A value in a formula: Python's operators on it append operators; numbers get its type."""
-
-    adjoint: Adjoint
-    value: SSAValue
-
-    def of(self, operator: type[coda.UnaryOp]) -> Term:
-        """Apply a function to this value."""
-        return Term(self.adjoint, self.adjoint.insert(operator(self.value)))
-
-    def __neg__(self) -> Term:
-        return self.of(coda.NegOp)
-
-    def __add__(self, other: Term | float) -> Term:
-        return self._with(coda.AddOp, other)
-
-    def __mul__(self, other: Term | float) -> Term:
-        return self._with(coda.MulOp, other)
-
-    def __truediv__(self, other: Term | float) -> Term:
-        return self._with(coda.DivOp, other)
-
-    def _with(self, operator: type[coda.BinaryOp], other: Term | float) -> Term:
-        if not isinstance(other, Term):
-            other = Term(self.adjoint, self.adjoint.constant(other, self.value))
-        return Term(self.adjoint, self.adjoint.insert(operator(self.value, other.value)))
 
 
 def wide_type(value: SSAValue) -> Attribute:

@@ -15,14 +15,6 @@ from coda_ir.dominance import operands_of, reached
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 from coda_ir.passes.support.matching import unconverted
 
-_UNARY: dict[str, type[coda.UnaryOp]] = {
-    "silu": coda.SiluOp,
-    "relu": coda.ReluOp,
-    "relu2": coda.Relu2Op,
-    "sigmoid": coda.SigmoidOp,
-    "tanh": coda.TanhOp,
-}
-
 
 def _glu(op: coda.GluOp, adjoint: Adjoint) -> None:
     """y = act(g) ⊙ u: dg = act'(g) ⊙ u ⊙ dy and du = act(g) ⊙ dy, side by side as g and u are."""
@@ -61,13 +53,7 @@ def _interleaved(op: coda.GluOp, adjoint: Adjoint, parts: Sequence[SSAValue]) ->
 
 def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
     """Apply the activation `name` to `x`."""
-    match name:
-        case "identity":
-            return x
-        case "gelu" | "gelu_tanh":
-            return adjoint.insert(coda.GeluOp(x, "none" if name == "gelu" else "tanh"))
-        case _:
-            return adjoint.insert(_UNARY[name](x))
+    return x if name == "identity" else adjoint.insert(coda.REAL_FUNCTIONS[name](x))
 
 
 def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:

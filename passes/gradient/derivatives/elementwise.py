@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
-from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule, Term
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 
 
 def _add(op: coda.AddOp, adjoint: Adjoint) -> None:
@@ -139,12 +139,6 @@ def _softcap(op: coda.SoftcapOp, adjoint: Adjoint) -> None:
     adjoint.give(op.operand, adjoint.insert(share))
 
 
-def _gelu(op: coda.GeluOp, adjoint: Adjoint) -> None:
-    name = "gelu" if op.approximate.data == "none" else "gelu_tanh"
-    share = coda.ActivationGradOp(op.operand, adjoint.dy, name)
-    adjoint.give(op.operand, adjoint.insert(share))
-
-
 def _activation(name: str) -> Rule:
     def rule(op: coda.UnaryOp, adjoint: Adjoint) -> None:
         source = op.result if name in coda.DERIVED_FROM_RESULT else op.operand
@@ -156,12 +150,13 @@ def _activation(name: str) -> Rule:
 
 def _of_formula(formula: Formula) -> Rule:
     def rule(op: coda.UnaryOp, adjoint: Adjoint) -> None:
-        terms = (Term(adjoint, value) for value in (adjoint.dy, op.operand, op.result))
+        terms = map(adjoint.term, (adjoint.dy, op.operand, op.result))
         adjoint.give(op.operand, formula(*terms).value)
 
     return rule
 
 
+Term: TypeAlias = coda.Term[SSAValue]
 Formula: TypeAlias = Callable[[Term, Term, Term], Term]
 """The gradient of x, from dy, x and y."""
 
@@ -209,12 +204,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
         ),
         _step,
     ),
-    coda.TanhOp: _activation("tanh"),
-    coda.SigmoidOp: _activation("sigmoid"),
-    coda.SiluOp: _activation("silu"),
-    coda.ReluOp: _activation("relu"),
-    coda.Relu2Op: _activation("relu2"),
-    coda.GeluOp: _gelu,
+    **{coda.REAL_FUNCTIONS[name]: _activation(name) for name in coda.ACTIVATIONS[1:]},
     coda.SoftcapOp: _softcap,
     coda.CastOp: _cast,
 }

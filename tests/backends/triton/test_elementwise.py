@@ -26,10 +26,6 @@ def seed() -> None:
     torch.default_generator.manual_seed(4)
 
 
-def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
-    return F.gelu(x, approximate="tanh")
-
-
 def relu2(x: torch.Tensor) -> torch.Tensor:
     return F.relu(x).square()
 
@@ -56,8 +52,6 @@ UNARY: dict[str, Eager] = {
     },
     "neg": torch.neg,
     "relu2": relu2,
-    'gelu {approximate = "none"}': F.gelu,
-    'gelu {approximate = "tanh"}': gelu_tanh,
     "softcap {cap = 30.0 : f64}": softcap,
 }
 RELATIONS: dict[str, Eager] = {

@@ -28,7 +28,7 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     "add": (lambda: coda.AddOp(X, tensor(8)), ((D, 8), bf16)),
     "add of a larger rank": (lambda: coda.AddOp(tensor(8), X), ((D, 8), bf16)),
     "exp": (lambda: coda.ExpOp(X), ((D, 8), bf16)),
-    "gelu": (lambda: coda.GeluOp(X, "tanh"), ((D, 8), bf16)),
+    "gelu": (lambda: coda.GeluOp(X), ((D, 8), bf16)),
     "softcap": (lambda: coda.SoftcapOp(X, 30.0), ((D, 8), bf16)),
     "cast": (lambda: coda.CastOp(X, f32), ((D, 8), f32)),
     "constant": (lambda: coda.ConstantOp(0.5, bf16), ((), bf16)),
@@ -165,8 +165,8 @@ def test_group_size_is_all_columns_without_a_group():
 
 
 def test_properties_are_given_once_and_exist():
-    with pytest.raises(AssertionError, match=r"coda.gelu takes no \['approximate'\]"):
-        coda.GeluOp(X, "tanh", approximate="none")
+    with pytest.raises(AssertionError, match=r"coda.softcap takes no \['cap'\]"):
+        coda.SoftcapOp(X, 30.0, cap=2.0)
     with pytest.raises(AssertionError, match=r"coda.relu takes no \['alpha'\]"):
         coda.ReluOp(X, alpha=1.0)
     with pytest.raises(AssertionError, match=r"coda\.relu has no 1 properties"):

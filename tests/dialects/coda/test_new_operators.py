@@ -26,7 +26,6 @@ ELEMENTWISE = coda.ELEMENTWISE_OPS
 
 PROPERTIES: Mapping[type, tuple[float | str, ...]] = {
     **{op: some_numbers(op) for op in ELEMENTWISE},
-    coda.GeluOp: ("none",),
     coda.CompareOp: ("eq",),
 }
 
@@ -35,7 +34,7 @@ def made(operator: type[coda.ElementwiseOp], element: Attribute, columns: int = 
     """An elementwise operator on rows of `element`, the last of which has `columns`."""
     count = len(operator.get_irdl_definition().operands)
     types = [TensorType(element, [8])] * (count - 1) + [TensorType(element, [columns])]
-    if operator is coda.WhereOp:
+    if issubclass(operator, coda.Selection):
         types[0] = TensorType(i1, [8])
     values: list[SSAValue] = list(Block(arg_types=types).args)
     return operator(*values, *PROPERTIES[operator])  # pyright: ignore

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from coda_ir.backends.reference.interpreter import HANDLERS
 from coda_ir.backends.triton.operators.emit import WRITERS
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.gemm.scalar_code import computes_elements
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
@@ -213,6 +214,64 @@ def test_every_operator_has_a_place_or_a_reason(part: str):
         assert {op.name for op in present & reasons} == set(), (
             "a place, so that no reason is needed"
         )
+
+
+RULES_OF_FUNCTIONS = (
+    "dialects/coda/elementwise.py",
+    "dialects/gemm/scalar_code.py",
+    "passes/gradient/derivatives/elementwise.py",
+)
+"""The files with tables of elementwise operators. A new one takes at most these, the documentation
+and a golden. `dialects/gemm/scalars.py` is in place of the last two for functions of gates.
+"""
+
+SIMPLIFICATIONS = (
+    "dialects/coda/canonicalization.py",
+    "dialects/coda/truth_folding.py",
+    "passes/block/zero_elements.py",
+    "passes/support/editing.py",
+)
+"""Files with tables of some operators that become simpler, or give 0. No operator has to be there.
+"""
+
+IN_MORE_FILES: Reasons = {
+    **dict.fromkeys(
+        (coda.AddOp, coda.SubOp, coda.MulOp, coda.DivOp, coda.NegOp, elementwise.FloorDivideOp),
+        "a symbol in `.coda`; passes regroup sums and products",
+    ),
+    **dict.fromkeys((coda.MaximumOp, coda.MinimumOp), "a number may be a bound, as in `clamp`"),
+    coda.CompareOp: "one operator for six names in `.coda` and in PyTorch",
+    coda.DetachOp: "it computes nothing",
+    coda.LogicalNotOp: "the only function of one truth value",
+}
+"""The reasons why an elementwise operator is in tables of further files."""
+
+
+TABLE = re.compile(
+    r"^\w+(?:: .+?)? = (?:[^\n]*[\[({]\n.*?^[\])}]|[^\n]*)", re.MULTILINE | re.DOTALL
+)
+IMPORT = re.compile(r"^from coda_ir\.dialects\.coda\S* import (\([^)]*\)|.*)", re.MULTILINE)
+OPERATOR = re.compile(r"(?:\b(?:coda|elementwise)\.|(?<![\w.]))(\w+Op)\b")
+
+
+@cache
+def tables() -> dict[str, set[str]]:
+    """Return the elementwise operators that the tables of a source file name, by file."""
+    folders = ("dialects", "passes", "frontends", "backends", "coda_ir")
+    paths = [path for each in folders for path in (TESTS.parent / each).rglob("*.py")]
+    texts = {str(path.relative_to(TESTS.parent)): path.read_text() for path in paths}
+    return {
+        file: {*OPERATOR.findall("\n".join(TABLE.findall(text)))}
+        for file, text in texts.items()
+        if "import coda\n" in text or IMPORT.search(text)
+    }
+
+
+@pytest.mark.parametrize("operator", coda.ELEMENTWISE_OPS, ids=lambda operator: operator.name)
+def test_an_elementwise_operator_takes_five_files(operator: type[coda.ElementwiseOp]):
+    files = {file for file, names in tables().items() if operator.__name__ in names}
+    more = files - {*RULES_OF_FUNCTIONS, *SIMPLIFICATIONS}
+    assert (operator in IN_MORE_FILES) == bool(more), more
 
 
 CALLS: Mapping[str, Callable[[], set[str]]] = {

@@ -49,7 +49,6 @@ def test_activations(name: str):
 
 
 CODE: dict[str, tuple[Code, torch.Tensor]] = {
-    "softcap": (lambda b, x, y: b.softcap(x, 0.3), 0.3 * torch.tanh(A / 0.3)),
     "scale": (lambda b, x, y: b.scale(x, 0.1), 0.1 * A),
     "rsqrt": (lambda b, x, y: b.rsqrt(b.abs(x)), A.abs() ** -0.5),
     "sqrt and log": (lambda b, x, y: b.log(b.sqrt(b.exp(x))), A / 2),

@@ -8,7 +8,7 @@ func.func @layer_norm_mlp(%a: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %wp: tens
   %h = coda.layer_norm %x1, %g, %beta {eps = 1.0e-5 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %f0 = coda.matmul %h, %w1 : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>
   %f1 = coda.add %f0, %b1 : (tensor<?x16xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
-  %f = coda.gelu %f1 {approximate = "tanh"} : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %f = coda.gelu_tanh %f1 : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
   %d = coda.matmul %f, %w2 : (tensor<?x16xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>
   %x2 = coda.add %x1, %d : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
   func.return %x2 : tensor<?x8xbf16>

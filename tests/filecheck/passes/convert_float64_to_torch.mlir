@@ -25,7 +25,7 @@ func.func @tables(%i: tensor<?xf64> {coda.dims = ["T"]}, %x: tensor<?x8xf32> {co
 // Elementwise operators that PyTorch has, and those that are several of its own.
 
 func.func @elementwise(%x: tensor<?x8xf64>) -> (tensor<?x8xf64>, tensor<?x8xf64>, tensor<?x8xf64>, tensor<?x8xf64>) {
-  %g = coda.gelu %x {approximate = "tanh"} : (tensor<?x8xf64>) -> tensor<?x8xf64>
+  %g = coda.gelu_tanh %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
   %r = coda.relu2 %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
   %c = coda.softcap %x {cap = 30.0 : f64} : (tensor<?x8xf64>) -> tensor<?x8xf64>
   %m = coda.maximum %x, %g : (tensor<?x8xf64>, tensor<?x8xf64>) -> tensor<?x8xf64>
@@ -35,7 +35,7 @@ func.func @elementwise(%x: tensor<?x8xf64>) -> (tensor<?x8xf64>, tensor<?x8xf64>
 // CHECK:      func.func @elementwise(
 // CHECK-NEXT:   %g = torch.call "aten.gelu.default"(%x) {{.*}}arguments = "{0}, approximate='tanh'"
 // CHECK-NEXT:   %[[P:.*]] = torch.call "aten.relu.default"(%x)
-// CHECK-NEXT:   %r = torch.call "aten.square.default"(%[[P]])
+// CHECK-NEXT:   %r = torch.call "aten.mul.Tensor"(%[[P]])
 // CHECK-NEXT:   %[[D:.*]] = torch.call "aten.div.Tensor"(%x) {{.*}}arguments = "{0}, 30.0"
 // CHECK-NEXT:   %[[T:.*]] = torch.call "aten.tanh.default"(%[[D]])
 // CHECK-NEXT:   %c = torch.call "aten.mul.Tensor"(%[[T]]) {{.*}}arguments = "{0}, 30.0"

@@ -54,14 +54,14 @@ func.func @mlp(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims = ["B", "T", 8
 func.func @ffn(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]}, %gamma: tensor<8xf32> {coda.name = "gamma"}, %beta: tensor<8xf32> {coda.name = "beta"}, %w: tensor<16x8xf32> {coda.name = "w"}, %b: tensor<16xf32> {coda.name = "b"}) -> tensor<?x16xf32> {
   %h = coda.layer_norm %x, %gamma, %beta {eps = 1.0e-5 : f64} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
   %z = coda.linear %h, %w, %b : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x16xf32>
-  %a = coda.gelu %z {approximate = "none"} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %a = coda.gelu %z : (tensor<?x16xf32>) -> tensor<?x16xf32>
   func.return %a : tensor<?x16xf32>
 }
 
 // CHECK:      func.func private @ffn_joint(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8 : i64]}, %gamma: tensor<8xf32> {coda.name = "gamma"}, %beta: tensor<8xf32> {coda.name = "beta"}, %w: tensor<16x8xf32> {coda.name = "w"}, %b: tensor<16xf32> {coda.name = "b"}, %d_result0: tensor<?x16xf32> {coda.name = "d_result0", coda.dims = ["M", 16 : i64]}) -> (tensor<?x16xf32> {coda.name = "result0"}, tensor<?x8xf32> {coda.name = "d_x", coda.dims = ["M", 8 : i64], coda.own}, tensor<8xf32> {coda.name = "d_gamma", coda.own}, tensor<8xf32> {coda.name = "d_beta", coda.own}, tensor<16x8xf32> {coda.name = "d_w", coda.own}, tensor<16xf32> {coda.name = "d_b", coda.own}) attributes {coda.joint = {arguments = 5 : i64, results = 1 : i64, wrt = ["x", "gamma", "beta", "w", "b"]}} {
 // CHECK-NEXT:   %h = coda.layer_norm %x, %gamma, %beta {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %z = coda.linear %h, %w, %b : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %a = coda.gelu %z {approximate = "none"} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %a = coda.gelu %z : (tensor<?x16xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %d_z = coda.activation_grad %z, %d_result0 {activation = "gelu"} : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %d_b = coda.sum_to %d_z : (tensor<?x16xf32>) -> tensor<16xf32>
 // CHECK-NEXT:   %d_h = coda.matmul %d_z, %w : (tensor<?x16xf32>, tensor<16x8xf32>) -> tensor<?x8xf32>

@@ -8,7 +8,7 @@ func.func @layer(%x: tensor<?x8xbf16>, %r: tensor<?x8xbf16>, %wo: tensor<8x8xbf1
   %s = coda.add %o, %r : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %h = coda.layer_norm %s, %g, %b {eps = 1.0e-12 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %u = coda.linear %h, %w1, %b1 : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
-  %a = coda.gelu %u {approximate = "none"} : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %a = coda.gelu %u : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
   %d = coda.linear %a, %w2, %b2 : (tensor<?x16xbf16>, tensor<8x16xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %y = coda.add %d, %h : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
   func.return %y : tensor<?x8xbf16>

@@ -20,7 +20,7 @@ func.func @gelu_tanh(%x: tensor<?x8xbf16>) -> tensor<?x8xbf16> {
 }
 
 // CHECK-LABEL: func.func @gelu_tanh(
-// CHECK-NEXT:    %y = coda.gelu %x {approximate = "tanh"}
+// CHECK-NEXT:    %y = coda.gelu_tanh %x
 // CHECK-NEXT:    func.return %y
 
 // Factored, and of a product, which stays whole.
@@ -45,7 +45,7 @@ func.func @gelu_factored(%p: tensor<?x8xf32>, %q: tensor<?x8xf32>) -> tensor<?x8
 
 // CHECK-LABEL: func.func @gelu_factored(
 // CHECK-NEXT:    %x = coda.mul %p, %q
-// CHECK-NEXT:    %y = coda.gelu %x {approximate = "tanh"}
+// CHECK-NEXT:    %y = coda.gelu_tanh %x
 // CHECK-NEXT:    func.return %y
 
 func.func @gelu_erf(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}) -> tensor<?x8xf32> {
@@ -61,7 +61,7 @@ func.func @gelu_erf(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}) -> tensor<
 }
 
 // CHECK-LABEL: func.func @gelu_erf(
-// CHECK-NEXT:    %y = coda.gelu %x {approximate = "none"}
+// CHECK-NEXT:    %y = coda.gelu %x
 // CHECK-NEXT:    func.return %y
 
 func.func @silu(%x: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {

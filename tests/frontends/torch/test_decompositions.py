@@ -314,7 +314,9 @@ GROUPS = {
         {"coda.rms_norm": len(RMS_NORMS)},
         ("coda.rsqrt", "coda.sqrt", "coda.reduce", "coda.div"),
     ),
-    "gelu": Group(ACTIVATIONS, {"coda.gelu": len(ACTIVATIONS)}, ("coda.tanh", "aten.erf.default")),
+    "gelu": Group(
+        ACTIVATIONS, {"coda.gelu": 3, "coda.gelu_tanh": 3}, ("coda.tanh", "aten.erf.default")
+    ),
     "silu": Group(GATES, {"coda.silu": len(GATES)}, ("coda.sigmoid", "coda.exp", "coda.div")),
     "rope": Group(ROTATIONS, {"coda.rope": len(ROTATIONS)}, ("coda.neg", "coda.concat"), True),
     "attention": Group(

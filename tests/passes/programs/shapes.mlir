@@ -196,7 +196,7 @@ func.func @outer_product(%r: tensor<16xf32>, %c: tensor<?x1xf32>, %x: tensor<?x8
 func.func @symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "K"]}, %w: tensor<?x?xf32> {coda.dims = ["N", "K"]}, %v: tensor<?x?xf32> {coda.dims = ["N", "K"]}, %b: tensor<?xf32> {coda.dims = ["N"]}) -> (tensor<?x?xf32>, tensor<?x1xf32>, tensor<?x1xf32>) {
   %g = coda.linear %x, %w, %b : (tensor<?x?xf32>, tensor<?x?xf32>, tensor<?xf32>) -> tensor<?x?xf32>
   %u = coda.linear %x, %v : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
-  %s = coda.gelu %g {approximate = "none"} : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  %s = coda.gelu %g : (tensor<?x?xf32>) -> tensor<?x?xf32>
   %a = coda.mul %s, %u : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
   %ab = coda.add %a, %b : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?x?xf32>
   %m = coda.reduce %ab {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>

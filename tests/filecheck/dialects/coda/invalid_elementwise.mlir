@@ -43,8 +43,16 @@ func.func @f(%x: tensor<?x8xbf16>, %y: tensor<8xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>) {
-  // expected-error@below {{property approximate is "fast", expected "none" or "tanh"}}
-  %r = coda.gelu %x {approximate = "fast"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  // expected-error@below {{approximate is no property of coda.gelu}}
+  %r = coda.gelu %x {approximate = "tanh"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{alhpa is no property of coda.elu, expected alpha}}
+  %r = coda.elu %x {alpha = 1.0, alhpa = 2.0} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   func.return
 }
 

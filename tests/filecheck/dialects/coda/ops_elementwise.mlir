@@ -26,8 +26,8 @@
 // CHECK-NEXT:   %silu = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %relu = coda.relu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %relu2 = coda.relu2 %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %gelu = coda.gelu %x {approximate = "none"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %gelu_tanh = coda.gelu %x {approximate = "tanh"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %gelu = coda.gelu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %gelu_tanh = coda.gelu_tanh %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %softcap = coda.softcap %x {cap = 3.000000e+01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %sin = coda.sin %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %cos = coda.cos %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -77,8 +77,8 @@ func.func @elementwise(%x: tensor<?x8xbf16>, %y: tensor<8xbf16>, %c: tensor<?x1x
   %silu = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %relu = coda.relu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %relu2 = coda.relu2 %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
-  %gelu = coda.gelu %x {approximate = "none"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
-  %gelu_tanh = coda.gelu %x {approximate = "tanh"} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %gelu = coda.gelu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %gelu_tanh = coda.gelu_tanh %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %softcap = coda.softcap %x {cap = 3.000000e+01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %sin = coda.sin %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %cos = coda.cos %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
