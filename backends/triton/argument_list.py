@@ -96,7 +96,7 @@ class ArgumentList:
     names: LocalNames
     arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
     pitches: Mapping[SSAValue, Pitch] = field(default_factory=dict[SSAValue, Pitch])
-    """Elements from one row of a tile or table to the next, where these are not its columns."""
+    """Elements from one row of an operand to the next, where these are not its columns."""
     moved: Mapping[SSAValue, Moved] = field(default_factory=dict["SSAValue", "Moved"])
     """Operands whose elements lie elsewhere in the tensor that the kernel gets for them."""
     domain: SSAValue | None = None
@@ -123,6 +123,10 @@ class ArgumentList:
         if columns == DYNAMIC_INDEX:
             return place.member("shape[:-1].numel()")
         return place.rows_of(columns)
+
+    def pitch(self, value: SSAValue) -> Pitch:
+        """Return the elements of an operand from one row to the next, or where its rows start."""
+        return self.pitches.get(value, shape_of(value)[-1])
 
     def operand(self, value: SSAValue, default: str) -> str:
         """Return the parameter that points to the first element of an operand."""

@@ -6,7 +6,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.argument_list import ArgumentList
+from coda_ir.backends.triton.argument_list import ArgumentList, Moved
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name, range_comment, tile_condition
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, constant
@@ -28,6 +28,7 @@ class GemmEmitter:
         schedule: ScheduleAttr,
         module_names: NameAllocator,
         pitches: Mapping[SSAValue, int],
+        moved: Mapping[SSAValue, Moved],
     ):
         self.op = op
         self.schedule = schedule
@@ -37,7 +38,7 @@ class GemmEmitter:
         has_own_rows = not op.is_transposed and op.gather is None
         has_own_rows &= op.numbers_of_row == op.summed_rows
         domain = op.x if has_own_rows else None
-        self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)
+        self.arguments = ArgumentList(op, self.names, pitches=pitches, moved=moved, domain=domain)
         self.groups = RowGroups.of(op, self.arguments)
         self.ragged = RaggedDepth.of(op, self.arguments)
         self.ranges = [

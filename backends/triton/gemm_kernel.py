@@ -7,6 +7,7 @@ from functools import cached_property
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.argument_list import Moved
 from coda_ir.backends.triton.gemm_emitter import GemmEmitter
 from coda_ir.backends.triton.gemm_names import docstring, summary_of
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
@@ -26,18 +27,22 @@ from coda_ir.remarks import format_location
 
 
 def emit_gemm(
-    op: FusedOp, names: NameAllocator, pitches: Mapping[SSAValue, int] | None = None
+    op: FusedOp,
+    names: NameAllocator,
+    pitches: Mapping[SSAValue, int] | None = None,
+    moved: Mapping[SSAValue, Moved] | None = None,
 ) -> EmittedKernel:
     """Emit the kernel of a scheduled `gemm.fused`; `names` are the function names of the module.
 
     One program computes one tile: BLOCK_M rows of BLOCK_N accumulator columns of one segment.
-    `pitches` has the elements between starts of rows of tiles and tables that are not dense.
-    Raises CodaError without a schedule, for a dynamic N or K, and for float64.
+    `pitches` has the elements between starts of rows of operands that are not dense, `moved` the
+    rows of epilogues whose elements are some numbers apart. Raises CodaError without a schedule,
+    for a dynamic N or K, and for float64.
     """
     schedule = _schedule_of(op)
     if schedule.is_warp_specialized:
-        return emit_warp_specialized(op, schedule, names, pitches or {})
-    return _GemmEmitter(op, schedule, names, pitches or {}).emit()
+        return emit_warp_specialized(op, schedule, names, pitches or {}, moved or {})
+    return _GemmEmitter(op, schedule, names, pitches or {}, moved or {}).emit()
 
 
 def _schedule_of(op: FusedOp) -> ScheduleAttr:

@@ -258,7 +258,7 @@ class PointerMainLoop(MainLoop):
             lines.append(f"repeated = row // {repeated}")
             row = "repeated"
         for name, x in zip(self.rows, self.op.inputs, strict=True):
-            stride = "" if self.op.is_transposed else f" * {shape_of(x)[-1]}"
+            stride = "" if self.op.is_transposed else f" * {self.arguments.pitch(x)}"
             lines.append(f"{name} = {self.arguments.operand(x, 'x')} + {row}[:, None]{stride}")
         return lines
 
@@ -286,13 +286,20 @@ class PointerMainLoop(MainLoop):
         ]
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
-        step, depth = "", self.depths[term]
-        if tile.segment.layout == Layout.NK:
-            is_wide = tile.segment.columns * int(depth) >= 2**31
-            step = f"{'.to(tl.int64)' if is_wide else ''} * {depth}"
         columns = zip(weights, tile.weight_columns(), strict=True)
-        places = [f"{self._weight(w)} + {column}[None, :]{step}" for w, column in columns]
+        places = [
+            f"{self._weight(weight)} + {column}[None, :]{self._column_step(weight, tile.segment)}"
+            for weight, column in columns
+        ]
         return [self.rows[term], tuple_text(places)]
+
+    def _column_step(self, weight: SSAValue, segment: Segment) -> str:
+        """Return the factor by which columns of a weight are apart, unless they are adjacent."""
+        if segment.layout == Layout.KN:
+            return ""
+        pitch = self.arguments.pitch(weight)
+        assert isinstance(pitch, int), "rows of a matrix"
+        return f"{'.to(tl.int64)' if segment.columns * pitch >= 2**31 else ''} * {pitch}"
 
     def _weight(self, weight: SSAValue) -> str:
         """Return where a weight begins: for grouped rows, the weight of their group."""
@@ -303,11 +310,10 @@ class PointerMainLoop(MainLoop):
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
         """Return K, and the distances of neighbours in a row of x and in a weight's column."""
-        segment, is_transposed = tile.segment, self.op.is_transposed
-        of_x = str(shape_of(self.op.x)[-1]) if is_transposed else "1"
-        of_weight = "1"
-        if segment.layout == Layout.KN:
-            of_weight = str(segment.weight_columns(tile.columns.weights[0]))
+        segment, is_transposed, pitch = tile.segment, self.op.is_transposed, self.arguments.pitch
+        of_x = pitch(self.op.inputs[term]) if is_transposed else 1
+        weight = tile.weight(0, segment.terms[term])
+        of_weight = pitch(weight) if segment.layout == Layout.KN else 1
         depth = self.depths[term] if self.ragged is None else "end_row"
         extents = {"K": depth, "A_STEP": of_x, "B_STEP": of_weight}
         known = ["IS_KNOWN=False", *self._gathered_depths()] if is_transposed else self._rows()
@@ -403,9 +409,13 @@ class TmaMainLoop(MainLoop):
         """Return the parameter of a descriptor of `value` as `view`, with K last or first."""
         bk = self.schedule.block_k.data
         extents, boxes = ((*view, depth), (*box, bk)) if is_last else ((depth, *view), (bk, *box))
+        pitch, inner = self.arguments.pitch(value), [n for n in view[1:] if isinstance(n, int)]
+        assert isinstance(pitch, int), "rows of a matrix"
+        steps = [prod(inner[axis:]) for axis in range(len(view))]
+        strides = [*(pitch * step for step in steps), 1] if is_last else [pitch, *steps]
         is_never_empty = not self.op.is_transposed
         return self.arguments.descriptor(
-            value, extents, boxes, default, is_never_empty=is_never_empty
+            value, extents, boxes, default, strides=strides, is_never_empty=is_never_empty
         )
 
     def _rows(self, term: int) -> HostValue | int:

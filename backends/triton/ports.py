@@ -205,9 +205,12 @@ def partial_extents(port: Port) -> tuple[Combiner, int, int]:
     return combiner, tiles, 1 << (tiles - 1).bit_length()
 
 
-def transposed_place(columns: ColumnIndex) -> str:
-    """Return where the element (m, n) is in a tensor of N x M."""
-    return f"{columns.name}[None, :].to(tl.int64) * M + {ROWS.name}[:, None]"
+def transposed_place(columns: ColumnIndex, pitch: int | str = "M", first: int = 0) -> str:
+    """Return where the element (m, n) is in a tensor of N x M, or in rows of `pitch` elements of
+    another tensor, each after the `first` of them.
+    """
+    row = f"({ROWS.name} + {first})" if first else ROWS.name
+    return f"{columns.name}[None, :].to(tl.int64) * {pitch} + {row}[:, None]"
 
 
 def table_index(

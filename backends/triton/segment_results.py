@@ -154,6 +154,8 @@ class SegmentResults(SegmentColumns):
     def _place(self, columns: ColumnIndex, port: ResultPortAttr) -> str:
         """Return where the elements of a tile are in their tensor."""
         if self.segment.is_stored_transposed(port):
+            if isinstance(port.place, PlaceAttr):
+                return transposed_place(columns, port.place.period.data, port.place.offset.data)
             return transposed_place(columns)
         pitch, row, column = columns.extent, self.stored_row, columns.of_stores
         if isinstance(port.place, PlaceAttr):

@@ -266,10 +266,6 @@ class ResultPortAttr(ParametrizedAttribute):
             )
         if isinstance(self.group, IntAttr) and self.group.data < 1:
             raise VerifyException(f"group<{self.group.data}>: expected at least 1 column")
-        if isinstance(self.place, PlaceAttr) and kind not in (ResultKind.TILE, ResultKind.HALF):
-            raise VerifyException(
-                f"result port {kind.value}: a place is expected for tile and half only"
-            )
 
     def print_port(self, printer: Printer) -> None:
         printer.print_string(self.kind.data.value)

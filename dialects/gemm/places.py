@@ -70,6 +70,10 @@ class PlaceAttr(ParametrizedAttribute):
         offset, width, period = (number // columns for number in self.numbers)
         return offset, width, period
 
+    def has_rows_of(self, shape: Sequence[int]) -> bool:
+        """Return whether each run is a row of a matrix of this shape, and stored once."""
+        return len(shape) == 2 and (self.width.data, self.copies.data) == (shape[1], 1)
+
     def verify(self) -> None:
         offset, width, period = self.numbers
         if self.copies.data < 1:

@@ -248,11 +248,13 @@ def _subtiles(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) 
 
 
 def _placed_widths(segment: Segment) -> list[int]:
-    """Return the contiguous columns in the places of results."""
+    """Return the contiguous columns in the places of results, whose boxes have rows of the tile."""
     return [
         port.place.width.data
         for port, type in segment.results
-        if isinstance(port.place, PlaceAttr) and port.place.rows(type.get_shape()[-1]) is None
+        if isinstance(port.place, PlaceAttr)
+        and port.kind.data != ResultKind.TILE_T
+        and port.place.rows(type.get_shape()[-1]) is None
     ]
 
 

@@ -74,6 +74,10 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
         if isinstance(port.place, PlaceAttr):
             row = _verify_row(what, segment, port) if port.is_moved else None
             verify_place(what, port.place, segment.outputs[index], row)
+            are_rows = port.place.has_rows_of(shape) and not port.is_moved
+            if kind == ResultKind.TILE_T and not are_rows:
+                stated = port.place.stated
+                raise VerifyException(f"{what} is at {stated}, expected rows of a matrix")
         if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
             verify_wide(what, port.combiner)
         elif kind not in _STORED and type.element_type != f32:

@@ -40,9 +40,9 @@ class SplitConcatenationPass(FunctionPass):
 
     Legal iff the concatenation is used only by such products and sums, or by pointwise code and
     transposes of rows that lead to them. Sums are added in a different order, which the mode
-    eager-exact forbids. Worth it if a weight gradient also reads the parts. The slices of the
-    weight are copies. They are small compared with the many rows of a gradient, but not compared
-    with those of a decoding step, or with one row per sample (adaLN).
+    eager-exact forbids. Worth it if a weight gradient also reads the parts. Slices of the
+    weight that are not aligned are copied. They are small compared with the many rows of a
+    gradient, but not compared with those of a decoding step, or with one row per sample (adaLN).
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

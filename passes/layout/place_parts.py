@@ -154,7 +154,7 @@ def _store_again(op: coda.ConcatOp, number: int, other: int, rewriter: FunctionR
 def _why_not_stored(part: SSAValue) -> Refusal | None:
     """Return the reason why no kernel can store `part` of a concatenation in its place."""
     value = columns_of(part)
-    if Site.of(value) is None:
+    if Site.of(value, or_transposed=True) is None:
         return Refusal(
             "each part is a tile of a kernel in the same function",
             f"{name_of(part)} is copied: no kernel computes its elements one by one",
@@ -164,6 +164,11 @@ def _why_not_stored(part: SSAValue) -> Refusal | None:
         return Refusal(
             "the concatenation is the only use of a part, and the extents of all parts are known",
             f"{name_of(value)} is copied: {_why_no_part(part)}",
+        )
+    if Site.of(value) is None and not found.place.has_rows_of(shape_of(value)):
+        return Refusal(
+            "a part that is stored transposed is a matrix, of which each run is a row",
+            f"{name_of(value)} is copied: its runs have {found.place.width.data} elements",
         )
     return None if _is_aligned(value, found.place) else _why_unaligned(value, found.place)
 
@@ -236,7 +241,7 @@ def _why_unaligned(value: SSAValue, place: PlaceAttr) -> Refusal:
 
 
 def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
-    site, found = Site.of(value), part_of(value)
+    site, found = Site.of(value, or_transposed=True), part_of(value)
     assert site is not None and found is not None, "legality was checked before"
     editor = EpilogueEditor(site.op, rewriter.order)
     segment = editor.segments[site.segment]

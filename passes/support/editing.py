@@ -51,15 +51,16 @@ class Site:
     """True if the result has one value per pair instead of one per column."""
 
     @staticmethod
-    def of(value: SSAValue) -> Site | None:
-        """Return the site that defines `value`; None if it is no tile or half result, or its rows
-        are not those of the epilogue.
+    def of(value: SSAValue, *, or_transposed: bool = False) -> Site | None:
+        """Return the site that defines `value`; None if it is no tile or half result, nor,
+        `or_transposed`, a tile that is stored so, or its rows are not those of the epilogue.
         """
         op, place = value.owner, _place(value)
         if place is None or not isinstance(op, FusedOp | MapOp) or is_scattered(op):
             return None
         segment, result, kind = place
         is_site = kind in (ResultKind.TILE, ResultKind.HALF)
+        is_site |= or_transposed and kind == ResultKind.TILE_T
         return Site(op, segment, result, kind == ResultKind.HALF) if is_site else None
 
     def holds(self, value: SSAValue) -> bool:

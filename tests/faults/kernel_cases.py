@@ -390,6 +390,17 @@ func.func @f(%x: tensor<?x24xf32>, %u: tensor<32x24xf32>, %w: tensor<32x24xf32>,
 """A program whose last operator reads views of views of the first product."""
 
 
+FACTORS = """
+func.func @f(%x: tensor<?x48xf32>, %w: tensor<40x24xf32>) -> tensor<?x40xf32> {
+  %a = coda.slice %x {dim = 1 : i64, start = 24 : i64, stop = 48 : i64}
+    : (tensor<?x48xf32>) -> tensor<?x24xf32>
+  %y = coda.linear %a, %w : (tensor<?x24xf32>, tensor<40x24xf32>) -> tensor<?x40xf32>
+  func.return %y : tensor<?x40xf32>
+}
+"""
+"""A range of columns that a product reads where they are."""
+
+
 BROADCAST_RANGES = """
 func.func @f(%x: tensor<?x?x?x32xf32> {coda.dims = ["B", "S", "T", 32]},
              %m: tensor<?x1x1x64xf32> {coda.dims = ["B", 1, 1, 64]},
@@ -580,6 +591,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "an only row": KernelCase(ONLY_ROW, TILES, {}),
         "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}, are_strided=True),
         "chain": KernelCase(CHAIN, FUSED, rows, are_strided=True),
+        "factors": KernelCase(FACTORS, FUSED, rows),
         "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "S": 2, "T": 7}),
         "permuted rows": KernelCase(PERMUTED, FUSED, {}),
         "copied tiles": KernelCase(COPIED, FUSED, {}),

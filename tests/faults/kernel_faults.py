@@ -185,6 +185,11 @@ KERNEL_FAULTS = (
         Text("row_group.to(tl.int64) * {self.rows} + x_row", "x_row"),
     ),
     KernelFault(
+        "kernel: rows of a factor that is a range of columns follow one another",
+        f"{T}mainloop:PointerMainLoop.prologue",
+        Text("self.arguments.pitch(x)", "shape_of(x)[-1]"),
+    ),
+    KernelFault(
         "kernel: rows not gathered",
         f"{T}mainloop:PointerMainLoop.prologue",
         Text("row = 'gathered'", "row = 'row'"),

@@ -123,8 +123,13 @@ LEGALITY_FAULTS = (
     ),
     Fault(
         "legality: a slice of anything is a part of a packed projection",
-        "coda_ir.passes.block.split_packed_linear:_column_slice",
-        Nth("drop", "And", 1),
+        "coda_ir.passes.block.split_packed_linear:_columns",
+        Text("or taken.dim != len(shape_of(op.operands[0])) - 1", ""),
+    ),
+    Fault(
+        "legality: steps of a packed projection may leave columns out",
+        "coda_ir.passes.block.split_packed_linear:_columns",
+        Text("taken.step * count == whole", "True"),
     ),
     Fault(
         "scatter: a column in another order is loaded by the numbers of the rows",

@@ -277,14 +277,12 @@ PASS_FAULTS = (
     Fault(
         "packed projection: every part gets the first columns",
         f"{P}block.split_packed_linear:_split",
-        Text(
-            "coda.SliceOp(op.weight, 0, start, stop)", "coda.SliceOp(op.weight, 0, 0, stop - start)"
-        ),
+        Text("columns.of(op.weight,", "columns._replace(first=0).of(op.weight,"),
     ),
     Fault(
         "packed projection: bias of the first columns",
         f"{P}block.split_packed_linear:_split",
-        Text("coda.SliceOp(op.bias, 0, start, stop)", "coda.SliceOp(op.bias, 0, 0, stop - start)"),
+        Text("columns.of(op.bias,", "columns._replace(first=0).of(op.bias,"),
     ),
     Fault(
         "concatenation: every part takes the first columns of a weight",

@@ -22,7 +22,12 @@ from coda_ir.backends.triton.operators.launching import (
     operands_of,
     rows_of,
 )
-from coda_ir.backends.triton.operators.row_pitches import head_pitches, port_pitches, row_pitches
+from coda_ir.backends.triton.operators.row_pitches import (
+    gemm_pitches,
+    head_pitches,
+    moved_rows,
+    row_pitches,
+)
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -31,13 +36,16 @@ from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 
 def _fused(host: HostProgram, op: gemm.FusedOp) -> None:
-    pitches = port_pitches(host, op)
+    pitches, moved = gemm_pitches(host, op), moved_rows(op)
     kernel = kernel_of(
-        host, op, lambda names: emit_gemm(op, names, pitches), by_operand(op, pitches)
+        host,
+        op,
+        lambda names: emit_gemm(op, names, pitches, moved),
+        None if moved else by_operand(op, pitches),
     )
     rows_of = op.groups if op.numbers_of_row > op.summed_rows else op.gather
     launched = host.dims(op.x)[:-1] if rows_of is None else host.dims(rows_of)
-    operands, rows = operands_of(host, op, pitches), host.extents.size(launched)
+    operands, rows = operands_of(host, op, pitches, moved), host.extents.size(launched)
     assert op.schedule is not None
     block_m = op.schedule.block_m.data
     domain = op.row_shape if op.is_transposed else launched

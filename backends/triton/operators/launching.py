@@ -1,11 +1,12 @@
 """Kernel launches, whose results are new tensors or overwrite operands."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.argument_list import Pitch, ids_of
+from coda_ir.backends.triton.argument_list import Moved, Pitch, ids_of
 from coda_ir.backends.triton.equal_code import key_of
 from coda_ir.backends.triton.host.literals import known_extent
 from coda_ir.backends.triton.host.program import HostProgram
@@ -76,15 +77,22 @@ def launch(
 
 
 def operands_of(
-    host: HostProgram, op: Operation, ranges: Collection[SSAValue] = ()
+    host: HostProgram,
+    op: Operation,
+    ranges: Collection[SSAValue] = (),
+    moved: Mapping[SSAValue, Moved] = MappingProxyType({}),
 ) -> list[str | View]:
-    """Return the tensors of `op`'s operands: dense, except `ranges`, which keep their strides."""
+    """Return the tensors of `op`'s operands: dense, except `ranges`, which keep their strides, and
+    those that are `moved`, for which a kernel gets others.
+    """
     in_place = [overwritten(result) for result in op.results]
     return [
         host.owned(operand)
         if operand in in_place and operand not in ranges
         else known_extent(operand, host.extents)
         if extent_in(operand) is not None
+        else host.kernel_operand(moved[operand].source)
+        if operand in moved
         else host.kernel_operand(operand, is_range=operand in ranges)
         for operand in op.operands
     ]

@@ -2,7 +2,7 @@
 permuted rows, shifted rows, and single columns as rows and tiles.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -42,13 +42,40 @@ def row_pitches(host: HostProgram, segment: gemm.Segment) -> dict[SSAValue, Pitc
     return {x: pitch for x, pitch in found.items() if pitch is not None}
 
 
-def port_pitches(host: HostProgram, op: gemm.FusedOp) -> dict[SSAValue, int]:
-    """The tiles and tables of a GEMM that are such ranges, with the elements between row starts."""
-    segments = op.segments()
+def gemm_pitches(host: HostProgram, op: gemm.FusedOp) -> dict[SSAValue, int]:
+    """The inputs, weights, tiles and tables of a GEMM that are such ranges, with the elements
+    between row starts.
+    """
+    segments, operands = op.segments(), [*op.inputs, *op.weights]
     kinds = (gemm.PortKind.TILE, gemm.PortKind.HALF_TILE)
     tiles = {x for segment in segments for kind, x in segment.ports if kind in kinds}
-    ranges = _ranges(segments, tiles, [*op.inputs, *op.weights])
-    return {x: pitch for x in ranges if (pitch := row_pitch(host, x)) is not None}
+    has_own_rows = op.groups is op.gather is op.gather_weights is op.quantized is None
+    ranges = _ranges(segments, tiles, operands, are_read=has_own_rows)
+    found = {x: pitch for x in ranges if (pitch := row_pitch(host, x)) is not None}
+    return {x: pitch for x, pitch in found.items() if x not in _apart(op, found)}
+
+
+def moved_rows(op: gemm.FusedOp) -> dict[SSAValue, Moved]:
+    """The rows of a GEMM's epilogue, such as biases, of which each element is one of several in a
+    dimension that ends another tensor.
+    """
+    kinds = (gemm.PortKind.ROW, gemm.PortKind.HALF_ROW)
+    ports = [port for segment in op.segments() for port in segment.ports]
+    others = {*op.inputs, *op.weights, *(x for kind, x in ports if kind not in kinds)}
+    found = {x: _column(x) for kind, x in ports if kind in kinds and x not in others}
+    return {x: moved for x, moved in found.items() if moved is not None}
+
+
+def _apart(op: gemm.FusedOp, pitches: Mapping[SSAValue, int]) -> set[SSAValue]:
+    """Return weights in pairs whose rows are not equally far apart, which one loop multiplies."""
+    weights = [term for segment in op.segments() for term in segment.terms]
+    return {
+        weight
+        for term in weights
+        if len(term) > 1
+        for weight in term
+        if len({pitches.get(other) for other in term}) > 1 or [*op.weights].count(weight) > 1
+    }
 
 
 def moved_operands(segment: gemm.Segment) -> dict[SSAValue, Moved]:
@@ -188,12 +215,16 @@ def _are_aligned(pitch: Pitch, bytes: int) -> bool:
 def _ranges(
     segments: Sequence[gemm.Segment],
     tiles: Collection[SSAValue],
-    operands: Collection[SSAValue] = (),
+    operands: Sequence[SSAValue] = (),
+    *,
+    are_read: bool = False,
 ) -> list[SSAValue]:
-    """Return the values in `tiles` and tables that may be ranges: those that are no `operands` of
-    products, not overwritten by a result, and not loaded by a port of another kind, too.
+    """Return the values in `tiles`, tables and, if they `are_read` so, `operands` of products that
+    may be ranges: those that are not overwritten by a result, and not loaded by a port of another
+    kind, too.
     """
     ports = [port for segment in segments for port in segment.ports]
-    not_ranges = {*operands, *(overwritten(out) for segment in segments for out in segment.outputs)}
+    not_ranges = {overwritten(out) for segment in segments for out in segment.outputs}
     not_ranges |= {x for kind, x in ports if not kind.is_table and x not in tiles}
-    return [x for _, x in ports if x not in not_ranges]
+    not_ranges |= set() if are_read else {*operands}
+    return [x for x in (*operands, *(x for _, x in ports)) if x not in not_ranges]

@@ -5,6 +5,7 @@ from textwrap import wrap
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.argument_list import Moved
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.gemm_emitter import GemmEmitter
 from coda_ir.backends.triton.gemm_names import docstring, summary_of
@@ -54,10 +55,14 @@ COPY_REGISTERS = 88
 
 
 def emit_warp_specialized(
-    op: FusedOp, schedule: ScheduleAttr, names: NameAllocator, pitches: Mapping[SSAValue, int]
+    op: FusedOp,
+    schedule: ScheduleAttr,
+    names: NameAllocator,
+    pitches: Mapping[SSAValue, int],
+    moved: Mapping[SSAValue, Moved],
 ) -> EmittedKernel:
-    """Emit the kernel of `op`; `names` are the function names of the module, `pitches` has the
-    elements between the starts of the rows of tiles and tables that are not dense.
+    """Emit the kernel of `op`; `names` are the function names of the module, `pitches` and `moved`
+    those of `emit_gemm`.
 
     Raises CodaError where `op` cannot run so (see `coda_ir.dialects.gemm.warp_specialized`).
     """
@@ -71,7 +76,7 @@ def emit_warp_specialized(
             f"{where}: gemm.fused cannot run warp-specialized: {found}",
             "schedule it with the tma or the pointer main loop",
         )
-    return with_final_names(_Emitter(op, schedule, found, names, pitches).emit())
+    return with_final_names(_Emitter(op, schedule, found, names, pitches, moved).emit())
 
 
 class _Emitter(GemmEmitter):
@@ -82,8 +87,9 @@ class _Emitter(GemmEmitter):
         staged: Staging,
         module_names: NameAllocator,
         pitches: Mapping[SSAValue, int],
+        moved: Mapping[SSAValue, Moved],
     ):
-        super().__init__(op, schedule, module_names, pitches)
+        super().__init__(op, schedule, module_names, pitches, moved)
         self.module_names = module_names
         self.ahead: list[Ahead] = []
         """Functions that load ports ahead of their subtile."""

@@ -14,6 +14,7 @@ have rows of the next group as well.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -27,6 +28,7 @@ from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
 from coda_ir.dialects.gemm.buffers import STEP_BYTES, stage_bytes
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.warp_specialized import columns_scaled_together
 
@@ -136,13 +138,17 @@ class BoxDescriptors:
         extents: tuple[HostValue | int, int],
         box: Box,
         default: str,
-        pitch: int | None = None,
     ) -> str:
-        """Return the descriptor of an operand or result: rows x columns, dense without `pitch`."""
-        strides = () if pitch is None else (pitch, 1)
-        return self._add(value, extents, box, default, strides=strides)
+        """Return the descriptor of an operand or result: rows x columns."""
+        return self._add(value, extents, box, default, strides=self._strides(value))
 
-    def bounded(self, value: SSAValue, columns: int, box: Box, default: str, pitch: int) -> str:
+    def placed(self, value: SSAValue, place: PlaceAttr, box: Box, default: str) -> str:
+        """Return the descriptor of a result whose rows are stored in those of another tensor."""
+        offset, columns, period = place.numbers
+        extents, view = (prod(shape_of(value)[:-1]), columns), f".view(-1)[{offset}:]"
+        return self._add(value, extents, box, default, view=view, strides=(period, 1))
+
+    def bounded(self, value: SSAValue, columns: int, box: Box, default: str) -> str:
         """Return the descriptor of boxes of a result that end before a row which the kernel names.
 
         TMA stores nothing past an extent. That of rows is BOUND, and the row before which a box
@@ -151,19 +157,29 @@ class BoxDescriptors:
         bits. `create_ragged_descriptor` of Triton does the same.
         """
         extents = (MAX_ROWS_BEFORE, MAX_ROWS_BEFORE, BOUND, columns)
+        pitch, _ = self._strides(value) or (columns, 1)
         strides = (2**34 - pitch, pitch, pitch, 1)
         return self._add(value, extents, (1, 1, *box), default, strides=strides)
 
     def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
-        """Return the descriptor of a contiguous operand; of another one if it has no rows."""
-        extents = (joined(rows, " or 1"), shape_of(value)[-1])
-        return self._add(value, extents, box, default, is_never_empty=False)
+        """Return the descriptor of an operand whose rows are summed over; of another one if it has
+        no rows.
+        """
+        extents, strides = (joined(rows, " or 1"), shape_of(value)[-1]), self._strides(value)
+        return self._add(value, extents, box, default, strides=strides, is_never_empty=False)
 
     def every_other(self, weight: SSAValue, start: int, box: Box) -> str:
         """Return the descriptor of rows `start`, `start + 2`, ... of an N x K weight."""
         n, k = shape_of(weight)
-        view, strides = f".view({n // 2}, {2 * k})[:, {start * k}:]", (2 * k, 1)
+        pitch, _ = self._strides(weight) or (k, 1)
+        view, strides = f"[{start}:]", (2 * pitch, 1)
         return self._add(weight, (n // 2, k), box, "w", view=view, strides=strides)
+
+    def _strides(self, value: SSAValue) -> tuple[int, ...]:
+        """Return the strides of an operand or a result; none if it is dense."""
+        pitch = self.arguments.pitches.get(value)
+        assert pitch is None or isinstance(pitch, int), "a descriptor has one pitch"
+        return () if pitch is None else (pitch, 1)
 
     def _add(
         self,

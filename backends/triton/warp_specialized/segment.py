@@ -270,7 +270,7 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _first_place(self, columns: ColumnIndex, port: ResultPortAttr) -> Callable[[str], str]:
         """Return where the first of a subtile's columns is stored, in the row of its tensor."""
         first, place = self._first_column(columns), port.place
-        if not isinstance(place, PlaceAttr):
+        if not isinstance(place, PlaceAttr) or self.segment.is_stored_transposed(port):
             return first
         return lambda subtile: place_of_column(place, f"({first(subtile)})")
 
@@ -345,13 +345,12 @@ class GroupSegmentEmitter(SegmentEmitter):
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
         rows = prod(shape_of(value)[:-1]) if is_matrix else ROW_COUNT
         place, columns = place_of(value), shape_of(value)[-1]
+        if transposed and place is not None:
+            return self.descriptors.placed(value, place, buffer[:2], default)
         extents = (rows, columns if place is None else place.pitch(columns))
-        pitch = self.arguments.pitches.get(value)
-        assert pitch is None or isinstance(pitch, int), "a descriptor has one pitch"
         if bounded:
-            dense = extents[1] if pitch is None else pitch
-            return self.descriptors.bounded(value, extents[1], buffer[:2], default, dense)
-        return self.descriptors.matrix(value, extents, buffer[:2], default, pitch)
+            return self.descriptors.bounded(value, extents[1], buffer[:2], default)
+        return self.descriptors.matrix(value, extents, buffer[:2], default)
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue

@@ -258,3 +258,43 @@ func.func @cache(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor
 // CHECK-NEXT:   %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
 // CHECK-NEXT:   func.return %c : tensor<2x2x16x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Gradients of even and odd rows of a weight, which are stored transposed.
+
+func.func @turns(%h: tensor<?x64xbf16>, %a: tensor<?x32xbf16>, %b: tensor<?x32xbf16>) -> tensor<32x2x64xbf16> {
+  %even, %odd = gemm.fused transposed %h : tensor<?x64xbf16>
+    columns(%a : tensor<?x32xbf16>) kn
+      -> (tile_t : tensor<32x64xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+    columns(%b : tensor<?x32xbf16>) kn
+      -> (tile_t : tensor<32x64xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %first = coda.reshape %even : (tensor<32x64xbf16>) -> tensor<32x1x64xbf16>
+  %second = coda.reshape %odd : (tensor<32x64xbf16>) -> tensor<32x1x64xbf16>
+  %c = coda.concat %first, %second {dim = 1 : i64} : (tensor<32x1x64xbf16>, tensor<32x1x64xbf16>) -> tensor<32x2x64xbf16>
+  func.return %c : tensor<32x2x64xbf16>
+}
+
+// CHECK:      func.func @turns(
+// CHECK-NEXT:   %even, %odd = gemm.fused transposed %h : tensor<?x64xbf16>
+// CHECK-NEXT:     columns(%a : tensor<?x32xbf16>) kn
+// CHECK-NEXT:       -> (tile_t at<0, 64, 128> : tensor<32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%b : tensor<?x32xbf16>) kn
+// CHECK-NEXT:       -> (tile_t at<64, 64, 128> : tensor<32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc_1: f32):
+// CHECK-NEXT:       gemm.yield %acc_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %first = coda.reshape %even : (tensor<32x64xbf16>) -> tensor<32x1x64xbf16>
+// CHECK-NEXT:   %second = coda.reshape %odd : (tensor<32x64xbf16>) -> tensor<32x1x64xbf16>
+// CHECK-NEXT:   %c = coda.concat %first, %second {dim = 1 : i64} : (tensor<32x1x64xbf16>, tensor<32x1x64xbf16>) -> tensor<32x2x64xbf16>
+// CHECK-NEXT:   func.return %c : tensor<32x2x64xbf16>
+// CHECK-NEXT: }

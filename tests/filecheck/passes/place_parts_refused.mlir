@@ -401,3 +401,28 @@ func.func @late_memory(%x: tensor<2x64xbf16>, %w: tensor<32x64xbf16>, %y: tensor
 // REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is made or used before the call; failed condition:
 // CHECK:      func.func @late_memory(
 // CHECK:            -> (tile : tensor<2x32xbf16>) {
+
+// -----
+
+// Columns of gradients that are stored transposed are joined in groups.
+
+func.func @groups(%h: tensor<?x64xbf16>, %a: tensor<?x32xbf16>, %p: tensor<32x2x32xbf16>) -> tensor<32x2x64xbf16> {
+  %d = gemm.fused transposed %h : tensor<?x64xbf16>
+    columns(%a : tensor<?x32xbf16>) kn
+      -> (tile_t : tensor<32x64xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %d : (tensor<32x64xbf16>) -> tensor<32x2x32xbf16>
+  %q = gemm.map tile(%p : tensor<32x2x32xbf16>) -> (tile : tensor<32x2x32xbf16>) {
+    ^bb0(%e: f32):
+      %b = arith.addf %e, %e : f32
+      gemm.yield %b : f32
+    }
+  %c = coda.concat %heads, %q {dim = 2 : i64} : (tensor<32x2x32xbf16>, tensor<32x2x32xbf16>) -> tensor<32x2x64xbf16>
+  func.return %c : tensor<32x2x64xbf16>
+}
+
+// REMARK: remark[missed] place-parts: coda.concat: %d is copied: its runs have 32 elements; failed condition:
+// CHECK:      func.func @groups(
+// CHECK:            -> (tile_t : tensor<32x64xbf16>) {

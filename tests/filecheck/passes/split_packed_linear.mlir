@@ -101,3 +101,66 @@ func.func @transposed(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2
 // CHECK-NEXT:   %y = coda.add %o, %s : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x5x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Even and odd columns, with a bias: the views of the weight have every other row.
+
+func.func @turns(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %b: tensor<32xbf16>) -> tensor<?x16xbf16> {
+  %z = coda.linear %x, %w, %b : (tensor<?x8xbf16>, tensor<32x8xbf16>, tensor<32xbf16>) -> tensor<?x32xbf16>
+  %q = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 9223372036854775807, 2", view} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %k = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 1, 9223372036854775807, 2", view} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %s = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %y = coda.mul %s, %k : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @turns(
+// CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<32x8xbf16>) -> tensor<16x2x8xbf16>
+// CHECK-NEXT:   %0 = coda.slice %w_1 {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<16x2x8xbf16>) -> tensor<16x1x8xbf16>
+// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<16x1x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %b_1 = coda.reshape %b : (tensor<32xbf16>) -> tensor<16x2xbf16>
+// CHECK-NEXT:   %2 = coda.slice %b_1 {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<16x2xbf16>) -> tensor<16x1xbf16>
+// CHECK-NEXT:   %3 = coda.reshape %2 : (tensor<16x1xbf16>) -> tensor<16xbf16>
+// CHECK-NEXT:   %q = coda.linear %x, %1, %3 : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %w_2 = coda.reshape %w : (tensor<32x8xbf16>) -> tensor<16x2x8xbf16>
+// CHECK-NEXT:   %4 = coda.slice %w_2 {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<16x2x8xbf16>) -> tensor<16x1x8xbf16>
+// CHECK-NEXT:   %5 = coda.reshape %4 : (tensor<16x1x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %b_2 = coda.reshape %b : (tensor<32xbf16>) -> tensor<16x2xbf16>
+// CHECK-NEXT:   %6 = coda.slice %b_2 {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<16x2xbf16>) -> tensor<16x1xbf16>
+// CHECK-NEXT:   %7 = coda.reshape %6 : (tensor<16x1xbf16>) -> tensor<16xbf16>
+// CHECK-NEXT:   %k = coda.linear %x, %5, %7 : (tensor<?x8xbf16>, tensor<16x8xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %s = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %y = coda.mul %s, %k : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Attention reads no columns that are steps apart: they are computed separately.
+
+func.func @attended_turns(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>) -> tensor<?x8xbf16> {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<24x8xbf16>) -> tensor<?x24xbf16>
+  %q = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 24, 3", view} : (tensor<?x24xbf16>) -> tensor<?x8xbf16>
+  %k = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 1, 24, 3", view} : (tensor<?x24xbf16>) -> tensor<?x8xbf16>
+  %v = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 2, 24, 3", view} : (tensor<?x24xbf16>) -> tensor<?x8xbf16>
+  %o = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %o : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @attended_turns(
+// CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<24x8xbf16>) -> tensor<8x3x8xbf16>
+// CHECK-NEXT:   %0 = coda.slice %w_1 {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x3x8xbf16>) -> tensor<8x1x8xbf16>
+// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<8x1x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %q = coda.linear %x, %1 : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %w_2 = coda.reshape %w : (tensor<24x8xbf16>) -> tensor<8x3x8xbf16>
+// CHECK-NEXT:   %2 = coda.slice %w_2 {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x3x8xbf16>) -> tensor<8x1x8xbf16>
+// CHECK-NEXT:   %3 = coda.reshape %2 : (tensor<8x1x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %k = coda.linear %x, %3 : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %w_3 = coda.reshape %w : (tensor<24x8xbf16>) -> tensor<8x3x8xbf16>
+// CHECK-NEXT:   %4 = coda.slice %w_3 {dim = 1 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x3x8xbf16>) -> tensor<8x1x8xbf16>
+// CHECK-NEXT:   %5 = coda.reshape %4 : (tensor<8x1x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %v = coda.linear %x, %5 : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %o = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %o : tensor<?x8xbf16>
+// CHECK-NEXT: }

@@ -117,3 +117,21 @@ func.func @transposed(%x: tensor<5x2x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<2
 // CHECK-NEXT:   %o = coda.attention %qt, %kt, %kt {head_dim = 8 : i64, causal = true} : (tensor<2x5x16xbf16>, tensor<2x5x16xbf16>, tensor<2x5x16xbf16>) -> tensor<2x5x16xbf16>
 // CHECK-NEXT:   func.return %o : tensor<2x5x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Steps that leave the last columns out.
+
+func.func @rest(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<?x10xbf16> {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
+  %q = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 30, 3", view} : (tensor<?x32xbf16>) -> tensor<?x10xbf16>
+  %a = coda.silu %q : (tensor<?x10xbf16>) -> tensor<?x10xbf16>
+  func.return %a : tensor<?x10xbf16>
+}
+
+// CHECK:      func.func @rest(
+// CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
+// CHECK-NEXT:   %q = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 30, 3", view} : (tensor<?x32xbf16>) -> tensor<?x10xbf16>
+// CHECK-NEXT:   %a = coda.silu %q : (tensor<?x10xbf16>) -> tensor<?x10xbf16>
+// CHECK-NEXT:   func.return %a : tensor<?x10xbf16>
+// CHECK-NEXT: }
