@@ -24,6 +24,7 @@ from coda_ir.frontends.torch.encoder_layers import encoder_layer, multi_head_att
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.kept_scans import keep_scans_of
+from coda_ir.frontends.torch.masked_rows import masked_scatter
 from coda_ir.pytree import pytree
 
 MODEL_ERRORS = (
@@ -296,6 +297,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.as_strided_scatter.default: _as_strided_scatter,
         known.eye.default: _eye,
         known.eye.m: _eye,
+        known.masked_scatter.default: masked_scatter,
         known._native_multi_head_attention.default: multi_head_attention,
         known._transformer_encoder_layer_fwd.default: encoder_layer,
         **activation_rules(),

@@ -163,11 +163,18 @@ def replaced(m: Part, y: Tensor) -> Tensor:
     return (rows @ rows.T).fill_diagonal_(-torch.inf).logsumexp(-1)
 
 
+def placed(m: Part, y: Tensor) -> Tensor:
+    """Features in some of the rows, in order, as of images in text."""
+    is_image = torch.arange(y.shape[1]) % 3 == 1
+    mask = is_image.expand(y.shape[:2]).unsqueeze(-1).expand_as(y)
+    return y + torch.zeros_like(y).masked_scatter(mask, m.last(y).flatten(0, 1))
+
+
 CASES: dict[str, tuple[Callable[[Part, Tensor], Tensor], set[str]]] = {
     **{f.__name__: (f, {"aten.amax.default"}) for f in (chunked, multiplied_and_added, factored)},
     **{f.__name__: (f, set[str]()) for f in (neighbours, clamped, alibi, window, routed)},
     **{f.__name__: (f, set[str]()) for f in (convolved, shifted, taps, zeros_before)},
-    **{f.__name__: (f, set[str]()) for f in (normalized, averaged, by_vector, shared_out)},
+    **{f.__name__: (f, set[str]()) for f in (normalized, averaged, by_vector, shared_out, placed)},
     "pooled": (pooled, {"aten.softmax.int"}),
     "excited": (excited, {"aten.mean.dim"}),
     "batch_norm": (batch_norm, set()),
@@ -217,7 +224,7 @@ def test_as_exact_as_eager(half: int, dtype: torch.dtype) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_gradients(caplog: pytest.LogCaptureFixture) -> None:
-    functions = (shifted, convolved, normalized, averaged, by_vector, pooled, shared_out)
+    functions = (shifted, convolved, normalized, averaged, by_vector, pooled, shared_out, placed)
     model, x = Parts((*functions, batch_norm, replaced)), torch.randn(3, 7, 32)
     exact = copy.deepcopy(model).double()
     fast = compiled(model, dynamic=True, target="reference")
@@ -228,6 +235,27 @@ def test_gradients(caplog: pytest.LogCaptureFixture) -> None:
         assert (got is None) == (expected is None)
         if got is not None and expected is not None:
             assert relative_error(got, expected) < 1e-5
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("rows", [1, 21, 30])
+def test_stored_rows(rows: int) -> None:
+    """Masks of rows, with as many rows to store or more, and masks of elements, and of columns."""
+    model, x, source = nn.Linear(8, 8), torch.randn(3, 7, 8), torch.randn(rows, 8)
+    of_rows = torch.zeros(3, 7, 1, dtype=torch.bool)
+    of_rows.view(-1)[-min(rows, 21) :] = True
+    for mask in (of_rows, of_rows.expand(3, 7, 8), torch.arange(8) < 1 if rows == 30 else of_rows):
+
+        def store(x: Tensor, y: Tensor, mask: Tensor = mask) -> Tensor:
+            return torch.sin(x).masked_scatter(mask, model(y))
+
+        given = [[x.clone().requires_grad_(), source.clone().requires_grad_()] for _ in range(2)]
+        results = [f(*each) for f, each in zip((compiled(store), store), given, strict=True)]
+        torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
+        grads = [
+            torch.autograd.grad(y.sin().sum(), each) for y, each in zip(results, given, strict=True)
+        ]
+        torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
