@@ -219,6 +219,15 @@ class Segment:
         del self.results[index]
         self._set_yielded(operands)
 
+    def append_code(self, part: Segment, values: dict[SSAValue, SSAValue]) -> None:
+        """Append the code of another segment. `values` has what takes the place of its arguments,
+        and gets its results.
+        """
+        assert self.block.last_op is not None
+        for op in part.block.ops:
+            if op is not part.block.last_op:
+                self.block.insert_op_before(op.clone(values), self.block.last_op)
+
     def _all_yielded(self) -> list[SSAValue]:
         assert self.block.last_op is not None
         return list(self.block.last_op.operands)

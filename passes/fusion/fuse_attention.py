@@ -131,10 +131,7 @@ def _fuse(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> No
             into.yielded(outputs.index(value)) if value in outputs else into.add_port(kind, value)
         )
         values.update(zip(code.port_args(index), found, strict=True))
-    for inner in code.block.ops:
-        if not isinstance(inner, YieldOp):
-            assert into.block.last_op is not None
-            into.block.insert_op_before(inner.clone(values), into.block.last_op)
+    into.append_code(code, values)
     editor.locations.append(op.location)
     for index, (result, old) in enumerate(zip(code.results, op.outputs, strict=True)):
         yielded = [values[value] for value in code.yielded(index)]

@@ -61,25 +61,21 @@ def _named(values: Sequence[SSAValue], source: SSAValue) -> tuple[SSAValue, SSAV
 
 
 def _clone_for_pair(op: Operation, lanes: Lanes, block: Block) -> None:
-    terminator = block.last_op
-    assert terminator is not None
+    builder = ScalarBuilder(block, op.location)
     if not op.operands:
-        shared = op.clone()
-        block.insert_op_before(shared, terminator)
-        lanes[op.results[0]] = (shared.results[0], shared.results[0])
+        shared = builder.insert(op.clone())
+        lanes[op.results[0]] = (shared, shared)
         return
     if isinstance(op, GroupReduceOp):
-        builder = ScalarBuilder(block, op.location)
         both = builder.combine(op.combiner.data, *lanes[op.value])
         total = builder.insert(GroupReduceOp(both, op.combiner.data, op.group.data))
         lanes[op.result] = (total, total)
         return
     first, second = (
-        op.clone({operand: lanes[operand][lane] for operand in op.operands}) for lane in (0, 1)
+        builder.insert(op.clone({operand: lanes[operand][lane] for operand in op.operands}))
+        for lane in (0, 1)
     )
-    block.insert_op_before(first, terminator)
-    block.insert_op_before(second, terminator)
-    lanes[op.results[0]] = (first.results[0], second.results[0])
+    lanes[op.results[0]] = (first, second)
 
 
 def _pair_result(
@@ -134,13 +130,7 @@ def _append_half(joined: Segment, part: Segment, accumulator: SSAValue) -> None:
     values: dict[SSAValue, SSAValue] = {part.block.args[0]: accumulator}
     for index, (kind, value) in enumerate(part.ports):
         values[part.port_args(index)[0]] = joined.add_port(kind.halved(), value)[0]
-    terminator = joined.block.last_op
-    assert terminator is not None
-    for op in part.block.ops:
-        if not isinstance(op, YieldOp):
-            copy = op.clone(values)
-            joined.block.insert_op_before(copy, terminator)
-            values[op.results[0]] = copy.results[0]
+    joined.append_code(part, values)
     for index, (port, type) in enumerate(part.results):
         (value,) = part.yielded(index)
         kind = ResultPortAttr.half() if port.kind.data == ResultKind.TILE else port

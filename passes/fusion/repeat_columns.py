@@ -76,7 +76,7 @@ def _repeat(op: Operation, reader: EpilogueOp, rewriter: FunctionRewriter) -> No
         loaded = [i for i, port in enumerate(segment.ports) if port.value is op.results[0]]
         for index in loaded:
             (argument,) = segment.port_args(index)
-            value = _compute(op, segment, editor.builder(number, op.location))
+            value = _compute(op, segment, editor.builder(number, op.location, at_start=True))
             argument.replace_all_uses_with(value)
         for index in reversed(loaded):
             segment.remove_port(index)
@@ -84,9 +84,7 @@ def _repeat(op: Operation, reader: EpilogueOp, rewriter: FunctionRewriter) -> No
 
 
 def _compute(op: Operation, segment: Segment, builder: ScalarBuilder) -> SSAValue:
-    """Insert the scalar code of `op` at the start of the region of `segment`."""
-    block = segment.block
-    first, before = block.first_op, set(block.ops)
+    """Insert the scalar code of `op`, on what ports of `segment` load."""
     elements: list[SSAValue] = []
     for value in op.operands:
         if isinstance(value.owner, coda.ConstantOp):
@@ -95,9 +93,4 @@ def _compute(op: Operation, segment: Segment, builder: ScalarBuilder) -> SSAValu
         kind = _port_of(value, op)
         assert kind is not None, "legality was checked before"
         elements += segment.add_port(kind, value)
-    result = emit_scalar(builder, op, elements)
-    assert first is not None, "a region ends with gemm.yield"
-    for inner in [inner for inner in block.ops if inner not in before]:
-        inner.detach()
-        block.insert_op_before(inner, first)
-    return result
+    return emit_scalar(builder, op, elements)

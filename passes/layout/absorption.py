@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntAttr, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, f32
 from xdsl.ir import Operation, SSAValue, Use
 
 from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float, shape_of
@@ -15,6 +14,7 @@ from coda_ir.dialects.gemm import (
     MapOp,
     Port,
     PortKind,
+    ScalarBuilder,
     Segment,
     YieldOp,
     is_wide_partial,
@@ -201,7 +201,7 @@ class AbsorbedCode:
     def __init__(self, op: FinalizeOp, segment: Segment):
         self._op = op
         self._segment = segment
-        self._first = segment.block.first_op
+        self._builder = ScalarBuilder(segment.block, op.location, at_start=True)
         self._copies: dict[SSAValue, SSAValue] = {}
 
     def result(self, index: int) -> SSAValue:
@@ -209,9 +209,8 @@ class AbsorbedCode:
         terminator, output = self._op.body.block.last_op, self._op.outputs[index]
         assert isinstance(terminator, YieldOp)
         value, type = self._copy_of(terminator.operands[index]), element_type_of(output)
-        if is_float(type) and not isinstance(type, Float32Type):
-            narrow = self._insert(arith.TruncFOp(value, float_type(type)))
-            value = self._insert(arith.ExtFOp(narrow, f32))
+        if is_float(type):
+            value = self._builder.round_to(value, float_type(type))
         value.name_hint = value.name_hint or output.name_hint
         return value
 
@@ -220,7 +219,7 @@ class AbsorbedCode:
             owner = value.owner
             if isinstance(owner, Operation):
                 operands = {operand: self._copy_of(operand) for operand in owner.operands}
-                self._copies[value] = self._insert(owner.clone(operands))
+                self._copies[value] = self._builder.insert(owner.clone(operands))
             else:
                 self._copies[value] = self._port(self._op.body.block.args.index(value))
         return self._copies[value]
@@ -235,9 +234,3 @@ class AbsorbedCode:
             port = self._op.port_list[number - len(partials)]
         (argument,) = self._segment.add_port(*port)
         return argument
-
-    def _insert(self, op: Operation) -> SSAValue:
-        op.location = self._op.location
-        assert self._first is not None, "a region ends in gemm.yield"
-        self._segment.block.insert_op_before(op, self._first)
-        return op.results[0]

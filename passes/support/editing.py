@@ -298,10 +298,13 @@ class EpilogueEditor:
         for segment in self.segments:
             self.op.detach_region(segment.body)
 
-    def builder(self, segment: int, location: LocationAttr) -> ScalarBuilder:
-        """Return a builder that appends to the region of a segment, at the operator's location."""
+    def builder(
+        self, segment: int, location: LocationAttr, *, at_start: bool = False
+    ) -> ScalarBuilder:
+        """Return a builder in the region of a segment, for an operator at `location`."""
         self.locations.append(location)
-        return ScalarBuilder(self.segments[segment].block, location, self.mode)
+        block = self.segments[segment].block
+        return ScalarBuilder(block, location, self.mode, at_start=at_start)
 
     def add_result(
         self, segment: int, port: ResultPortAttr, type: AnyTensor, values: Sequence[SSAValue]
