@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from importlib import import_module
 from threading import Lock
 from types import FunctionType
@@ -107,10 +108,11 @@ class _StaticGraph:
         layout = tuple([tensor.stride() for tensor in tensors])
         compiled = self._compiled.get(layout)
         if compiled is None:
-            # In a thread of its own: modes of the caller, such as inference mode, and those in
-            # which TorchDynamo runs a first call, are those of its thread.
+            # In another thread, because modes of the caller, such as inference mode, and those in
+            # which TorchDynamo runs a first call, belong to its thread. Settings of Inductor are
+            # variables of the context.
             with self._lock, ThreadPoolExecutor(1) as thread:
-                compiled = thread.submit(self._compile, tensors).result()
+                compiled = thread.submit(copy_context().run, self._compile, tensors).result()
             self._compiled[layout] = compiled
         return compiled(*tensors)
 

@@ -1,6 +1,7 @@
 """`coda_ir.compile(..., leftovers="inductor")`: a graph that Inductor compiles calls programs."""
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import coda_ir
 from coda_ir.api import CompiledFunction
 from coda_ir.diagnostics import ArgumentError, CodaError
 from coda_ir.float64 import relative_error
+from coda_ir.inductor import compiled_by_inductor
 
 D = 264
 """Columns: more than a tile has, so that no epilogue takes the softmax."""
@@ -97,6 +99,26 @@ def test_known_sizes_are_not_checked_by_torch_dynamo(monkeypatch: pytest.MonkeyP
     ):
         assert relative_error(function(*given), layer.reference(given)) < 1e-6
     assert graphs() == 0
+
+
+def test_settings_of_inductor_apply_to_graphs_of_known_sizes(monkeypatch: pytest.MonkeyPatch):
+    settings, found = import_module("torch._inductor.config"), list[bool]()
+
+    def compile(graph: Any, _: object) -> Any:
+        found.append(settings.max_autotune)
+        return graph.forward
+
+    def lookup_backend(_: str) -> Any:
+        return compile
+
+    def pair(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x, x + 1
+
+    monkeypatch.setattr(import_module("torch._dynamo"), "lookup_backend", lookup_backend)
+    graph = compiled_by_inductor(pair, 2, is_dynamic=False)
+    with settings.patch(max_autotune=True):
+        assert [y.item() for y in graph(torch.ones(()))] == [1, 2]
+    assert found == [True]
 
 
 @pytest.mark.parametrize(("b", "t"), [(0, 3), (2, 0)])
