@@ -34,6 +34,7 @@ from coda_ir.diagnostics import IndexOutOfRangeError, NoElementsError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes
+from coda_ir.signatures import stated_dtype
 
 Tensors = Sequence[torch.Tensor]
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -96,6 +97,14 @@ _FUNCTIONS: Mapping[type, Callable[..., torch.Tensor]] = {
     coda.TransposeOp: lambda op, x: x.permute(op.permutation),
 }
 """The result of an operator, computed from its operands and its properties."""
+
+
+def stored(op: coda.StoredOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    """Round x. In a graph, invert its bits twice, as integers: Inductor drops mere conversions."""
+    (x,), dtype = operands, stated_dtype(op.result.type)
+    if numerics.device is None or dtype.itemsize != 2:
+        return [x]
+    return [x.to(dtype).view(torch.int16).bitwise_not().bitwise_not().view(dtype)]
 
 
 def extremum(op: coda.MaximumOp | coda.MinimumOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -323,6 +332,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.MaximumOp: extremum,
     coda.MinimumOp: extremum,
     **{op: of_operator(function) for op, function in _FUNCTIONS.items()},
+    coda.StoredOp: stored,
     coda.ConstantOp: constant,
     coda.PositionsOp: positions,
     coda.ExtentOp: extent,

@@ -65,6 +65,7 @@ from coda_ir.dialects.coda.elementwise import (
     SiluOp as SiluOp,
     SoftcapOp as SoftcapOp,
     SqrtOp as SqrtOp,
+    StoredOp as StoredOp,
     SubOp as SubOp,
     TanhOp as TanhOp,
     WhereOp as WhereOp,

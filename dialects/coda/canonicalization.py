@@ -15,13 +15,13 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     f32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS, new_operators
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
-from coda_ir.dialects.coda.elementwise import AbsOp, AddOp, DivOp, MulOp, NegOp
+from coda_ir.dialects.coda.elementwise import AbsOp, AddOp, DivOp, MulOp, NegOp, StoredOp
 from coda_ir.dialects.coda.elementwise_op import BinaryOp, ElementwiseOp
 from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import SumToOp, WeightGradientOp
@@ -48,6 +48,11 @@ def _cast(op: CastOp) -> SSAValue | None:
     if not isinstance(wide, CastOp) or wide.operand.type != op.result.type:
         return None
     return wide.operand if _is_widened_to(wide, f32) else None
+
+
+def _stored(op: StoredOp) -> SSAValue | None:
+    """stored(x) of an argument, or of what is rounded already -> x."""
+    return op.operand if isinstance(op.operand.owner, Block | StoredOp) else None
 
 
 def _reshape(op: ReshapeOp) -> SSAValue | Operation | None:
@@ -348,6 +353,7 @@ def _sum_before_transpose(op: ReduceOp) -> Operation | None:
 
 FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
     CastOp: (_cast, _narrow_before_reshape, _convert_parts, _narrow_norm, *TRUTH_FOLDS[CastOp]),
+    StoredOp: (_stored,),
     ReshapeOp: (_reshape, _reshape_positions),
     TransposeOp: (_transpose,),
     SliceOp: (_slice,),

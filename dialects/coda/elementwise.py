@@ -395,7 +395,7 @@ class LogicalXorOp(FunctionOfTwo, _BooleanOp):
     name = "coda.logical_xor"
 
 
-@elementwise(elements=Elements.ANY)
+@elementwise(elements=Elements.ANY, jumps=True)
 class CompareOp(BinaryOp):
     """Comparison of two elements of one type; with NaN, only `ne` holds.
 
@@ -444,6 +444,16 @@ class DetachOp(RealFunction):
     """
 
     name = "coda.detach"
+
+
+@elementwise()
+class StoredOp(UnaryOp):
+    """x as it is stored in its element type, also in a kernel that computes it in float32.
+
+    `%h1 = coda.stored %h : (tensor<?x8xbf16>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.stored"
 
 
 REAL_FUNCTIONS: dict[str, type[RealFunction]] = {

@@ -75,6 +75,10 @@ def _emit_cast(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) 
     return builder.round_to(value, float_type(type)) if is_float8(type) else value
 
 
+def _emit_stored(builder: ScalarBuilder, op: coda.StoredOp, args: Sequence[SSAValue]) -> SSAValue:
+    return builder.round_to(args[0], float_type(element_type_of(op.result)))
+
+
 def _emit_elu(builder: ScalarBuilder, op: coda.EluOp, args: Sequence[SSAValue]) -> SSAValue:
     (x,) = args
     below = builder.scale(builder.insert(math.ExpM1Op(x)), op.alpha.value.data)
@@ -84,13 +88,6 @@ def _emit_elu(builder: ScalarBuilder, op: coda.EluOp, args: Sequence[SSAValue]) 
 def _softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     curve = builder.insert(math.Log1pOp(builder.exp(x)))
     return builder.select(builder.compare("ogt", x, builder.constant(20.0)), x, curve)
-
-
-def _emit_isinf(
-    builder: ScalarBuilder, op: elementwise.IsinfOp, args: Sequence[SSAValue]
-) -> SSAValue:
-    rounded = builder.round_to(args[0], float_type(element_type_of(op.operand)))
-    return builder.compare("oeq", builder.abs(rounded), builder.constant(inf))
 
 
 _FLOAT_RELATIONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
@@ -154,13 +151,14 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.SignOp: _unary(ScalarBuilder.sign),
     elementwise.SoftplusOp: _unary(_softplus),
     elementwise.IsnanOp: lambda builder, _, args: builder.compare("une", args[0], args[0]),
-    elementwise.IsinfOp: _emit_isinf,
+    elementwise.IsinfOp: lambda b, _, x: b.compare("oeq", b.abs(x[0]), b.constant(inf)),
     coda.EluOp: _emit_elu,
     coda.PowOp: lambda b, op, x: b.insert(math.PowFOp(x[0], b.constant(op.exponent.value.data))),
     coda.CompareOp: _emit_compare,
     coda.LogicalNotOp: lambda b, _, x: b.insert(arith.XOrIOp(x[0], b.integer(1, i1))),
     coda.DetachOp: _unary(lambda _, a: a),
     coda.CastOp: _emit_cast,
+    coda.StoredOp: _emit_stored,
     coda.ActivationGradOp: lambda b, op, args: b.activation_grad(op.activation.data, *args),
     coda.MaximumGradOp: _emit_maximum_grad,
 }

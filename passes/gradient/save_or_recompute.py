@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.diagnostics import LoweringError, OptionError
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
 from coda_ir.dialects.torch import CallOp
@@ -24,6 +24,7 @@ from coda_ir.passes.gradient.transposed_attention import (
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint
+from coda_ir.passes.support.jumps import computed_before_jump
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norms import apply_statistics, norm_stats
@@ -51,7 +52,6 @@ _RECOMPUTABLE = (
 """Operators that cost next to nothing in the epilogue that needs them again, and views."""
 
 _VIEWS = (coda.ReshapeOp, coda.SliceOp, coda.TransposeOp)
-_REARRANGES = (coda.CastOp, coda.BroadcastOp, *_VIEWS)
 
 _LINEAR = (coda.LinearOp, coda.MatmulOp)
 
@@ -78,9 +78,11 @@ class SaveOrRecomputePass(NamedPass):
     that the forward computes from parameters, such as rows of length one or the bfloat16 copies of
     autocast, are saved as well: the forward stores them, no tile of the backward has their
     elements, and they do not grow with the rows. Parts under activation checkpointing are
-    recomputed, except for random numbers and for values that the rest of the forward reads, which
-    are saved. `save` and `recompute` name values that are saved or recomputed regardless of cost.
-    `extents` ("B=8,T=2048") gives the sizes of symbols, which are 256 by default.
+    recomputed, except for random numbers, for discontinuous functions of computed values, and for
+    values that the rest of the forward reads, which are saved. Discontinuous functions of two
+    computed values are saved in any case, and of one if a budget lets GEMMs run again. `save` and
+    `recompute` name values that are saved or recomputed regardless of cost. `extents`
+    ("B=8,T=2048") gives the sizes of symbols, which are 256 by default.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
     `d_` and the name of a result.
@@ -311,12 +313,13 @@ class _Choice:
         """Return whether the backward may recompute the results of `op`."""
         if op in repeatable or any(result.name_hint in self.recompute for result in op.results):
             return True
+        if op in self.forward and len(computed_before_jump(op)) > (0 if repeatable else 1):
+            # One operand may be an element of the other; products may have other sums again.
+            return False
         if self._is_checkpointed(op):
             return True
         if isinstance(op, _ROW_STATISTICS):
             return is_of_small_groups(op)
-        if _compares_computed_floats(op):
-            return op not in self.forward
         is_stored = op in self.residual_sums or op in self.computed_weights
         return op not in self.forward or (_is_light(op) and not is_stored)
 
@@ -325,7 +328,8 @@ class _Choice:
         if not isinstance(op, Operation) or op not in self.forward:
             return False
         is_random = isinstance(op, CallOp) and op.random
-        return checkpoint_of(op.location) is not None and not is_random
+        is_same = not is_random and not computed_before_jump(op)
+        return checkpoint_of(op.location) is not None and is_same
 
     def _is_inside_checkpoint(self, value: SSAValue) -> bool:
         """Return whether `value` is used only inside one checkpointed part of the forward."""
@@ -384,23 +388,6 @@ def _is_light(op: Operation) -> bool:
     is_light = isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
     is_inverse = isinstance(op, coda.ScatterOp) and inverse_of(op.results[0]) is not None
     return is_light or _gathers_rows(op) or is_inverse
-
-
-def _compares_computed_floats(op: Operation) -> bool:
-    """Return whether `op` compares two floats neither of which is given.
-
-    One may be an element of the other, such as the smallest of the largest ones. Computed again
-    from what was rounded when it was saved, they would no longer be equal.
-    """
-    if not isinstance(op, coda.CompareOp) or not is_float(element_type_of(op.lhs)):
-        return False
-    return not any(map(_is_given, op.operands))
-
-
-def _is_given(value: SSAValue) -> bool:
-    """Return whether `value` is, or rearranges, an argument, a constant or a position."""
-    source = before(value, _REARRANGES).owner
-    return isinstance(source, Block | coda.ConstantOp | coda.PositionsOp)
 
 
 def _gathers_rows(op: Operation) -> bool:

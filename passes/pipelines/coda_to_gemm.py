@@ -30,6 +30,7 @@ from coda_ir.passes.block.split_bias import SplitBiasPass
 from coda_ir.passes.block.split_concatenation import SplitConcatenationPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.block.split_queries import SplitQueriesPass
+from coda_ir.passes.block.store_operands import StoreOperandsPass
 from coda_ir.passes.block.unroll_sums import UnrollSumsPass
 from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.fusion.fuse_cross_entropy import FuseCrossEntropyPass
@@ -79,6 +80,7 @@ FUSION: tuple[ModulePass, ...] = (
     OrderGroupsPass(),
     PadRowsPass(),
     UnrollSumsPass(),
+    StoreOperandsPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     MergeGemmSumsPass(),

@@ -11,6 +11,7 @@ from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
+from coda_ir.passes.block.store_operands import StoreOperandsPass
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 from coda_ir.passes.gradient.move_norm_gradient_sums import MoveNormGradientSumsPass
 from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
@@ -63,6 +64,7 @@ class DifferentiatePass(NamedPass):
             ExpandQuantizedLinearPass(),
             CanonicalizePass(),
             CommonSubexpressionElimination(),
+            StoreOperandsPass(),
             SaveOrRecomputePass(self.memory_budget, self.save, self.recompute, self.extents),
             CanonicalizePass(),
             CommonSubexpressionElimination(),

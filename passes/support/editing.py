@@ -254,7 +254,7 @@ def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     return [value for value in op.operands if is_per_element(value, domain)]
 
 
-_AFFINE = (coda.MulOp, coda.DivOp, coda.AddOp, coda.SubOp, coda.CastOp)
+_AFFINE = (coda.MulOp, coda.DivOp, coda.AddOp, coda.SubOp, coda.CastOp, coda.StoredOp)
 _SIMPLE = (*_AFFINE, coda.CompareOp, coda.LogicalNotOp, coda.LogicalAndOp, coda.LogicalOrOp)
 
 

@@ -4,7 +4,9 @@ Each column of a weight has two powers of two and is 0 elsewhere, so that a sum 
 once in whatever order it is computed.
 """
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ import coda_ir
 from coda_ir.api import Lowering, parse
 from coda_ir.context import make_context
 from coda_ir.devices import default_device
+from coda_ir.float64 import relative_error
 from coda_ir.options import CompileOptions, Target
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 
@@ -195,3 +198,39 @@ def test_every_bit_where_operators_round_correctly(dtype: torch.dtype, target: T
 def test_every_operator_has_the_bits_of_eager(name: str, dtype: torch.dtype):
     torch.default_generator.manual_seed(0)
     assert share_of_different_bits(OPERATORS[name], dtype) <= MAX_DIFFERENT[dtype]
+
+
+DISCONTINUOUS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "p * cast((p - 1) + 1 < p, T)": lambda p: p * ((p - 1) + 1 < p).to(p.dtype),
+    "where(p >= max(p), p * p, -p)": lambda p: torch.where(p >= p.amax(-1, True), p * p, -p),
+    "p * (p * 8 - floor(p * 8))": lambda p: p * (p * 8 - (p * 8).floor()),
+    "p * cast(cast(p * 8, i32), T)": lambda p: p * (p * 8).to(torch.int32).to(p.dtype),
+}
+"""Discontinuous functions of a computed value of element type T, and the same in PyTorch."""
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=DTYPES.get)
+@pytest.mark.parametrize("code", DISCONTINUOUS)
+def test_discontinuous_functions_are_those_of_eager_in_the_default_mode(
+    code: str, dtype: torch.dtype
+):
+    """In the kernels of the forward, and in those of the backward, which compute them again."""
+    element = DTYPES[dtype]
+    text = f"""fn f(x: {element}[M, 40], w: {element}[24, 40], g: {element}[24]) {{
+        p = sigmoid(linear(x, w) * g)
+        return {code.replace("T", element)}
+    }}"""
+    block = coda_ir.compile(text, training=True)
+    drawn = {name: exact_inputs(dtype)[name].to(block.device) for name in ("x", "w", "g")}
+
+    def results(model: Callable[..., Any]) -> list[Any]:
+        given = {name: value.clone().requires_grad_() for name, value in drawn.items()}
+        y = model(**given)
+        y.backward(torch.ones_like(y))
+        return [y.detach(), *(value.grad for value in given.values())]
+
+    def eager(x: torch.Tensor, w: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return DISCONTINUOUS[code](torch.sigmoid(F.linear(x, w) * g))
+
+    for got, wanted in zip(results(block), results(eager), strict=True):
+        assert relative_error(got, wanted) < 4 * torch.finfo(dtype).eps

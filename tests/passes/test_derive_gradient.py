@@ -362,6 +362,7 @@ CASES: dict[str, Case] = {
         sizes=({**SIZES, "B": 13, "?": 13}, {**ONES, "B": 3, "?": 3}),
     ),
     "detach": Case(X, lambda v: (d := coda.DetachOp(v.x), coda.MulOp(v.x, d.result))),
+    "stored": Case(X, lambda v: coda.StoredOp(v.x)),
     "call": Case(HEADS, of_call("aten.cumsum.default", "{0}, 1", ("B", "T", 8))),
     "call of integers": Case(
         {"x": ("M", 8), "i": ("M", 8)},

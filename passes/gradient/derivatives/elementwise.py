@@ -206,5 +206,5 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     ),
     **{coda.REAL_FUNCTIONS[name]: _activation(name) for name in coda.ACTIVATIONS[1:]},
     coda.SoftcapOp: _softcap,
-    coda.CastOp: _cast,
+    **dict.fromkeys((coda.CastOp, coda.StoredOp), _cast),
 }

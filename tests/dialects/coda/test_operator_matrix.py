@@ -162,6 +162,7 @@ MADE: Reasons = {
     **BACKWARD,
     coda.GroupOrderOp: "order-groups makes it of a sort",
     coda.NormStatsOp: "passes split norms",
+    coda.StoredOp: "store-operands makes it",
 }
 DERIVED: Reasons = dict.fromkeys(
     BACKWARD.keys() - {coda.SumToOp, coda.WeightGradientOp, coda.GroupedWeightGradientOp},
@@ -198,7 +199,11 @@ EMPTY: Mapping[str, Reasons] = {
         coda.QuantizedLinearOp: "expand-quantized-linear makes products of float8",
     },
     "derivative": {**NOT_DIFFERENTIATED, coda.ConstantOp: "it has no operand"},
-    "random programs": {**DERIVED, coda.NormStatsOp: "split-reductions makes it of norms"},
+    "random programs": {
+        **DERIVED,
+        coda.NormStatsOp: "split-reductions makes it of norms",
+        coda.StoredOp: "store-operands makes it of what comes before comparisons",
+    },
     "golden of the verifier": dict.fromkeys(
         coda.ELEMENTWISE_OPS, "test_new_operators.py has one error of each kind for all of them"
     ),
@@ -243,6 +248,7 @@ IN_MORE_FILES: Reasons = {
     coda.CompareOp: "one operator for six names in `.coda` and in PyTorch",
     coda.DetachOp: "it computes nothing",
     coda.LogicalNotOp: "the only function of one truth value",
+    coda.StoredOp: "a rounding, which is not a function of numbers",
 }
 """The reasons why an elementwise operator is in tables of further files."""
 

@@ -80,7 +80,7 @@ func.func @reshaped(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x4xf32
       gemm.yield %acc : f32
     }
   %r = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x4xf32>
-  %a = coda.exp %r : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %a = coda.stored %r : (tensor<?x4xf32>) -> tensor<?x4xf32>
   func.return %a : tensor<?x4xf32>
 }
 
@@ -92,7 +92,7 @@ func.func @reshaped(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x4xf32
 // CHECK-NEXT:       gemm.yield %acc : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %r = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x4xf32>
-// CHECK-NEXT:   %a = coda.exp %r : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   %a = coda.stored %r : (tensor<?x4xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   func.return %a : tensor<?x4xf32>
 // CHECK-NEXT: }
 

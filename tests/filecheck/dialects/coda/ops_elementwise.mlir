@@ -36,6 +36,7 @@
 // CHECK-NEXT:   %exp2 = coda.exp2 %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %expm1 = coda.expm1 %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %softplus = coda.softplus %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %stored = coda.stored %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %floor = coda.floor %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %ceil = coda.ceil %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %elu = coda.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -87,6 +88,7 @@ func.func @elementwise(%x: tensor<?x8xbf16>, %y: tensor<8xbf16>, %c: tensor<?x1x
   %exp2 = coda.exp2 %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %expm1 = coda.expm1 %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %softplus = coda.softplus %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %stored = coda.stored %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %floor = coda.floor %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %ceil = coda.ceil %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %elu = coda.elu %x {alpha = 5.000000e-01 : f64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>

@@ -1,0 +1,59 @@
+"""Discontinuous functions, whose results may differ where their operands hardly do."""
+
+from collections.abc import Iterable
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dominance import before
+
+MOVES = (
+    *(coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ShiftOp, coda.BroadcastOp),
+    *(coda.ConcatOp, coda.PadOp),
+)
+"""Operators that only move elements."""
+
+_REARRANGES = (
+    *(coda.CastOp, coda.StoredOp),
+    *(coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.BroadcastOp),
+)
+
+_REDUCES = (coda.GluOp, coda.RMSNormOp, coda.LayerNormOp, coda.SoftmaxOp, coda.ReduceOp)
+
+
+def jumps(op: Operation) -> bool:
+    """Return whether `op` is a discontinuous function of floats."""
+    if not op.operands or not is_float(element_type_of(op.operands[0])):
+        return False
+    if isinstance(op, coda.CastOp):
+        return not is_float(element_type_of(op.result))
+    return isinstance(op, coda.ElementwiseOp) and op.JUMPS
+
+
+def values_before_jumps(ops: Iterable[Operation]) -> set[SSAValue]:
+    """Return the values from which `ops`, which are in order, compute the operands of discontinuous
+    functions without a product, attention or a call of PyTorch.
+    """
+    found: set[SSAValue] = set()
+    for op in reversed(list(ops)):
+        if jumps(op) or (not found.isdisjoint(op.results) and _leads_on(op)):
+            found.update(op.operands)
+    return found
+
+
+def _leads_on(op: Operation) -> bool:
+    return is_pointwise(op) or isinstance(op, (*MOVES, *_REDUCES))
+
+
+def computed_before_jump(op: Operation) -> list[SSAValue]:
+    """Return the operands of a discontinuous `op` that are no argument, constant or position, and
+    none rearranged; none of another operator.
+    """
+    return [x for x in op.operands if not _is_given(x)] if jumps(op) else []
+
+
+def _is_given(value: SSAValue) -> bool:
+    source = before(value, _REARRANGES).owner
+    return isinstance(source, Block | coda.ConstantOp | coda.PositionsOp)
