@@ -16,7 +16,7 @@ from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask
 from coda_ir.passes.support.matching import FAR, defined_by, number_of, unconverted
-from coda_ir.symbolic_shapes import Dim
+from coda_ir.symbolic_shapes import Dim, Dims
 
 EXPAND = "aten.expand.default"
 
@@ -68,24 +68,24 @@ class AttentionMask:
         hidden: SSAValue,
         *,
         is_negated: bool,
-        is_flat: bool,
+        layout: Dims,
         factor: float = 1.0,
     ) -> Refusal | None:
-        """Replace scores by `hidden` where `truth` is not true, or is; then multiply them by
-        `factor`, which is positive.
+        """Replace scores with the dimensions `layout` by `hidden` where `truth` is not true, or is;
+        then multiply them by `factor`, which is positive.
         """
         number = number_of(hidden)
         if number is None or number * factor > HIDDEN:
             return unknown_mask("the number that replaces scores does not mask them")
         if number == -float("inf"):
-            self.steps.append(_Step("see", Part(truth, is_flat, is_negated)))
+            self.steps.append(_Step("see", Part(truth, layout, is_negated)))
         else:
-            self.steps.append(_Step("fill", Part(truth, is_flat, is_negated, hidden, factor)))
+            self.steps.append(_Step("fill", Part(truth, layout, is_negated, hidden, factor)))
         return None
 
-    def add(self, bias: SSAValue, *, is_flat: bool = False, factor: float = 1.0) -> None:
+    def add(self, bias: SSAValue, *, layout: Dims = (), factor: float = 1.0) -> None:
         """Add `bias` to the scores, which are then multiplied by a positive `factor`."""
-        self.steps.append(_Step("add", Part(bias, is_flat, factor=factor)))
+        self.steps.append(_Step("add", Part(bias, layout, factor=factor)))
 
     def resolve(self, queries: Dim, keys: Dim) -> tuple[Hiding, MaskParts] | Refusal:
         """Return the part of the mask that positions determine, for queries aligned with the last
@@ -93,6 +93,8 @@ class AttentionMask:
 
         All is in the rest where positions hide otherwise than `coda.attention` has it.
         """
+        if any(step.part.layout[-2:] not in ((), (queries, keys)) for step in self.steps):
+            return unknown_mask("it masks scores whose rows are not the queries of one head")
         split = _Resolution(self.known, self.is_causal)
         refusal = split.take(self.steps) or split.hiding(queries, keys)
         if isinstance(refusal, Hiding):
@@ -153,30 +155,50 @@ class _Resolution:
     def _add(self, part: Part, *, is_whole: bool) -> None:
         values = [part.value] if is_whole else self._left(part)
         self.parts.added += [replace(part, value=unexpanded(value)) for value in values]
-        for term in () if is_whole else _terms(part.value):
-            if (truth := self._hiding_term(term, part.factor)) is not None:
-                self._see(replace(part, value=truth))
+        for term in () if is_whole else self._terms(part.value):
+            if (seen := self._hiding_term(term, part)) is not None:
+                self._see(seen)
 
     def _is_known(self, part: Part) -> bool:
         return all(self._by_position(leaf) is not None for leaf in _conjuncts(part))
 
     def _left(self, bias: Part) -> list[SSAValue]:
         """Return the terms of a bias that do not hide by position; the whole bias if none hides."""
-        terms = _terms(bias.value)
-        left = [term for term in terms if self._hiding_term(term, bias.factor) is None]
+        terms = self._terms(bias.value)
+        left = [term for term in terms if self._hiding_term(term, bias) is None]
         return [bias.value] if len(left) == len(terms) else left
 
-    def _hiding_term(self, term: SSAValue, factor: float) -> SSAValue | None:
-        """Return where keys are visible, for a term that is 0 there and hides the others by
-        position.
+    def _terms(self, value: SSAValue) -> list[SSAValue]:
+        add = defined_by(self._unshaped(value), coda.AddOp)
+        return [*self._terms(add.lhs), *self._terms(add.rhs)] if add else [value]
+
+    def _hiding_term(self, term: SSAValue, bias: Part) -> Part | None:
+        """Return where keys are visible, for a term of a bias that is 0 there and hides the others
+        by position.
         """
-        where = defined_by(unexpanded(unconverted(term)), coda.WhereOp)
-        number = None if where is None else number_of(where.rhs)
-        if where is None or number_of(where.lhs) != 0 or number is None:
+        where = defined_by(self._unshaped(term), coda.WhereOp)
+        if where is None:
             return None
-        is_known = self._is_certain and self._is_known(Part(where.condition))
-        hides = number * factor <= HIDDEN and (number == -float("inf") or is_known)
-        return where.condition if hides else None
+        is_negated = number_of(where.rhs) == 0
+        shown, hidden = reversed(where.operands[1:]) if is_negated else where.operands[1:]
+        number, seen = (
+            number_of(hidden),
+            replace(bias, value=where.condition, is_negated=is_negated),
+        )
+        if number_of(shown) != 0 or number is None or number * bias.factor > HIDDEN:
+            return None
+        is_hidden = number == -float("inf") or (self._is_certain and self._is_known(seen))
+        return seen if is_hidden else None
+
+    def _unshaped(self, value: SSAValue) -> SSAValue:
+        """Return `value` before it was converted, broadcast or given leading extents of 1."""
+        value = unexpanded(unconverted(value))
+        while (view := defined_by(value, coda.ReshapeOp)) is not None:
+            dims = self._known.shapes.dims(view.x)
+            if self._known.shapes.dims(value) != (1,) * (len(shape_of(value)) - len(dims)) + dims:
+                break
+            value = unexpanded(unconverted(view.x))
+        return value
 
     def _by_position(self, leaf: Part) -> Mask | None:
         mask = self._known.spread(leaf.value, max(4, len(shape_of(leaf.value))))
@@ -270,11 +292,6 @@ def _where_hidden(value: SSAValue) -> SSAValue | None:
     where = defined_by(unexpanded(cast.operand), coda.WhereOp)
     hides = where is not None and number_of(where.lhs) == 0 and number_of(where.rhs)
     return where.condition if where is not None and hides else None
-
-
-def _terms(value: SSAValue) -> list[SSAValue]:
-    add = defined_by(unconverted(value), coda.AddOp)
-    return [*_terms(add.lhs), *_terms(add.rhs)] if add else [value]
 
 
 def _may_hide(bias: SSAValue) -> bool:

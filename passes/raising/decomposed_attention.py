@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from math import isfinite
 
 from xdsl.dialects.builtin import f32
@@ -22,7 +23,8 @@ from coda_ir.passes.support.matching import (
     operand_pairs,
     unconverted,
 )
-from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+from coda_ir.passes.support.views import View
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 PRODUCT_AND_SUM = "aten.baddbmm.default"
 MAXIMUM, SLICE = "aten.max.dim", "aten.slice.Tensor"
@@ -33,20 +35,35 @@ MAX_STEPS = 64
 
 @dataclass
 class DecomposedAttention:
-    """softmax(mask(softcap(scale · q kᵀ))) v, of heads (B x heads x T x D), or flat ones."""
+    """softmax(mask(softcap(scale · q kᵀ))) v, of heads (B x heads x T x D), or flat ones.
+
+    Queries that share keys may be rows of one product, (B x key heads x group · T x D), as where
+    `einsum` computes it.
+    """
 
     q: SSAValue
     transposed_k: SSAValue
     v: SSAValue
     mask: AttentionMask
+    weights: View
+    """The weights as the last product reads them, a view of the softmax's result or its part."""
     scale: float = 1.0
     softcap: float | None = None
     floor: float | None = None
     """The least number that a score may be, far below all others, with what is added."""
     sinks: SSAValue | None = None
-    """A score for each head beside those of the keys: (H), or (.. x H x 1 x 1)."""
+    """A score for each head beside those of the keys: (H), or (.. x H x 1 x 1), or in groups."""
     has_wide_scores: bool = False
     """True if the scores are float32, and what is added up with them as weights is narrower."""
+    groups: Dims = ()
+    """The dimensions of the scores but the keys, if a product has groups of queries as rows:
+    (B x key heads x group x T) or (B x heads x T).
+    """
+
+    @property
+    def has_moved_weights(self) -> bool:
+        """True if the last product reads the rows of the weights in another order."""
+        return list(self.weights.order) != sorted(self.weights.order)
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,8 @@ class AttentionFinder:
         product = _product(op)
         if product is None:
             return None
-        weights, v = self.through(product[0]), product[1]
+        view, v = self._weights(product[0]), product[1]
+        weights = unconverted(view.base)
         softmax = defined_by(weights, coda.SoftmaxOp)
         scores = weights if softmax is None else softmax.x
         if softmax is None and (part := self._first_part(weights)) is not None:
@@ -75,37 +93,51 @@ class AttentionFinder:
             return _refused("its weights are changed after the softmax") if changed else None
         if not any(map(_is_product, _inner(scores))):
             return None
-        found = DecomposedAttention(scores, scores, v, mask)
+        found = DecomposedAttention(scores, scores, v, mask, view)
         return self._from_scores(self.through(scores), weights, found) or found
 
+    def _weights(self, value: SSAValue) -> View:
+        """Return the weights that a product reads as a view of the tensor before its rows were
+        merged or split, or moved within the matrices of a batch.
+        """
+        before = list[Operation]()
+        inner = value
+        while isinstance(op := inner.owner, coda.ReshapeOp | coda.TransposeOp | coda.CastOp):
+            before.append(op)
+            inner = op.operands[0]
+        whole = View.whole(inner, self.shapes.dims(inner))
+        view: View | None = whole
+        for op in reversed(before):
+            view = view and view.after(op, self.shapes)
+        if view is not None and view.dims[-1] == whole.dims[-1]:
+            batches = [*chain.from_iterable(view.dims[:-2])]
+            if batches == sorted(view.order)[: len(batches)]:
+                return view
+        return View.whole(value, self.shapes.dims(value))
+
     def through(self, value: SSAValue) -> SSAValue:
-        """Return `value` before conversions, and before batch and heads were merged or split."""
+        """Return `value` before conversions, and before its rows were merged or split."""
         while True:
             value = unconverted(value)
-            split = self._other_layout(value)
-            if split is None:
+            source = next(self._reshaped(value, 1), None)
+            if source is None:
                 return value
-            value = split
+            value = source
 
     def unmerged(self, value: SSAValue) -> SSAValue:
         """Return `value` (B·heads x R x C) before batch and heads were merged; others unchanged."""
-        split = self._other_layout(value) if len(shape_of(value)) == 3 else None
-        return value if split is None else split
+        sources = self._reshaped(value, 2) if len(shape_of(value)) == 3 else ()
+        return next((source for source in sources if len(shape_of(source)) == 4), value)
 
-    def _other_layout(self, value: SSAValue) -> SSAValue | None:
-        """Return the tensor from which `value` was reshaped with the same rows and columns, merging
-        or splitting batch and heads.
+    def _reshaped(self, value: SSAValue, kept: int) -> Iterator[SSAValue]:
+        """Yield the tensors from which `value` was reshaped with the same last dimensions, `kept`
+        of them.
         """
         source, dims = value, self.shapes.dims
         while isinstance(source.owner, coda.ReshapeOp):
             source = source.owner.x
-            short, long = sorted(map(dims, (source, value)), key=len)
-            merged = SymbolicSize.product(long[:2]) == SymbolicSize.product(short[:1])
-            if len(short) == 3 and len(long) == 4 and merged and long[2:] == short[1:]:
-                return source
-            if dims(source) == dims(value):
-                return source
-        return None
+            if len(dims(source)) > kept and dims(source)[-kept:] == dims(value)[-kept:]:
+                yield source
 
     def _from_scores(
         self, value: SSAValue, weights: SSAValue, found: DecomposedAttention
@@ -118,7 +150,7 @@ class AttentionFinder:
             value = self.through(joined.parts[0])
         elif joined is not None or is_part:
             return _refused("its scores are concatenated with others")
-        while (product := _product(value.owner) or _product_and_sum(value.owner, found)) is None:
+        while (product := _product(value.owner) or self._product_and_sum(value, found)) is None:
             step = self._step(value, found)
             if isinstance(step, Refusal):
                 return step
@@ -132,11 +164,13 @@ class AttentionFinder:
         found.q, found.transposed_k = (
             as_narrow_as(self._unscaled(x, found), narrow) for x in product
         )
+        rows = self.shapes.dims(found.weights.base)[:-1]
+        if len(rows) == 4 or self.shapes.dims(value)[-2:-1] != rows[-1:]:
+            found.groups = rows
         return None
 
     def _step(self, value: SSAValue, found: DecomposedAttention) -> SSAValue | Refusal:
         """Return the scores before the operator that computes `value`, which `found` records."""
-        is_flat = len(shape_of(value)) == 3
         match value.owner:
             # From the softmax on inwards: a factor is also one of what is added before it.
             case coda.MulOp() | coda.DivOp() as op:
@@ -152,32 +186,29 @@ class AttentionFinder:
                 found.floor = number_of(op.rhs)
                 return op.lhs
             case coda.AddOp() as op if found.scale > 0 and found.softcap is None:
-                return self._added(op, found, is_flat=is_flat)
+                return self._added(op, found)
             case coda.WhereOp() as op if found.scale > 0 and found.softcap is None:
-                return self._chosen(op, found, is_flat=is_flat)
+                return self._chosen(op, found)
             case _:
                 return _refused(f"its scores go through {_name(value)}")
 
-    def _added(
-        self, op: coda.AddOp, found: DecomposedAttention, *, is_flat: bool
-    ) -> SSAValue | Refusal:
+    def _added(self, op: coda.AddOp, found: DecomposedAttention) -> SSAValue | Refusal:
         for scores, bias in operand_pairs(op):
-            is_whole = self.shapes.dims(scores) == self.shapes.dims(op.result)
-            if is_whole and any(map(_is_product, _inner(scores))):
+            layout = self.shapes.dims(op.result)
+            if self.shapes.dims(scores) == layout and any(map(_is_product, _inner(scores))):
                 number = number_of(bias)
                 # The same number for all keys changes no softmax.
                 if number is None or not isfinite(number):
-                    found.mask.add(bias, is_flat=is_flat, factor=found.scale)
+                    found.mask.add(bias, layout=layout, factor=found.scale)
                 return scores
         return _refused("it adds a tensor to its scores that does not broadcast to them")
 
-    def _chosen(
-        self, op: coda.WhereOp, found: DecomposedAttention, *, is_flat: bool
-    ) -> SSAValue | Refusal:
+    def _chosen(self, op: coda.WhereOp, found: DecomposedAttention) -> SSAValue | Refusal:
         is_negated = number_of(op.lhs) is not None
         hidden, scores = (op.lhs, op.rhs) if is_negated else (op.rhs, op.lhs)
+        layout = self.shapes.dims(op.result)
         refusal = found.mask.fill(
-            op.condition, hidden, is_negated=is_negated, is_flat=is_flat, factor=found.scale
+            op.condition, hidden, is_negated=is_negated, layout=layout, factor=found.scale
         )
         return refusal or scores
 
@@ -191,6 +222,25 @@ class AttentionFinder:
             found.scale *= number if isinstance(op, coda.MulOp) else 1 / number
             value = self.unmerged(op.lhs)
         return value
+
+    def _product_and_sum(
+        self, value: SSAValue, found: DecomposedAttention
+    ) -> tuple[SSAValue, SSAValue] | Refusal | None:
+        """Return the factors of beta · bias + alpha · q kᵀ; `found` records the rest."""
+        op = defined_by(value, CallOp)
+        if op is None or op.callee.data != PRODUCT_AND_SUM:
+            return None
+        arguments = op.template.call
+        factors = {k.arg: literal(k.value) for k in arguments.keywords}
+        alpha, beta = factors.pop("alpha", 1), factors.pop("beta", 1)
+        is_plain = [ast.unparse(node) for node in arguments.args] == ["{0}", "{1}", "{2}"]
+        if not is_plain or factors or not alpha or beta not in (0, 1) or found.scale <= 0:
+            return _refused(f"its scores go through {op.callee.data} with other factors")
+        if beta == 1:
+            layout = self.shapes.dims(value)
+            found.mask.add(op.inputs[0], layout=layout, factor=found.scale)
+        found.scale *= float(alpha)
+        return op.inputs[1], op.inputs[2]
 
     # Sinks
 
@@ -219,9 +269,10 @@ class AttentionFinder:
         column = unconverted(column)
         while isinstance(op := column.owner, Operation) and is_expansion(op):
             column = unconverted(op.operands[0])
-        if len(dims(scores)) != 4 or dims(weights) != dims(scores):
+        *heads, _, _ = dims(scores)
+        if len(heads) < 2 or dims(weights) != dims(scores):
             return False
-        if dims(column) not in ((dims(scores)[1], 1, 1), (1, dims(scores)[1], 1, 1)):
+        if dims(column) not in ((*heads[1:], 1, 1), (1, *heads[1:], 1, 1)):
             return False
         reshape = defined_by(column, coda.ReshapeOp)
         is_vector = reshape is not None and len(shape_of(reshape.x)) == 1
@@ -243,31 +294,13 @@ class AttentionFinder:
 
 
 def _product(op: object) -> tuple[SSAValue, SSAValue] | None:
-    """Return the factors of a product of matrices with one or two batch dimensions."""
+    """Return the factors of a product of matrices with one to three batch dimensions."""
     if not isinstance(op, CallOp) or op.callee.data not in PRODUCTS or len(op.inputs) != 2:
         return None
     arguments = op.template.call.args
     is_plain = [ast.unparse(node) for node in arguments] == ["{0}", "{1}"]
     ranks = {len(shape_of(value)) for value in op.inputs}
-    return (op.inputs[0], op.inputs[1]) if is_plain and ranks in ({3}, {4}) else None
-
-
-def _product_and_sum(
-    op: object, found: DecomposedAttention
-) -> tuple[SSAValue, SSAValue] | Refusal | None:
-    """Return the factors of beta · bias + alpha · q kᵀ; `found` records the rest."""
-    if not isinstance(op, CallOp) or op.callee.data != PRODUCT_AND_SUM:
-        return None
-    arguments = op.template.call
-    factors = {k.arg: literal(k.value) for k in arguments.keywords}
-    alpha, beta = factors.pop("alpha", 1), factors.pop("beta", 1)
-    is_plain = [ast.unparse(node) for node in arguments.args] == ["{0}", "{1}", "{2}"]
-    if not is_plain or factors or not alpha or beta not in (0, 1) or found.scale <= 0:
-        return _refused(f"its scores go through {op.callee.data} with other factors")
-    if beta == 1:
-        found.mask.add(op.inputs[0], is_flat=True, factor=found.scale)
-    found.scale *= float(alpha)
-    return op.inputs[1], op.inputs[2]
+    return (op.inputs[0], op.inputs[1]) if is_plain and ranks in ({3}, {4}, {5}) else None
 
 
 def _inner(value: SSAValue) -> Iterator[SSAValue]:

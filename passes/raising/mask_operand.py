@@ -30,7 +30,8 @@ def unknown_mask(found: str) -> Refusal:
 
 @dataclass(frozen=True)
 class Part:
-    """A tensor that broadcasts to the scores, (B x heads x T x S) or flat, (B·heads x T x S).
+    """A tensor that broadcasts to the scores, whose dimensions are `layout`: (B x heads x T x S)
+    unless stated, (B·heads x T x S), or (B x key heads x group x T x S).
 
     Floats are added to the scores. Truth values are true where keys are seen, or hidden if
     `is_negated`; with `hidden`, this number takes the place of the scores of hidden keys. Numbers
@@ -38,7 +39,7 @@ class Part:
     """
 
     value: SSAValue
-    is_flat: bool = False
+    layout: Dims = ()
     is_negated: bool = False
     hidden: SSAValue | None = None
     factor: float = 1.0
@@ -58,7 +59,7 @@ class MaskParts:
         """Return the reason why the parts are no mask of scores with these dims."""
         truths = [*self.seen, *self.filled]
         for part in (*truths, *self.added):
-            if not _broadcasts(_unflat_dims(part, shapes, scores), scores):
+            if not _broadcasts(_dims_of_heads(part, shapes, scores), scores):
                 return unknown_mask("its mask does not broadcast to its scores")
         for part in truths:
             if element_type_of(part.value) != i1:
@@ -116,7 +117,7 @@ class _Builder:
 
     def laid_out(self, part: Part) -> SSAValue:
         """Return a tensor with the dimensions of unflattened scores, at least two of them."""
-        dims = _unflat_dims(part, self.shapes, self.scores)
+        dims = _dims_of_heads(part, self.shapes, self.scores)
         dims = (1,) * (2 - len(dims)) + dims
         if dims == self.shapes.dims(part.value):
             return part.value
@@ -181,13 +182,22 @@ class _Builder:
         return self.insert.insert(op, "mask")
 
 
-def _unflat_dims(part: Part, shapes: SymbolicShapes, scores: Dims) -> Dims:
-    """Return the dims of a part; those of a flat one as (B x heads x T x S)."""
+def _dims_of_heads(part: Part, shapes: SymbolicShapes, scores: Dims) -> Dims:
+    """Return the dims of a part as (B x heads x T x S), or fewer; none where it has other ones."""
     dims = shapes.dims(part.value)
-    if not part.is_flat or len(dims) != 3 or dims[0] == 1:
+    *heads, rows, keys = part.layout or scores
+    sizes = SymbolicSize.product(heads), SymbolicSize.of(rows), SymbolicSize.of(keys)
+    own_sizes = SymbolicSize.product(scores[:2]), *map(SymbolicSize.of, scores[2:])
+    if len(heads) > 3 or sizes != own_sizes:
+        return ()
+    if len(heads) == 2 or len(dims) < 3:
         return dims
-    is_whole = SymbolicSize.product(dims[:1]) == SymbolicSize.product(scores[:2])
-    return (*scores[:2], *dims[1:]) if is_whole else (1, *dims)
+    if len(heads) == 1:
+        return (*scores[:2], *dims[1:]) if dims[0] != 1 else dims
+    own = (1,) * (3 - len(dims[:-2])) + dims[:-2]
+    if heads[0] != scores[0] or own[1:] not in ((1, 1), tuple(heads[1:])):
+        return ()
+    return (own[0], 1 if own[1:] == (1, 1) else scores[1], *dims[-2:])
 
 
 def _broadcasts(dims: Dims, scores: Dims) -> bool:

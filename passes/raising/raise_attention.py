@@ -1,8 +1,9 @@
 """Pass `raise-attention`: turn PyTorch's attention on heads into `coda.attention`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -17,11 +18,17 @@ from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_
 from coda_ir.passes.support.index_values import IndexValues
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
 from coda_ir.passes.support.permuted import Order, permuted_values
-from coda_ir.passes.support.views import View
+from coda_ir.passes.support.views import View, insert_steps
+from coda_ir.symbolic_shapes import Dim
+from coda_ir.symbolic_size import SymbolicSize
 
 UNKNOWN_CALL = Refusal(
     "there is no dropout, and all arguments are known",
     "remains a call of PyTorch: it has dropout, or an argument that is not a number",
+)
+OTHER_SINKS = Refusal(
+    "each head has one score beside those of its keys",
+    "is left unchanged: the scores beside those of the keys are not one for each head",
 )
 NOT_HEADS = Refusal(
     "the operands are heads that lie side by side in the columns of tensors",
@@ -45,7 +52,8 @@ class RaiseAttentionPass(FunctionPass):
 
     Attention may also be written out: products of heads or of batches of heads, a scale, a softcap,
     masks that are added or select scores, scores of sinks, and a softmax. Without masks and sinks,
-    the heads may come before the batch.
+    the heads may come before the batch. Queries that share keys may be rows of one product, as in
+    `einsum("bkgtd,bksd->bkgts", q, k)`.
 
     Legal iff there is no dropout. Masks that depend only on positions become `causal` and `window`;
     other masks and biases, such as padding and ALiBi, become the mask operand. If a query may have
@@ -85,6 +93,8 @@ class _Attention:
     """The element type of the scores, where products and a softmax are written out."""
     is_batch_last: bool = False
     """True if the operands and the result are (heads x B x T x D)."""
+    moved: View | None = None
+    """The weights as the product with the values reads them, if their rows were moved."""
 
 
 def _called(
@@ -138,10 +148,14 @@ def _decomposed(
     found = finder.find(op, mask)
     if not isinstance(found, DecomposedAttention):
         return found
-    q, v = finder.unmerged(found.q), unrepeated(finder.unmerged(found.v), rewriter)
-    k = finder.unmerged(found.transposed_k)
+    operands = _operands(found, finder, rewriter.before(op))
+    if operands is None:
+        return NOT_HEADS
+    q, k, v = operands
+    v = unrepeated(v, rewriter)
     decomposed = f32 if found.has_wide_scores else element_type_of(v)
     options = found.scale, found.softcap, found.sinks, decomposed
+    moved = found.weights if found.has_moved_weights else None
     if not mask.steps and found.sinks is None:
         # A mask or sinks would need their dimensions moved, too.
         heads = (
@@ -151,7 +165,9 @@ def _decomposed(
         )
         q_heads, k_heads, v_heads = heads
         if q_heads and k_heads and v_heads:
-            return _Attention(q_heads, k_heads, v_heads, mask, *options, is_batch_last=True)
+            return _Attention(
+                q_heads, k_heads, v_heads, mask, *options, is_batch_last=True, moved=moved
+            )
     laid_out = partial(_laid_out_for_scores, op=op, rewriter=rewriter)
     heads = (
         heads_of(q, rewriter.shapes, in_any_order=True)
@@ -168,7 +184,47 @@ def _decomposed(
     q_heads, k_heads, v_heads = heads
     if q_heads is None or k_heads is None or v_heads is None:
         return NOT_HEADS
-    return _Attention(q_heads, k_heads, v_heads, mask, *options)
+    return _Attention(q_heads, k_heads, v_heads, mask, *options, moved=moved)
+
+
+def _operands(
+    found: DecomposedAttention, finder: AttentionFinder, insert: OpInserter
+) -> tuple[SSAValue, SSAValue, SSAValue] | None:
+    """Return queries, transposed keys and values (B x heads x ..) before batch and heads, or groups
+    of queries and their rows, were merged; None if their leading dimensions are not known.
+    """
+    if not found.groups:
+        return tuple(map(finder.unmerged, (found.q, found.transposed_k, found.v)))
+    dims, rows = finder.shapes.dims, found.groups
+    batch, *heads = rows[:-1]
+    numbers = [extent for extent in heads if isinstance(extent, int)]
+    *batches, width, keys = dims(found.transposed_k)
+    *value_batches, _, value_width = dims(found.v)
+    counts = [_heads_in_batches(of, batch, numbers) for of in (batches, value_batches)]
+    is_whole = SymbolicSize.product(dims(found.q)[:-1]) == SymbolicSize.product(rows)
+    if not is_whole or not heads or len(numbers) < len(heads) or None in counts:
+        return None
+    count, value_count = (number or 1 for number in counts)
+    return (
+        insert.reshape(found.q, (batch, prod(numbers), rows[-1], width)),
+        insert.reshape(found.transposed_k, (batch, count, width, keys)),
+        insert.reshape(found.v, (batch, value_count, keys, value_width)),
+    )
+
+
+def _heads_in_batches(batches: Sequence[Dim], batch: Dim, groups: Sequence[int]) -> int | None:
+    """Return the number of heads in the batches of a factor, whose leading dimensions are those of
+    the scores, merged or not; None if they are others.
+    """
+    own = list(batches)
+    while len(own) > 1 and own[-1] == 1:
+        own.pop()
+    if len(own) > 1:
+        known = [batch, *groups][: len(own)]
+        return prod(groups[: len(own) - 1]) if own == known else None
+    counts = (prod(groups[:number]) for number in range(len(groups) + 1))
+    (size,) = map(SymbolicSize.of, own)
+    return next((n for n in counts if SymbolicSize.product((batch, n)) == size), None)
 
 
 def _batch_last(view: View) -> Heads | None:
@@ -180,13 +236,16 @@ def _batch_last(view: View) -> Heads | None:
 
 
 def _merged_heads(view: View, *, is_transposed: bool = False) -> Heads | None:
-    """Return the heads that a view is with the dimensions (B·heads x T x D), which were never apart
-    before, as in PyTorch's own modules; of keys, the last two may be swapped.
+    """Return the heads that a view is with the dimensions (B x heads x T x D), or (B·heads x T x D)
+    which were never apart before, as in PyTorch's own modules; of keys, the last two may be
+    swapped.
     """
-    if len(view.dims) != 3 or len(view.dims[0]) != 2:
+    *heads, rows, columns = view.dims
+    if len(heads) == 1 and len(heads[0]) == 2:
+        heads = [(factor,) for factor in heads[0]]
+    if len(heads) != 2:
         return None
-    (batch, heads), *others = view.dims
-    dims = ((batch,), (heads,), *(reversed(others) if is_transposed else others))
+    dims = (*heads, columns, rows) if is_transposed else (*heads, rows, columns)
     return heads_of_view(replace(view, dims=dims), in_any_order=True)
 
 
@@ -282,6 +341,8 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
         return NOT_HEADS
     if q.rows[:-1] != k.rows[:-1] or k.rows != v.rows:
         return OTHER_ROWS
+    if found.sinks is not None and prod(shape_of(found.sinks)) != q.count:
+        return OTHER_SINKS
     mask = found.mask.resolve(q.rows[-1], k.rows[-1])
     if isinstance(mask, Refusal):
         return mask
@@ -314,6 +375,8 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
     heads = q.together(v.width).of(value, insert)
     if found.is_batch_last:
         heads = insert.insert(coda.TransposeOp(heads, (1, 0, 2, 3)), heads.name_hint)
+    if found.moved is not None:
+        heads = _moved(heads, found.moved, op, insert)
     _replace_heads(op, heads, insert)
     rewriter.order.erase(op)
     return None
@@ -338,20 +401,28 @@ def _sinks(sinks: SSAValue, heads: int, element: Attribute, insert: OpInserter) 
     return sinks if is_wide else insert.cast(sinks, element)
 
 
+def _moved(heads: SSAValue, weights: View, op: Operation, insert: OpInserter) -> SSAValue:
+    """Move the rows of a result as those of the weights, which a product has read, were moved."""
+    (result,) = op.results
+    dims = insert.rewriter.shapes.dims(result)
+    rows, columns = weights.extents[:-1], int(dims[-1])
+    view = replace(weights.with_columns(columns), extents=(*rows, columns))
+    return insert_steps(view.steps(dims), insert.reshape(heads, (*rows, columns)), insert)
+
+
 def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
     """Replace the result of `op`, which may have heads merged with the batch, by heads."""
     (result,) = op.results
     shapes = insert.rewriter.shapes
     dims = shapes.dims(result)
-    if len(dims) == 3:
+    if len(dims) == 3 and len(shapes.dims(heads)) == 4:
         for use in list(result.uses):
             split = use.operation
             if isinstance(split, coda.ReshapeOp) and shapes.dims(split.result) == shapes.dims(
                 heads
             ):
                 split.result.replace_all_uses_with(heads)
-        heads = insert.reshape(heads, dims)
-    result.replace_all_uses_with(heads)
+    result.replace_all_uses_with(insert.reshape(heads, dims))
 
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:

@@ -7,8 +7,11 @@ conditions `affine >= 0`. Everything else is unknown.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import isinf
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i1, i32, i64
@@ -18,6 +21,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import before
+from coda_ir.passes.support.matching import number_of
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 
@@ -81,6 +85,16 @@ Known: TypeAlias = Affine | Magnitude | Mask
 _TYPES = (i1, i32, i64)
 """Types of masks, and of integers that positions do not exceed."""
 
+_RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.gt,
+    "le": operator.ge,
+    "gt": operator.lt,
+    "ge": operator.le,
+}
+"""The relations of `coda.compare`, with their operands exchanged."""
+
 _EXACT = 2**8
 """Whole numbers up to here are exact in every float type."""
 
@@ -89,7 +103,7 @@ class IndexValues:
     """The known contents of the values in a function."""
 
     def __init__(self, shapes: SymbolicShapes):
-        self._shapes = shapes
+        self.shapes = shapes
         self._known: dict[SSAValue, Known | None] = {}
 
     def of(self, value: SSAValue) -> Known | None:
@@ -123,10 +137,14 @@ class IndexValues:
             case coda.BroadcastOp() as op:
                 return _spread(self.of(op.x), len(shape_of(value)))
             case coda.CastOp() as op:
-                return _converted(self.of(op.operand), element_type, len(shape_of(value)))
+                chosen = self._chosen(op.operand, bool) if element_type == i1 else None
+                known = chosen or self.of(op.operand)
+                return _converted(known, element_type, len(shape_of(value)))
             case coda.PositionsOp() as op:
                 start, step = op.first_and_step
                 return Affine(start, (step,))
+            case coda.CompareOp() as op if (known := self._compared(op)) is not None:
+                return _spread(known, len(shape_of(value)))
             case coda.ElementwiseOp() as op:
                 name = op.relation.data if isinstance(op, coda.CompareOp) else op.name[5:]
                 rank = len(shape_of(value))
@@ -138,16 +156,40 @@ class IndexValues:
             case _:
                 return None
 
+    def _compared(self, op: coda.CompareOp) -> Mask | None:
+        """Evaluate the comparison of a choice between two numbers with a third."""
+        number = number_of(op.rhs)
+        if number is None or not _is_exact(number):
+            return None
+        return self._chosen(op.lhs, partial(_RELATIONS[op.relation.data], number))
+
+    def _chosen(self, value: SSAValue, is_true: Callable[[float], bool]) -> Mask | None:
+        """Return where `is_true` of `value`, a choice between two numbers by a mask, as of `tril`
+        or `triu` of ones; None for others.
+        """
+        where = before(value, coda.BroadcastOp).owner
+        if not isinstance(where, coda.WhereOp):
+            return None
+        mask = self.spread(where.condition, len(shape_of(value)))
+        numbers = [number for x in where.operands[1:] if (number := number_of(x)) is not None]
+        if not isinstance(mask, Mask) or len(numbers) < 2 or not all(map(_is_exact, numbers)):
+            return None
+        chosen, other = map(is_true, numbers)
+        if chosen == other:
+            return Mask(frozenset(), never=not chosen)
+        return mask if chosen else mask.negated()
+
     def _number(self, value: SSAValue) -> Known | None:
         """Return a small whole number that is written as a float."""
         rank, op = len(shape_of(value)), before(value, coda.BroadcastOp).owner
         number = float(op.number) if isinstance(op, coda.ConstantOp) else None
-        is_small = number is not None and number.is_integer() and abs(number) <= _EXACT
-        return Affine(int(number), (0,) * rank) if number is not None and is_small else None
+        if number is None or isinf(number) or not _is_exact(number):
+            return None
+        return Affine(int(number), (0,) * rank)
 
     def _reshaped(self, op: coda.ReshapeOp) -> Known | None:
         """Evaluate a reshape that adds or drops dimensions of extent 1."""
-        before, after = self._shapes.dims(op.x), self._shapes.dims(op.result)
+        before, after = self.shapes.dims(op.x), self.shapes.dims(op.result)
         kept = [axis for axis, dim in enumerate(before) if dim != 1]
         places = [axis for axis, dim in enumerate(after) if dim != 1]
         if [before[axis] for axis in kept] != [after[axis] for axis in places]:
@@ -177,6 +219,11 @@ class IndexValues:
         (slope,) = slopes
         whole = {_shifted(known, axis, slope, -position) for position, _, known in found}
         return whole.pop() if len(whole) == 1 else None
+
+
+def _is_exact(number: float) -> bool:
+    """Return whether a number is the same in every float type."""
+    return isinf(number) or (number.is_integer() and abs(number) <= _EXACT)
 
 
 def _constant(op: coda.ConstantOp) -> Known | None:

@@ -515,3 +515,39 @@ func.func @merged(%q: tensor<?x3x16xf32> {coda.dims = ["T", 3 : i64, 16 : i64]},
 // CHECK-NEXT:    %1 = coda.transpose %0 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
 // CHECK-NEXT:    %y_1 = coda.reshape %1 {coda.dims = [6 : i64, "T", 8 : i64]}
 // CHECK-NEXT:    func.return %y_1
+
+// -----
+
+// Queries that share keys are rows of one product, and the last product reads them in another order. A bias of each head.
+
+func.func @groups(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x16xf32> {coda.dims = ["B", "S", 16 : i64]}, %b: tensor<2x2x1x?xf32> {coda.dims = [2 : i64, 2 : i64, 1 : i64, "S"]}) -> tensor<?x?x32xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 2 : i64, 2 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x2x2x8xf32>
+  %qt = coda.transpose %qs {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64, 4 : i64]} : (tensor<?x?x2x2x8xf32>) -> tensor<?x2x2x?x8xf32>
+  %qm = coda.reshape %qt {coda.dims = ["2*B", "2*T", 8 : i64]} : (tensor<?x2x2x?x8xf32>) -> tensor<?x?x8xf32>
+  %ks = coda.reshape %k {coda.dims = ["B", "S", 2 : i64, 8 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x?x2x8xf32>
+  %kt = coda.transpose %ks {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<?x?x2x8xf32>) -> tensor<?x2x8x?xf32>
+  %km = coda.reshape %kt {coda.dims = ["2*B", 8 : i64, "S"]} : (tensor<?x2x8x?xf32>) -> tensor<?x8x?xf32>
+  %s = torch.call "aten.bmm.default"(%qm, %km) {arguments = "{0}, {1}", coda.dims = ["2*B", "2*T", "S"]} : (tensor<?x?x8xf32>, tensor<?x8x?xf32>) -> tensor<?x?x?xf32>
+  %ss = coda.reshape %s {coda.dims = ["B", 2 : i64, 2 : i64, "T", "S"]} : (tensor<?x?x?xf32>) -> tensor<?x2x2x?x?xf32>
+  %sb = coda.add %ss, %b : (tensor<?x2x2x?x?xf32>, tensor<2x2x1x?xf32>) -> tensor<?x2x2x?x?xf32>
+  %w = coda.softmax %sb : (tensor<?x2x2x?x?xf32>) -> tensor<?x2x2x?x?xf32>
+  %wt = coda.transpose %w {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64, 4 : i64]} : (tensor<?x2x2x?x?xf32>) -> tensor<?x2x?x2x?xf32>
+  %wm = coda.reshape %wt {coda.dims = ["2*B", "2*T", "S"]} : (tensor<?x2x?x2x?xf32>) -> tensor<?x?x?xf32>
+  %vt = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x2x8xf32>) -> tensor<?x2x?x8xf32>
+  %vm = coda.reshape %vt {coda.dims = ["2*B", "S", 8 : i64]} : (tensor<?x2x?x8xf32>) -> tensor<?x?x8xf32>
+  %a = torch.call "aten.bmm.default"(%wm, %vm) {arguments = "{0}, {1}", coda.dims = ["2*B", "2*T", 8 : i64]} : (tensor<?x?x?xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  %as = coda.reshape %a {coda.dims = ["B", 2 : i64, "T", 2 : i64, 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x2x?x2x8xf32>
+  %at = coda.transpose %as {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64, 4 : i64]} : (tensor<?x2x?x2x8xf32>) -> tensor<?x?x2x2x8xf32>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x2x2x8xf32>) -> tensor<?x?x32xf32>
+  func.return %y : tensor<?x?x32xf32>
+}
+
+// CHECK-LABEL: func.func @groups(
+// CHECK-NEXT:    %mask = coda.reshape %b {coda.dims = [1 : i64, 4 : i64, 1 : i64, "S"]}
+// CHECK-NEXT:    %a = coda.attention %q, %k, %k mask(%mask : tensor<1x4x1x?xf32>) {coda.decomposed = f32, head_dim = 8 : i64, causal = false, scale = 1.000000e+00 : f64}
+// CHECK-NEXT:    %0 = coda.reshape %a : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+// CHECK-NEXT:    %1 = coda.transpose %0 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
+// CHECK-NEXT:    %2 = coda.reshape %1 {coda.dims = ["B", 2 : i64, 2 : i64, "T", 8 : i64]}
+// CHECK-NEXT:    %3 = coda.reshape %2 {coda.dims = ["2*B", 2 : i64, "T", 8 : i64]}
+// CHECK-NEXT:    %4 = coda.transpose %3 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
+// CHECK-NEXT:    %a_1 = coda.reshape %4 {coda.dims = ["2*B", "2*T", 8 : i64]}

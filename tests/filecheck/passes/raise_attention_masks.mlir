@@ -593,3 +593,40 @@ func.func @filled_twice(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 }
 
 // CHECK-LABEL: func.func @filled_twice(
+
+// -----
+
+// Minus infinity above the diagonal is added, with extents of 1 before it; a triangle of ones that is 0 hides.
+
+func.func @triangles(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>) -> tensor<2x2x5x4xf32> {
+  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %kc = coda.transpose %ks {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x4x5xf32>
+  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %p = torch.call "aten.arange.start_step"() {arguments = "0, 5, device=device"} : () -> tensor<5xi64>
+  %pk = coda.reshape %p : (tensor<5xi64>) -> tensor<1x5xi64>
+  %pq = coda.reshape %p : (tensor<5xi64>) -> tensor<5x1xi64>
+  %d = coda.sub %pk, %pq : (tensor<1x5xi64>, tensor<5x1xi64>) -> tensor<5x5xi64>
+  %one = coda.constant {value = 1 : i64} : tensor<i64>
+  %above = coda.compare %d, %one {relation = "ge"} : (tensor<5x5xi64>, tensor<i64>) -> tensor<5x5xi1>
+  %inf = coda.constant {value = 0xFFF0000000000000 : f64} : tensor<f32>
+  %zero = coda.constant {value = 0.0 : f64} : tensor<f32>
+  %upper = coda.where %above, %inf, %zero : (tensor<5x5xi1>, tensor<f32>, tensor<f32>) -> tensor<5x5xf32>
+  %mask = coda.reshape %upper : (tensor<5x5xf32>) -> tensor<1x1x5x5xf32>
+  %far = coda.constant {value = -2 : i64} : tensor<i64>
+  %near = coda.compare %d, %far {relation = "gt"} : (tensor<5x5xi64>, tensor<i64>) -> tensor<5x5xi1>
+  %ones = coda.constant {value = 1.0 : f64} : tensor<f32>
+  %lower = coda.where %near, %ones, %zero : (tensor<5x5xi1>, tensor<f32>, tensor<f32>) -> tensor<5x5xf32>
+  %hidden = coda.compare %lower, %zero {relation = "eq"} : (tensor<5x5xf32>, tensor<f32>) -> tensor<5x5xi1>
+  %s = torch.call "aten.matmul.default"(%qh, %kc) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %m = coda.add %s, %mask : (tensor<2x2x5x5xf32>, tensor<1x1x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %w = coda.where %hidden, %inf, %m : (tensor<5x5xi1>, tensor<f32>, tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %sm = coda.softmax %w : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %a = torch.call "aten.matmul.default"(%sm, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  func.return %a : tensor<2x2x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @triangles(
+// CHECK-NEXT:    %a = coda.attention %q, %k, %v {coda.decomposed = f32, head_dim = 4 : i64, causal = true, window = 2 : i64, scale = 1.000000e+00 : f64}

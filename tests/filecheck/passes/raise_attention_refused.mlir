@@ -172,3 +172,53 @@ func.func @channels(%x: tensor<2x9x8xf32>) -> tensor<2x2x4x9xf32> {
 // CHECK-LABEL: func.func @channels(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
+
+// -----
+
+// The rows of a table of scores are queries of all heads, one after another, that share keys.
+
+func.func @rows_of_heads(%q: tensor<2x10x8xf32>, %k: tensor<2x8x5xf32>, %v: tensor<2x5x8xf32>, %b: tensor<10x5xf32>) -> tensor<2x10x8xf32> {
+  %s = torch.call "aten.bmm.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x10x8xf32>, tensor<2x8x5xf32>) -> tensor<2x10x5xf32>
+  %m = coda.add %s, %b : (tensor<2x10x5xf32>, tensor<10x5xf32>) -> tensor<2x10x5xf32>
+  %h = coda.reshape %m : (tensor<2x10x5xf32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %h : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %f = coda.reshape %w : (tensor<2x2x5x5xf32>) -> tensor<2x10x5xf32>
+  %a = torch.call "aten.bmm.default"(%f, %v) {arguments = "{0}, {1}"} : (tensor<2x10x5xf32>, tensor<2x5x8xf32>) -> tensor<2x10x8xf32>
+  func.return %a : tensor<2x10x8xf32>
+}
+
+// CHECK-LABEL: func.func @rows_of_heads(
+// CHECK-NOT:     coda.attention
+// CHECK:         func.return
+
+// -----
+
+// Batches and heads, as many of one as of the other, are exchanged after the softmax.
+
+func.func @exchanged(%q: tensor<2x2x5x4xf32>, %k: tensor<2x2x4x5xf32>, %v: tensor<4x5x4xf32>) -> tensor<4x5x4xf32> {
+  %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %s : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %t = coda.transpose %w {perm = [1 : i64, 0 : i64, 2 : i64, 3 : i64]} : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %f = coda.reshape %t : (tensor<2x2x5x5xf32>) -> tensor<4x5x5xf32>
+  %a = torch.call "aten.bmm.default"(%f, %v) {arguments = "{0}, {1}"} : (tensor<4x5x5xf32>, tensor<4x5x4xf32>) -> tensor<4x5x4xf32>
+  func.return %a : tensor<4x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @exchanged(
+// CHECK-NOT:     coda.attention
+// CHECK:         func.return
+
+// -----
+
+// Keys that all batches share, of as many heads as there are batches.
+
+func.func @shared_by_batches(%q: tensor<2x2x2x5x4xf32>, %k: tensor<1x2x1x4x5xf32>, %v: tensor<1x2x1x5x4xf32>) -> tensor<2x2x2x5x4xf32> {
+  %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x2x2x5x4xf32>, tensor<1x2x1x4x5xf32>) -> tensor<2x2x2x5x5xf32>
+  %w = coda.softmax %s : (tensor<2x2x2x5x5xf32>) -> tensor<2x2x2x5x5xf32>
+  %a = torch.call "aten.matmul.default"(%w, %v) {arguments = "{0}, {1}"} : (tensor<2x2x2x5x5xf32>, tensor<1x2x1x5x4xf32>) -> tensor<2x2x2x5x4xf32>
+  func.return %a : tensor<2x2x2x5x4xf32>
+}
+
+// CHECK-LABEL: func.func @shared_by_batches(
+// CHECK-NOT:     coda.attention
+// CHECK:         func.return

@@ -275,6 +275,62 @@ def test_heads_that_are_merged_with_the_batch(is_masked: bool):
     assert relative_error(actual, expected) < 1e-6
 
 
+class Grouped(nn.Module):
+    """Queries that share keys, by `einsum`, with a bias; groups of 2 or all 4 heads."""
+
+    def __init__(self, *bias: int, groups: int = 2):
+        super().__init__()
+        self.groups, self.widths = groups, [32, groups * 8, groups * 8]
+        self.qkv = nn.Linear(32, sum(self.widths))
+        self.bias = nn.Parameter(torch.randn(bias))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).split(self.widths, -1)
+        q = q.unflatten(-1, (self.groups, 4 // self.groups, 8))
+        k, v = (part.unflatten(-1, (self.groups, 8)) for part in (k, v))
+        scores = torch.einsum("bqkgd,bskd->bkgqs", q, k) + self.bias
+        return torch.einsum("bkgqs,bskd->bqkgd", scores.softmax(-1), v).flatten(2)
+
+
+class RowsOfHeads(Grouped):
+    """The bias is added where all heads are rows of one matrix."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).split(self.widths, -1)
+        rows = q.unflatten(-1, (4, 8)).transpose(1, 2).flatten(1, 2)
+        weights = (rows @ k.mT + self.bias).unflatten(1, (4, -1)).softmax(-1)
+        return (weights.flatten(1, 2) @ v).unflatten(1, (4, -1)).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Grouped(1),
+        Grouped(2, 2, 1, 1),
+        Grouped(1, 10, 10),
+        Grouped(2, 1, 1, 1, 10),
+        Grouped(2, 2, 2, 10, 1),
+        Grouped(4, 1, 1, groups=1),
+    ],
+)
+def test_queries_that_share_keys_are_rows(model: Grouped):
+    assert_raised(model, torch.randn(2, 10, 32), is_raised=True)
+
+
+@pytest.mark.parametrize("model", [Grouped(2, 1, 10, 10), RowsOfHeads(40, 10, groups=1)])
+def test_biases_of_groups_that_are_no_biases_of_heads(model: Grouped):
+    assert_raised(model, torch.randn(2, 10, 32), is_raised=False)
+
+
+def assert_raised(model: nn.Module, x: torch.Tensor, *, is_raised: bool) -> None:
+    exported = export(model, (x,))
+    assert any(op.name == "coda.attention" for op in exported.module.walk()) == is_raised
+    with torch.no_grad():
+        expected = copy.deepcopy(model).double()(x.double())
+    (actual,) = run_function(find_entry(exported.module), exported.arguments(x), "stated")
+    assert relative_error(actual, expected) < 1e-6
+
+
 class Moved(nn.Module):
     """Self-attention of heads that are normalized and scaled after they are moved (nGPT)."""
 

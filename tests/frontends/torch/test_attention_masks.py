@@ -83,12 +83,40 @@ def sinks(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
     return torch.softmax(scores, -1)[..., :-1] @ v
 
 
+def added_triangles(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    """Minus infinity above the diagonal, and beyond a window below it."""
+    q, k, v = heads
+    infinite = q.new_full((q.shape[-2], q.shape[-2]), -float("inf"))
+    hidden = torch.triu(infinite, diagonal=1) + torch.tril(infinite, diagonal=-3)
+    return torch.softmax(scores_of(q, k) + hidden[None, None], -1) @ v
+
+
+def triangle_of_ones(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    q, k, v = heads
+    hidden = torch.tril(torch.ones(q.shape[-2], q.shape[-2])) == 0
+    return torch.softmax(scores_of(q, k).masked_fill(hidden, -float("inf")), -1) @ v
+
+
+def groups(model: Any, heads: Heads, padding: torch.Tensor) -> torch.Tensor:
+    """Sums over indices, in which queries share the first head of keys; a score for each head."""
+    q, k, v = heads
+    hidden = torch.ones(q.shape[-2], q.shape[-2]).triu(1).bool()
+    scores = torch.einsum("bkgqd,bksd->bkgqs", q[:, None] * WIDTH**-0.5, k[:, :1])
+    scores = scores.masked_fill(hidden, -float("inf"))
+    column = model.sinks.view(1, 1, HEADS, 1, 1).expand(q.shape[0], -1, -1, q.shape[-2], -1)
+    weights = torch.softmax(torch.cat([scores, column], -1), -1)[..., :-1]
+    return torch.einsum("bkgqs,bksd->bqkgd", weights, v[:, :1]).squeeze(2).transpose(1, 2)
+
+
 EXPECTED: dict[Decomposition, dict[str, Any]] = {
     bert: {"causal": False, "mask": True},
     padded_kernel: {"causal": True, "mask": True},
     window: {"causal": True, "window": 3},
     alibi: {"causal": True, "mask": True},
     sinks: {"causal": True, "sinks": True},
+    added_triangles: {"causal": True, "window": 3},
+    triangle_of_ones: {"causal": True},
+    groups: {"causal": True, "sinks": True},
 }
 
 
