@@ -59,12 +59,16 @@ def _side_by_side(name: str, value: TensorValue) -> str | None:
     """The remedy for a tensor with a dimension of heads, before or after that of time."""
     if len(value.dims) != 4:
         return None
-    batch, time, heads, columns = value.dims
-    name = f"${name}"
-    if isinstance(time, int) and not isinstance(heads, int):
-        name, time, heads = f"transpose({name}, [0, 2, 1, 3])", heads, time
-    shape = format_dims((batch, time, product_of((heads, columns))))
-    return f"heads lie side by side in the columns: write reshape({name}, {shape})"
+    batch, first, second, columns = value.dims
+    kept = format_dims((batch, first, product_of((second, columns))))
+    exchanged = format_dims((batch, second, product_of((first, columns))))
+    in_order = f"reshape(${name}, {kept})"
+    written = f"reshape(transpose(${name}, [0, 2, 1, 3]), {exchanged})"
+    if isinstance(second, int) and not isinstance(first, int):
+        written = in_order
+    elif isinstance(first, int) == isinstance(second, int):
+        written += f" for heads in dimension 1, {in_order} for heads in dimension 2"
+    return f"heads lie side by side in the columns: write {written}"
 
 
 def _expect_values(

@@ -120,6 +120,8 @@ _TENSORS: dict[str, str] = _by_name(
         "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
         "index($x, $z, ${y|0})": "index_select",
         "convolution($x, $y)": "conv2d conv3d",
+        "broadcast(cast(0, f32), [${items|M, 64}])": "zeros",
+        "broadcast(cast(1, f32), [${items|M, 64}])": "ones",
         "$x @ $y": "mm dot",
         "$y @ $z + $x": "addmm",
         "attention($x, $y, $z, head_dim=64)": "scaled_dot_product_attention sdpa flash_attention "
@@ -169,20 +171,21 @@ FUNCTIONS: dict[str, str] = {
 }
 """Counterparts of functions of tensors; `name/2` is a call with two tensors or a float."""
 
-NOTES: dict[str, str] = dict.fromkeys(
-    (FUNCTIONS[name] for name in ("amax", "amin", "any", "all", "count_nonzero")),
-    ", which reduces the last dimension to 1",
-)
-"""Notes that remedies append to counterparts without `dim` and `keepdim`."""
+NOTES: dict[str, str] = {
+    **dict.fromkeys(
+        (FUNCTIONS[name] for name in ("amax", "amin", "any", "all", "count_nonzero")),
+        ", which reduces the last dimension to 1",
+    ),
+    FUNCTIONS["conv2d"]: ", then the bias; stride=[2, 2] and padding=[1, 1] are lists",
+}
+"""Notes that remedies append to counterparts with other options."""
 
 SIZES = "sizes are the names in the types of the parameters: M and 64 for x: f32[M, 64]"
 
 WITHOUT_COUNTERPART: dict[str, str] = _by_name(
     {
         SIZES: "len size dim ndim numel shape",
-        "write broadcast(cast(0, f32), [M, 64]), with the number in all elements": (
-            "zeros ones full empty"
-        ),
+        "write broadcast(cast(0, f32), [M, 64]), with the number in all elements": "full empty",
         "write a @ b, with reshape and transpose before and after": "einsum tensordot",
         "add a dimension with reshape, broadcast it, and join both with reshape": (
             "repeat repeat_interleave tile"
@@ -353,11 +356,13 @@ KEYWORDS: dict[tuple[str, str], str] = {
 """Parameters that operators of other libraries have, and what is written instead."""
 
 SUPERFLUOUS: dict[str, str] = {
+    "arange": "the first argument counts the numbers: arange(8, start=1) is 1 to 8",
     "max": "write max(x, dim=-1); maximum(a, b) is the larger of two tensors",
     "rms_norm": "write rms_norm(x, w, eps=1e-6)",
     "layer_norm": "write layer_norm(x, w, b, eps=1e-5)",
     "group_norm": "write group_norm(x, w, b, groups=8)",
-    "transpose": "write the order of all dimensions, as in transpose(x, [0, 2, 1])",
+    "transpose": "transpose(x) exchanges the last two dimensions; for others, list all of them in "
+    "order: transpose(x, [0, 2, 1])",
     "reshape": "write the sizes in brackets, as in reshape(x, [-1, 64])",
     "split": "write split(x, [32, 32], dim=-1)",
 }

@@ -28,6 +28,7 @@ from coda_ir.frontends.coda_text.values import (
     describe,
     format_dims,
     is_number,
+    with_ones,
 )
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -261,9 +262,11 @@ def _combined(
         )
     shape = broadcast(common, dims)
     if shape is None:
+        aligned = with_ones(dims, common)
         raise Mistake(
             f"{operator}: condition has the shape {format_dims(dims)}, which does not broadcast "
             f"with {format_dims(common)}",
+            None if aligned is None else f"write reshape($condition, {format_dims(aligned)})",
             argument="condition",
             code="E0502",
         )

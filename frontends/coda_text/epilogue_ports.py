@@ -8,6 +8,7 @@ from xdsl.ir import Attribute
 
 from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr, region_type
 from coda_ir.frontends.coda_text.arguments import ArgumentMistake, Mistake
+from coda_ir.frontends.coda_text.counterparts import ELEMENT_NAMES
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
 from coda_ir.frontends.coda_text.syntax import Identifier, Port, PortKind as KindSyntax, Span
@@ -151,6 +152,10 @@ def _operand(port: Port, constants: Mapping[str, int], *, is_pair: bool) -> Oper
     name, argument = port.kind.name, port.kind.argument
     if name.text not in OPERAND_KINDS:
         remedy = kind_remedy("port", name.text, OPERAND_KINDS, known)
+        element = ELEMENT_NAMES.get(name.text, name.text)
+        if element in ELEMENT_TYPES:
+            stated = "" if element in FLOAT_TYPES else f"<{element}>"
+            remedy = f"write scalar{stated} for one element, row{stated} for one of each column"
         raise ArgumentMistake(f"unknown kind of port '{name.text}'", remedy, name.span, "E0302")
     kind = PortKind(name.text)
     if kind.is_half and not is_pair:

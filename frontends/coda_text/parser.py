@@ -230,6 +230,9 @@ class _Recovery:
             return NO_POWER
         if token.type == "EQUAL" and previous.type == "RSQB" and bracket is None:
             return "tensors do not change: scatter and concat make new ones"
+        is_option = token.type == "EQUAL" or previous in ("int", "float", "str")
+        if is_option and expected == {"LSQB"}:
+            return "an option has a default and no type: eps=1e-5"
         if token.type == "COLON" and expected == {"LSQB"}:
             return "results of a function are types without names: -> bf16[M, 64]"
         if previous == "weight" and expected == {"LSQB"}:

@@ -106,6 +106,8 @@ def fields_of(given: Sequence[Given]) -> dict[str, str]:
         fields[name] = each.text if len(each.text) <= LONGEST_ARGUMENT else name
         number = each.value is not None and is_number(each.value)
         fields[name.upper()] = f"cast({each.text}, {element})" if number else fields[name]
+    if given:
+        fields["items"] = _rest([each.text for each in given])
     if len(given) > 1:
         fields["rest"] = _rest([each.text for each in given[1:]])
     integers = [str(each.value) for each in given if _is_integer(each.value)]
@@ -313,12 +315,13 @@ def conversion(a: TensorValue, b: TensorValue) -> str:
 
 def broadcast_remedy(a: TensorValue, b: TensorValue) -> str:
     """The remedy for operands whose shapes do not broadcast."""
-    fewer, dims, wider = "$a", a.dims, b.dims
-    if len(dims) > len(wider):
-        fewer, dims, wider = "$b", wider, dims
-    aligned = with_ones(dims, wider)
-    if aligned is not None:
-        return f"write reshape({fewer}, {format_dims(aligned)})"
+    operands = sorted((("$a", a.dims), ("$b", b.dims)), key=lambda operand: len(operand[1]))
+    for (name, dims), (_, wider) in (operands, operands[::-1]):
+        aligned = with_ones([dim for dim in dims if dim != 1], wider)
+        if aligned is not None:
+            return f"write reshape({name}, {format_dims(aligned)})"
+    if len(a.dims) == len(b.dims) == 1:
+        return f"for all pairs of elements, write reshape($b, {format_dims((*b.dims, 1))})"
     pairs = list(zip(reversed(a.dims), reversed(b.dims), strict=False))
     for position, (x, y) in enumerate(pairs, 1):
         if x != y and 1 not in (x, y):

@@ -246,7 +246,7 @@ def without_ones(dims: Dims) -> Dims:
     return tuple(dim for dim in dims if dim != 1)
 
 
-def with_ones(dims: Dims, wider: Dims) -> Dims | None:
+def with_ones(dims: Sequence[Dim], wider: Dims) -> Dims | None:
     """Return `dims` with a 1 for each dimension of `wider` that they lack; None if the others are
     not those of `wider` in order.
     """

@@ -116,6 +116,8 @@ TORCH: dict[str, Reference] = {
     **dict.fromkeys(("norm", "vector_norm"), norm_of),
     **dict.fromkeys(("amin", "min"), smallest),
     "stack": stacked,
+    "zeros": torch.zeros_like,
+    "ones": torch.ones_like,
     "min/2": torch.minimum,
     "clamp_min": torch.maximum,
     "clamp_max": torch.minimum,
