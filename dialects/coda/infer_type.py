@@ -24,8 +24,10 @@ from coda_ir.dialects.coda.shapes import (
     expect_dim,
     expect_element_type,
     expect_shape,
+    format_shape,
     shape_of,
     static_shape,
+    wrong_shape,
 )
 
 Extents: TypeAlias = tuple[Any, ...]
@@ -147,7 +149,11 @@ class InferTypeOp(CodaOp, ABC):
         names = [name for name, _ in self.get_irdl_definition().results]
         for number, result in enumerate(self.results):
             what = f"result {names[min(number, len(names) - 1)]}" if number else "result"
-            expect_shape(what, result, static_shape(extents[number]))
+            inferred, stated = static_shape(extents[number]), shape_of(result)
+            expect_shape(what, result, inferred)
+            if any(pair == (1, DYNAMIC_INDEX) for pair in zip(inferred, stated, strict=True)):
+                # Operators that broadcast this dimension are recognized by their types.
+                raise wrong_shape(what, stated, format_shape(inferred))
             element = elements[number]
             if element is not None:
                 expect_element_type(what, result, element)

@@ -239,3 +239,11 @@ func.func @f(%x: tensor<?x8xi64>) {
   %r = coda.softmax %x : (tensor<?x8xi64>) -> tensor<?x8xi64>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{result has shape ?x?, expected ?x1}}
+  %r = coda.reduce %x {kind = "max"} : (tensor<?x8xf32>) -> tensor<?x?xf32>
+  func.return
+}
