@@ -19,6 +19,9 @@ that the library's pipelines count."""
 MAX_MIDDLE = 32
 """The second largest extent of other products, at most: they fill no tile of the library."""
 
+MAX_DEPTH = 4096
+"""Terms of an element of a product, at most: one program adds them up, the library many."""
+
 ALIGNED = 8
 """Elements of 16 bits in 16 bytes, of which rows are multiples where libraries load vectors."""
 
@@ -30,7 +33,8 @@ class SmallProduct:
 
     On an H200, 2048 products took in the library and in an own kernel, by M x K x N: 5 x 4 x 1024
     154 and 7 us, 8 x 8 x 1024 45 and 18; 4096 of 32 x 32 x 32 15.5 and 5, and of 25 x 25 x 64 27
-    and 7.5; 64 of 300 x 64 x 300 19 and 8; 16 of 1023 x 64 x 1023 40 and 19.
+    and 7.5; 64 of 300 x 64 x 300 19 and 8; 16 of 1023 x 64 x 1023 40 and 19; 8 of 2 x 524288 x 2
+    914 and 1809.
     """
 
     a: SSAValue
@@ -61,7 +65,7 @@ class SmallProduct:
 def _is_for_kernel(rows: int, depth: int, columns: int) -> bool:
     """Return whether a kernel takes less time than the library, which is as fast with vectors."""
     least, middle, _ = sorted((rows, depth, columns))
-    if least < 1 or 1 in (rows, columns):
+    if least < 1 or 1 in (rows, columns) or depth > MAX_DEPTH:
         return False
     is_aligned = all(extent % ALIGNED == 0 for extent in (rows, depth, columns))
     return middle <= MAX_MIDDLE if is_aligned else least <= MAX_EXTENT

@@ -32,3 +32,11 @@ def test_matrices(factors: str) -> None:
     assert "def products(" in function.source and "matmul" not in function.source
     places = {"a": a.double(), "b": b.double(), "transpose": torch.permute}
     torch.testing.assert_close(function(a, b), eval(product, places).bfloat16())
+
+
+def test_deep_sums_are_left_to_the_library() -> None:
+    text = "fn f(a: bf16[B, 2, {0}], b: bf16[B, {0}, 2]) {{ return a @ b }}"
+    sources = [
+        cast(Any, coda_ir.compile(text.format(k), device="cpu")).source for k in (4096, 4104)
+    ]
+    assert ["def products(" in source for source in sources] == [True, False]
