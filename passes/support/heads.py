@@ -13,7 +13,7 @@ from coda_ir.dialects.coda.shapes import shape_of, static_shape
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.passes.support.views import Columns, Factor, Factors, View
+from coda_ir.passes.support.views import Columns, Factor, Factors, View, extent_of
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes
 
 HEADS_FIRST = (0, 2, 1, 3)
@@ -171,12 +171,12 @@ def heads_in_rows(view: View, insert: OpInserter) -> Heads | None:
 
 
 def _rows(dims: Sequence[Factors], view: View) -> Dims | None:
-    """Return the rows that `dims` are, if these are those of the base in order except for extents
-    of 1.
+    """Return the rows that `dims` are, if these are those of the base in order, merged or not,
+    except for extents of 1.
     """
     if tuple(chain.from_iterable(dims)) != view.rows_of_base:
         return None
-    return tuple(factors[0].extent if factors else 1 for factors in dims)
+    return tuple(map(extent_of, dims))
 
 
 def _transposed(dims: Sequence[Factors], view: View) -> tuple[int, ...]:

@@ -206,11 +206,11 @@ class View:
         if list(self.order) != sorted(self.order):
             groups = self._groups()
             split = sorted(groups)
-            wanted = tuple(_extent(group) for group in split)
+            wanted = tuple(extent_of(group) for group in split)
             if current != wanted:
                 steps.append(Step(dims=wanted))
             steps.append(Step(order=tuple(map(split.index, groups))))
-            current = tuple(_extent(group) for group in groups)
+            current = tuple(extent_of(group) for group in groups)
         return [*steps, *([] if current == dims else [Step(dims=dims)])]
 
     def _groups(self) -> list[Factors]:
@@ -315,7 +315,7 @@ def insert_steps(steps: Iterable[Step], value: SSAValue, insert: OpInserter) -> 
     return value
 
 
-def _extent(factors: Factors) -> Dim:
+def extent_of(factors: Factors) -> Dim:
     """Return the extent of a dimension of some factors."""
     return _dim(SymbolicSize.product(factor.extent for factor in factors))
 
@@ -343,7 +343,7 @@ def _joined(factors: Factors) -> list[Factor]:
     for factor in factors:
         outer, extent = found[-1] if found else None, factor.extent
         if outer and outer.axis == factor.axis and outer.behind == factor.behind * extent:
-            factor = replace(found.pop(), behind=factor.behind, extent=_extent((outer, factor)))
+            factor = replace(found.pop(), behind=factor.behind, extent=extent_of((outer, factor)))
         found.append(factor)
     return found
 

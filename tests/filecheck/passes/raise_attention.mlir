@@ -551,3 +551,23 @@ func.func @groups(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k:
 // CHECK-NEXT:    %3 = coda.reshape %2 {coda.dims = ["2*B", 2 : i64, "T", 8 : i64]}
 // CHECK-NEXT:    %4 = coda.transpose %3 {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}
 // CHECK-NEXT:    %a_1 = coda.reshape %4 {coda.dims = ["2*B", "2*T", 8 : i64]}
+
+// -----
+
+// Batches of windows of rows, both merged.
+
+func.func @windows(%x: tensor<2x3x2x5x16xf32>) -> tensor<6x2x10x8xf32> {
+  %s = coda.reshape %x : (tensor<2x3x2x5x16xf32>) -> tensor<6x10x2x8xf32>
+  %q = coda.transpose %s {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<6x10x2x8xf32>) -> tensor<6x2x10x8xf32>
+  %k = coda.transpose %s {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<6x10x2x8xf32>) -> tensor<6x2x8x10xf32>
+  %a = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<6x2x10x8xf32>, tensor<6x2x8x10xf32>) -> tensor<6x2x10x10xf32>
+  %w = coda.softmax %a : (tensor<6x2x10x10xf32>) -> tensor<6x2x10x10xf32>
+  %y = torch.call "aten.matmul.default"(%w, %q) {arguments = "{0}, {1}"} : (tensor<6x2x10x10xf32>, tensor<6x2x10x8xf32>) -> tensor<6x2x10x8xf32>
+  func.return %y : tensor<6x2x10x8xf32>
+}
+
+// CHECK-LABEL: func.func @windows(
+// CHECK-NEXT:    %x_1 = coda.reshape %x : (tensor<2x3x2x5x16xf32>) -> tensor<6x10x16xf32>
+// CHECK-NEXT:    %x_2 = coda.reshape %x : (tensor<2x3x2x5x16xf32>) -> tensor<6x10x16xf32>
+// CHECK-NEXT:    %x_3 = coda.reshape %x : (tensor<2x3x2x5x16xf32>) -> tensor<6x10x16xf32>
+// CHECK-NEXT:    %y = coda.attention %x_1, %x_2, %x_3 {coda.decomposed = f32, head_dim = 8 : i64, causal = false, scale = 1.000000e+00 : f64}
