@@ -56,6 +56,7 @@ class HostProgram:
         """Views without a variable, as only direct launches have read them so far."""
         self._dense: dict[SSAValue, str] = {}
         self._copies: dict[tuple[SSAValue, ElementPlaces], str] = {}
+        self._shared: dict[tuple[SSAValue, str], list[str]] = {}
         """The copies of views, by the tensor and the places in it."""
         self._temporaries: list[str] = []
         self._counters: str | None = None
@@ -361,6 +362,17 @@ class HostProgram:
         self.lines.append(f"{', '.join(names)} = {expression}")
         self._temporaries += names
         return names
+
+    def shared(self, value: SSAValue, function: str, hints: Sequence[str]) -> list[str]:
+        """Return the tensors that a host function computes from a value, for all operators."""
+        if (value, function) not in self._shared:
+            tensor, names = self.variable(value), [self.names.fresh(hint) for hint in hints]
+            self.flush()
+            self.lines.append(f"{', '.join(names)} = {function}({tensor})")
+            for name in names:
+                self.buffers.keep_copy(value, name)
+            self._shared[value, function] = names
+        return self._shared[value, function]
 
     def stream_argument(self) -> str:
         """Return the argument for a host function that launches kernels: the stream, if launches

@@ -141,7 +141,7 @@ def _embedding_grad(host: HostProgram, op: coda.EmbeddingGradOp) -> None:
         return
     kernel = kernel_named(host, op, "embedding_grad", embedding_grad_kernel)
     dy, rows = host.operand(op.dy), host.extents.size(host.dims(op.ids))
-    ids, order = host.temporaries(f"sorted_ids({host.variable(op.ids)})", ("ids", "order"))
+    ids, order = host.shared(op.ids, "sorted_ids", ("ids", "order"))
     table = host.allocate(op.result)
     host.flush()
     host.lines.append(f"{table}.zero_()")

@@ -5,6 +5,7 @@ import torch
 from support.emitted import assert_as_accurate, load_program, operator_program, run_operator
 
 from coda_ir.api import parse
+from coda_ir.backends.triton import emit_module
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
 from coda_ir.dialects.coda import EmbeddingGradOp
@@ -92,6 +93,21 @@ def test_sizes_that_are_not_known() -> None:
     exact = exact_gradient(ids, dy, 7)
     actual = load_program(text)(ids, dy, torch.empty(7, 1100).bfloat16())
     assert_as_accurate(actual, exact.bfloat16(), exact)
+
+
+def test_ids_of_several_tables_are_sorted_once() -> None:
+    text = """
+        func.func @f(%ids : tensor<?xi64>, %a : tensor<?x32xf32>, %b : tensor<?x48xf32>)
+            -> (tensor<90x32xf32>, tensor<90x48xf32>) {
+          %d = coda.embedding_grad %ids, %a : (tensor<?xi64>, tensor<?x32xf32>) -> tensor<90x32xf32>
+          %e = coda.embedding_grad %ids, %b : (tensor<?xi64>, tensor<?x48xf32>) -> tensor<90x48xf32>
+          func.return %d, %e : tensor<90x32xf32>, tensor<90x48xf32>
+        }"""
+    ids, tables = ids_of(90, 40), [torch.randn(40, 32), torch.randn(40, 48)]
+    run = load_program(text)
+    for actual, dy in zip(run(ids, *tables), tables, strict=True):
+        torch.testing.assert_close(actual, exact_gradient(ids, dy, 90).float())
+    assert emit_module(parse(text)).count(" = sorted_ids(") == 1
 
 
 def test_rows_of_an_id_keep_their_order() -> None:
