@@ -20,6 +20,7 @@ from coda_ir.backends.triton.host.views import Step, View, is_always_view, keeps
 from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import LoweringError
+from coda_ir.dialects.coda import IndexOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
@@ -232,8 +233,11 @@ class HostProgram:
         return found if found is not None and self._is_kept_dense(found[0]) else None
 
     def _is_kept_dense(self, value: SSAValue) -> bool:
-        """Return whether a tensor is dense, or is made so if a caller's is not."""
-        return isinstance(value, BlockArgument) or self.is_dense(value)
+        """Return whether a tensor is dense, or is made so if a caller's or PyTorch's is not: slices
+        that PyTorch selects are, unless it keeps an unusual order of the tensor.
+        """
+        is_made = isinstance(value, BlockArgument) or isinstance(value.owner, IndexOp)
+        return is_made or self.is_dense(value)
 
     def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
         """Assign a PyTorch expression to a result."""

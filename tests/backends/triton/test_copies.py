@@ -52,6 +52,18 @@ def test_a_batch_of_any_size(batch: int) -> None:
     assert all(map(torch.equal, function(x), expected))
 
 
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_selected_slices(is_transposed: bool) -> None:
+    """PyTorch selects the slices, in any order of their elements."""
+    function, copies = compiled("""fn f(x: f32[9, 5, 40], ids: i64[7, 3]) {
+        return abs(reshape(transpose(x[ids], [0, 2, 3, 1]), [35, 120]))
+    }""")
+    assert copies == ["copy"]
+    x, ids = torch.randn(9, 5, 40), torch.randint(9, (7, 3))
+    x = x.transpose(0, 2).contiguous().transpose(0, 2) if is_transposed else x
+    assert torch.equal(function(x, ids), x[ids].permute(0, 2, 3, 1).reshape(35, 120).abs())
+
+
 @pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
 def test_parts_of_images(format: torch.memory_format) -> None:
     """PyTorch keeps the channels of images last only if they are last in all parts."""
