@@ -264,6 +264,15 @@ func.func @f(%x: tensor<?x37xf32>, %g: tensor<37xf32>, %b: tensor<37xf32>, %t: t
 }
 """
 
+WIDE_ROWS = """
+func.func @f(%x: tensor<?x130xf32>) -> (tensor<?x5xf32>, tensor<?x5xf32>) {
+  %top, %ids = coda.topk %x {k = 5 : i64, dim = 1 : i64}
+    : (tensor<?x130xf32>) -> (tensor<?x5xf32>, tensor<?x5xi64>)
+  %at = coda.cast %ids : (tensor<?x5xi64>) -> tensor<?x5xf32>
+  func.return %top, %at : tensor<?x5xf32>, tensor<?x5xf32>
+}
+"""
+
 ONLY_ROW = """
 func.func @f(%x: tensor<1x37xf32>) -> (tensor<1x5xf32>, tensor<1x5xf32>) {
   %top, %ids = coda.topk %x {k = 5 : i64, dim = 1 : i64}
@@ -588,6 +597,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "layer norm": KernelCase(NORM_OF_MAXIMA, FUSED, rows),
         "packed weights": KernelCase(PACKED, "", {}),
         "rows": KernelCase(ROWS, TILES, {"?": 67}),
+        "wide rows": KernelCase(WIDE_ROWS, "", {"?": 7}),
         "an only row": KernelCase(ONLY_ROW, TILES, {}),
         "pointwise": KernelCase(POINTWISE, FUSED, {"B": 3, "T": 23}, are_strided=True),
         "chain": KernelCase(CHAIN, FUSED, rows, are_strided=True),

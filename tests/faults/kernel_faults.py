@@ -295,6 +295,11 @@ KERNEL_FAULTS = (
         Text("key == largest, nothing, key", "key == largest, key, key"),
     ),
     KernelFault(
+        "topk: elements of wide rows are taken again",
+        f"{T}topk_kernel:_taken_by_halves",
+        Text("column == first, -(2**31), order", "column == first, order, order"),
+    ),
+    KernelFault(
         "topk: smaller elements are counted",
         f"{T}topk_kernel:_counted",
         Text("2) > tl", "2) < tl"),

@@ -52,6 +52,10 @@ def test_equal_elements_are_taken_from_the_left() -> None:
     x = torch.tensor([[1.0, 2, 2, 0, 2], [0, 0, 0, 0, 0]])
     _, ids = largest(x, 3)
     assert torch.equal(ids, torch.tensor([[1, 2, 4], [0, 1, 2]]))
+    wide = torch.randint(-2, 2, (3, 200)).float()
+    wide[0, 7], wide[1] = torch.nan, -torch.inf
+    _, ids = largest(wide, 9)
+    assert torch.equal(ids, wide.sort(stable=True, descending=True).indices[:, :9])
 
 
 def test_nan_is_the_largest_and_infinity_next() -> None:
