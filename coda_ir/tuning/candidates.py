@@ -11,6 +11,7 @@ from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, ScheduleAttr
 from coda_ir.functions import find_entry
+from coda_ir.passes.layout.schedule import TOO_WIDE_GROUPS
 from coda_ir.passes.layout.unfusing import is_bare
 from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.tuning.measurer import Candidate
@@ -54,7 +55,7 @@ def candidates_of(request: Request) -> list[Candidate]:
     problem = request.problem
     ranking = rank(problem.op, request.space, request.device, problem.rows)
     if not ranking:
-        raise LoweringError("no tile fits", "the groups of gemm.group_reduce may be too wide")
+        raise LoweringError("no tile fits", TOO_WIDE_GROUPS)
     wider = rank(problem.op, _wide(request), request.device, problem.rows)
     chosen = _most_likely(_shapes([ranking[0], *wider]))
     best = min(chosen, key=lambda ranked: ranked.us)

@@ -136,7 +136,9 @@ class EpilogueBody(BodyEvaluator):
             self.error(
                 port.name.span,
                 f"the result '{name}' is {describe(value)}, expected {expected}",
-                f"assign {name} = (first, second)" if count == 2 else f"assign {name} one value",
+                f"assign {name} = (first, second), or declare {name}: half for one value per pair"
+                if count == 2
+                else f"assign {name} one value",
                 "E0305",
             )
             return None

@@ -36,6 +36,12 @@ from coda_ir.symbolic_size import parse_sizes
 
 FORMS = ("fused", *BY)
 
+TOO_WIDE_GROUPS = (
+    "the groups of gemm.group_reduce (group_sum, group_max) may be too wide: a partial_row and "
+    "finalize combine rows of any width"
+)
+"""The remedy where no tile fits and no option restricts the tiles."""
+
 APART_MARGIN = 1.25
 """The time that a GEMM without an epilogue of much code has to save, relative to that of the
 separate kernel, because products also take memory."""
@@ -278,7 +284,7 @@ class SchedulePass(NamedPass):
         given = [f"{name}={value}" for name, value in asked.items() if value is not None]
         if given:
             return f"leave {', '.join(given)} to the cost model"
-        return "the groups of gemm.group_reduce may be too wide"
+        return TOO_WIDE_GROUPS
 
     def _rank(self, op: FusedOp, rows: int | None, nominal: int) -> list[Ranked]:
         return rank(op, self.space(), self.device, rows, nominal)

@@ -10,6 +10,7 @@
 // Groups of 1024 columns fit no tile.
 
 // CHECK: schedule: no tile of gemm.fused Mx1024x64 fits portable
+// CHECK: help: the groups of gemm.group_reduce (group_sum, group_max) may be too wide: a partial_row and finalize combine rows of any width
 // TILE: schedule: a tile of 64 columns cannot hold a group of 1024, which takes 1024
 // FORMAT: schedule: tile is '64x64'
 // TARGET: schedule: unknown target 'sm_75'
