@@ -10,11 +10,17 @@ import json
 import sys
 from contextlib import suppress
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from coda_ir.cache.modules import load_source
 from coda_ir.launching.forked import Request, serve
-from coda_ir.launching.kernels_ahead import compile_launch, prepare_keys, settle_keys
+from coda_ir.launching.kernels_ahead import (
+    compile_launch,
+    needs_launchers,
+    prepare_keys,
+    settle_keys,
+)
 
 
 class _Driver:
@@ -34,13 +40,13 @@ class _Driver:
 
 
 def compile_module(request: Request) -> str | None:
-    """Compile the kernels of a module by their launches, and also their launchers if the module is
-    shared, because it then runs on this machine. Returns the error, if any.
+    """Compile the kernels of a module by their launches, and also the launchers that they need if
+    the module is shared, because it then runs on this machine. Returns the error, if any.
     """
     try:
         module = load_source(request["source"], request["name"])
         kernels = [compile_launch(module, launch) for launch in request["launches"]]
-        launcher = _launcher() if request.get("is_shared") else None
+        launcher = _launcher_for(module, request)
         if launcher is not None:
             for kernel in kernels:
                 launcher(kernel.src, kernel.metadata)
@@ -51,12 +57,20 @@ def compile_module(request: Request) -> str | None:
 
 
 def load_shared(request: Request) -> None:
-    """Load a shared module and Triton's driver, so that copies of the process find them."""
+    """Load a shared module, and Triton's driver if it needs launchers, so that copies of the
+    process find them.
+    """
     if request.get("is_shared"):
         # The copy meets the same error, and reports it.
         with suppress(Exception):
-            settle_keys(load_source(request["source"], request["name"]))
-        _launcher()
+            module = load_source(request["source"], request["name"])
+            settle_keys(module)
+            _launcher_for(module, request)
+
+
+def _launcher_for(module: ModuleType, request: Request) -> Any:
+    """Return Triton's class of launchers if it launches the kernels of a module on this machine."""
+    return _launcher() if request.get("is_shared") and needs_launchers(module) else None
 
 
 @cache

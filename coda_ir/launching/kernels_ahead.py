@@ -62,7 +62,7 @@ def compile_ahead(
     device: torch.device,
     jobs: int | None = None,
 ) -> None:
-    """Compile and load the kernels that launches of emitted modules need, at most
+    """Compile the kernels that launches of emitted modules need, at most
     `compile_jobs(jobs)` at a time.
 
     With one job, the launches themselves compile the kernels. So do they if a compilation fails,
@@ -112,14 +112,22 @@ def compile_launch(module: ModuleType, launch: str) -> Any:
 
 
 def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
-    """Compile the kernel of a launch and load it, with its launcher, on a GPU.
+    """Compile the kernel of a launch on a GPU, and load it with its launcher if it needs one.
 
     Each thread has its own current device. Raises Triton's exceptions.
     """
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         kernel = compile_launch(module, launch)
-        with _LOADING:
-            _ = kernel.run
+        if needs_launchers(module):
+            with _LOADING:
+                _ = kernel.run
+
+
+def needs_launchers(module: ModuleType) -> bool:
+    """Return whether Triton launches the kernels of a module, by launchers that a C compiler makes.
+    Direct launches load and launch kernels through the driver.
+    """
+    return not hasattr(module, "DirectLaunch")
 
 
 def _kernel_of(launch: str) -> str:

@@ -57,7 +57,7 @@ def triton_launches(layer: CompiledFunction, call: Callable[[], object]) -> int:
     def counting(run: Callable[..., Any]) -> Callable[..., Any]:
         def launch(*arguments: Any, **options: Any) -> Any:
             nonlocal count
-            count += 1
+            count += not options["warmup"]
             return run(*arguments, **options)
 
         return launch
@@ -91,8 +91,7 @@ def test_launches_are_direct(schedule: str | None):
     plain, direct = compiled("0", schedule), compiled("1", schedule)
     inputs = inputs_of(direct, 64)
     expected = plain(*inputs)
-    assert triton_launches(direct, partial(direct, *inputs)) >= len(direct.kernels)
-    for other in (inputs_of(direct, 64), inputs_of(direct, 48), inputs):
+    for other in (inputs, inputs_of(direct, 64), inputs_of(direct, 48), inputs):
         assert triton_launches(direct, partial(direct, *other)) == 0
     for _ in range(8):
         assert_same(direct(*inputs), expected)

@@ -23,7 +23,7 @@ SOURCE = r"""
 #include <stdint.h>
 #include <string.h>
 
-enum { MAX_PARAMETERS = 128, MAX_FUNCTIONS = 256, MAX_BYTES = 1 << 20 };
+enum { MAX_PARAMETERS = 128, MAX_FUNCTIONS = 1024, MAX_BYTES = 1 << 20 };
 
 typedef struct { uint32_t count; uint32_t sizes[MAX_PARAMETERS]; } parameters_t;
 typedef struct { uint32_t id, padding; uint8_t value[64]; } attribute_t;
@@ -34,17 +34,27 @@ typedef struct {
   uint32_t attribute_count;
 } config_t;
 
-static parameters_t next_parameters, functions[MAX_FUNCTIONS];
+static parameters_t functions[MAX_FUNCTIONS];
+static const void *codes[MAX_FUNCTIONS];
 static uint64_t function_count;
 
 uint64_t fake_launches, fake_used;
 int fake_records, fake_failing, fake_error, fake_maps;
 uint8_t fake_bytes[MAX_BYTES];
 
-/* The sizes of the parameters of the function that is loaded next. */
-void fake_parameters(uint32_t count, const uint32_t *sizes) {
-  next_parameters.count = count;
-  memcpy(next_parameters.sizes, sizes, count * sizeof *sizes);
+static uint64_t place_of(const void *code) {
+  uint64_t place = 0;
+  while (place < function_count && codes[place] != code) place++;
+  return place;
+}
+
+/* The sizes of the parameters of the function whose machine code is at an address. */
+void fake_parameters(const void *code, uint32_t count, const uint32_t *sizes) {
+  uint64_t place = place_of(code);
+  function_count += place == function_count;
+  codes[place] = code;
+  functions[place].count = count;
+  memcpy(functions[place].sizes, sizes, count * sizeof *sizes);
 }
 
 static void record(const void *bytes, uint64_t size) {
@@ -53,9 +63,9 @@ static void record(const void *bytes, uint64_t size) {
   fake_used += size;
 }
 
+int cuModuleLoadData(void **module, const void *code) { *module = (void *)code; return 0; }
 int cuModuleGetFunction(void **function, void *module, const char *name) {
-  functions[function_count] = next_parameters;
-  *function = (void *)++function_count;
+  *function = (void *)(place_of(module) + 1);
   return 0;
 }
 
@@ -119,14 +129,13 @@ int cuDevicePrimaryCtxRetain(void **primary, int device) { *primary = &context; 
 int cuCtxSetCurrent(void *current) { return 0; }
 int cuCtxGetLimit(uint64_t *value, int limit) { *value = 0; return 0; }
 int cuCtxSetLimit(int limit, uint64_t value) { return 0; }
-int cuModuleLoadData(void **module, const void *data) { *module = &context; return 0; }
 int cuModuleUnload(void *module) { return 0; }
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
   *value = attribute ? 0 : 1024;
   return 0;
 }
 int cuFuncSetCacheConfig(void *function, int config) { return 0; }
-int cuFuncSetAttribute(void *function, int attribute, int value) { return 0; }
+int cuFuncSetAttribute(void *function, int attribute, int value) { return value > 232448; }
 int cuOccupancyMaxActiveClusters(int *count, void *f, void *config) { *count = 1; return 0; }
 int cuPointerGetAttribute(uint64_t *value, int attribute, uint64_t pointer) {
   *value = pointer;
@@ -187,11 +196,11 @@ class FakeCuda:
         start = ctypes.addressof(ctypes.c_uint8.in_dll(self.library, "fake_bytes"))
         return list(_launches(ctypes.string_at(start, used)))
 
-    def expect(self, types: Mapping[Any, Any], layouts: list[Any] | None) -> None:
-        """Say what the parameters of the kernel that is loaded next are: Triton's types."""
+    def expect(self, code: bytes, types: Mapping[Any, Any], layouts: list[Any] | None) -> None:
+        """Say what the parameters of the kernel with this machine code are: Triton's types."""
         sizes = [size for type in types.values() for size in _sizes(str(type), bool(layouts))]
         sizes += [8, 8]  # two scratch buffers
-        self.library.fake_parameters(len(sizes), (ctypes.c_uint32 * len(sizes))(*sizes))
+        self.library.fake_parameters(code, len(sizes), (ctypes.c_uint32 * len(sizes))(*sizes))
 
 
 def _launches(data: bytes) -> Iterator[Launch]:
@@ -244,15 +253,22 @@ def install(folder: Path) -> FakeCuda:
     # Found by name from now on, by what is linked with it and by what asks for it.
     fake = FakeCuda(ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL))
     nvidia: Any = import_module("triton.backends.nvidia.driver")
+    compiler: Any = import_module("triton.compiler.compiler")
 
-    def launcher(source: Any, metadata: Any) -> Any:
-        fake.expect(source.signature, getattr(metadata, "tensordesc_meta", None))
-        return nvidia.CudaLauncher(source, metadata)
+    made_by_triton = compiler.CompiledKernel
+
+    def kernel(source: Any, *rest: Any) -> Any:
+        compiled = made_by_triton(source, *rest)
+        layouts = getattr(compiled.metadata, "tensordesc_meta", None)
+        fake.expect(compiled.kernel, source.signature, layouts)
+        return compiled
+
+    compiler.CompiledKernel = kernel
 
     class Driver(nvidia.CudaDriver):
         def __init__(self) -> None:
             self.utils = nvidia.CudaUtils()
-            self.launcher_cls = launcher
+            self.launcher_cls = nvidia.CudaLauncher
             self.get_current_device = lambda: 0
 
         def get_device_capability(self, device: object = None) -> tuple[int, int]:

@@ -1,5 +1,5 @@
 # pyright: basic, reportOptionalMemberAccess=false
-"""Launches through the CUDA driver, for kernels that Triton has compiled and launched once.
+"""Launches through the CUDA driver, for kernels that Triton has compiled.
 
 The driver's documented functions are called by ctypes. Triton launches kernels whose parameters
 have an unexpected layout, and all kernels on other devices. See `host/launches.py`.
@@ -24,6 +24,10 @@ ADDRESS = ctypes.c_void_p
 
 DRIVER_FUNCTIONS = {
     "cuLaunchKernelEx": (ADDRESS,) * 4,
+    "cuModuleLoadData": (ADDRESS, ADDRESS),
+    "cuModuleGetFunction": (ADDRESS, ADDRESS, ADDRESS),
+    "cuFuncSetCacheConfig": (ADDRESS, NUMBER),
+    "cuFuncSetAttribute": (ADDRESS, NUMBER, NUMBER),
     "cuFuncGetParamInfo": (ADDRESS, ctypes.c_size_t, ADDRESS, ADDRESS),
     "cuTensorMapEncodeTiled": (ADDRESS, NUMBER, NUMBER, *[ADDRESS] * 5, *[NUMBER] * 4),
     "cuCtxGetCurrent": (ADDRESS,),
@@ -31,6 +35,9 @@ DRIVER_FUNCTIONS = {
     "cuCtxSetCurrent": (ADDRESS,),
 }
 """The functions of the driver, from CUDA 12.4 on, and the types of their arguments."""
+
+STATIC_SHARED_MEMORY = 49152
+"""Bytes of shared memory that a kernel may use without asking for more."""
 
 TENSOR_MAP_TYPES = {torch.float16: 6, torch.float32: 7, torch.bfloat16: 9}
 """CUtensorMapDataType by element type."""
@@ -159,15 +166,15 @@ class DirectLaunch:
         if template is None:
             grid, arguments, options = self.launch(RECORDER, *numbers, *tensors)
             kind = (device, *map(specialization, arguments))
-            origins = [(place, tensors[place]) for place in self.origins]
-            template = attempt(Template, self.layouts.get(kind), grid, arguments, origins)
-            if template is not None:
-                self.keep(self.templates, key, template)
-                return template
-            compiled = self.kernel[grid](*arguments, **options)
             if kind not in self.layouts:
-                layout = attempt(ParameterLayout, compiled, arguments)
-                self.keep(self.layouts, kind, layout)
+                compiled = self.kernel.warmup(*arguments, grid=grid, **options)
+                self.keep(self.layouts, kind, attempt(ParameterLayout, compiled, arguments))
+            origins = [(place, tensors[place]) for place in self.origins]
+            template = attempt(Template, self.layouts[kind], grid, arguments, origins)
+            if template is None:
+                self.kernel[grid](*arguments, **options)
+            else:
+                self.keep(self.templates, key, template)
         return template
 
     def keep(self, entries, key, value):
@@ -209,13 +216,14 @@ class ParameterLayout:
     """
 
     def __init__(self, compiled, arguments):
-        self.compiled = compiled  # keeps the code loaded
+        self.compiled = compiled
         self.metadata = compiled.metadata
+        self.function = loaded(compiled)
         self.maps = list(self.metadata.tensordesc_meta or ())
         formats = [*map(parameter_formats, compiled.src.signature.values(), arguments)]
         # The last two are pointers to scratch memory, which the kernel does not use.
         sizes = [*map(struct.calcsize, sum(formats, ())), 8, 8]
-        found = [*driver_parameters(compiled.function)]
+        found = [*driver_parameters(self.function)]
         offsets = iter([offset for offset, _ in found])
         self.parameters = [[(format, next(offsets)) for format in each] for each in formats]
         self.offsets = [offset for offset, _ in found]
@@ -240,6 +248,23 @@ def parameter_formats(type, argument):
         return ("Q",)
     rank = len(argument.shape)
     return (f"{TENSOR_MAP_BYTES}s", *"i" * rank, *"q" * rank)
+
+
+def loaded(compiled):
+    """Return the function of a compiled kernel, loaded for the current device for good. Raises
+    ValueError if the driver cannot load it.
+    """
+    driver, module, function = cuda_driver(), ADDRESS(), ADDRESS()
+    code, name, shared = compiled.asm["cubin"], compiled.name.encode(), compiled.metadata.shared
+    error = driver.cuModuleLoadData(ctypes.byref(module), code)
+    error = error or driver.cuModuleGetFunction(ctypes.byref(function), module, name)
+    if not error and shared > STATIC_SHARED_MEMORY:
+        driver.cuFuncSetCacheConfig(function, 1)  # CU_FUNC_CACHE_PREFER_SHARED
+        # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        error = driver.cuFuncSetAttribute(function, 8, shared)
+    if error:
+        raise ValueError(f"the driver does not load the kernel: error {error}")
+    return function
 
 
 def driver_parameters(function):
@@ -334,14 +359,14 @@ class Template:
         self.layout.pointers.pack_into(memory, end, *pointers)
         config = LaunchConfig.from_buffer_copy(self.config)
         config.stream = stream
-        return PreparedLaunch(self.layout.compiled, config, memory, start + len(data))
+        return PreparedLaunch(self.layout.function, config, memory, start + len(data))
 
 
 class PreparedLaunch:
     """A launch; its function `run` returns an error of the driver, or 0."""
 
-    def __init__(self, compiled, config, memory, pointers):
+    def __init__(self, function, config, memory, pointers):
         """Initialize. `memory` holds the parameters and, at address `pointers`, their addresses."""
-        self.kept = (compiled, config, memory)
+        self.kept = (config, memory)
         launch, place = cuda_driver().cuLaunchKernelEx, ctypes.addressof(config)
-        self.run = functools.partial(launch, place, compiled.function, pointers, None)
+        self.run = functools.partial(launch, place, function, pointers, None)
