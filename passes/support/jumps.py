@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, stores_floats
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dominance import before
 
@@ -24,11 +24,11 @@ _REDUCES = (coda.GluOp, coda.RMSNormOp, coda.LayerNormOp, coda.SoftmaxOp, coda.R
 
 
 def jumps(op: Operation) -> bool:
-    """Return whether `op` is a discontinuous function of floats."""
+    """Return whether `op` is a discontinuous function of floats, but for roundings to a float."""
     if not op.operands or not is_float(element_type_of(op.operands[0])):
         return False
     if isinstance(op, coda.CastOp):
-        return not is_float(element_type_of(op.result))
+        return not stores_floats(element_type_of(op.result))
     return isinstance(op, coda.ElementwiseOp) and op.JUMPS
 
 
