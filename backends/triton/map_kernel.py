@@ -371,11 +371,13 @@ def _prologue(segment: MapSegment, tiling: MapTiling) -> list[str]:
     """Emit the statements that find the tile of a program.
 
     The rows of wide tensors are less than 2^31. Where each element is a row, they are counted in
-    the type of M: 64 bits if there are more.
+    the type of M: 64 bits if there are more. So are the columns of longer rows.
     """
     tiles, tile_m, tile_n = tiling.columns.tiles, "tl.program_id(0)", "0"
     if tiles > 1:
         tile_m, tile_n = f"tl.program_id(0) // {tiles}", f"tl.program_id(0) % {tiles}"
+        if segment.columns >= 2**31:
+            tile_n = f"({tile_n}).to(tl.int64)"
     elif segment.columns == 1:
         tile_m = "tl.program_id(0).to(M.dtype)"
     block = f"BLOCK_M: tl.constexpr = {tiling.block_m}"

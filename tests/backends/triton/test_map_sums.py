@@ -159,21 +159,35 @@ def test_statistics_of_whole_rows_keep_the_layout_of_the_row():
     assert conversions and not any("tensor<1x4096xf32" in line for line in conversions)
 
 
-@pytest.mark.parametrize("extents", ["?", "4x?", "?x1"])
-def test_each_element_is_a_row(extents: str):
-    """Tiles are tall, and rows beyond 2^31 are counted in 64 bits."""
-    text = f"""
-    func.func @f(%x : tensor<{extents}xf32>) -> tensor<{extents}xf32> {{
-      %y = gemm.map tile(%x : tensor<{extents}xf32>) -> (tile : tensor<{extents}xf32>) {{
+DOUBLED = """
+    func.func @f(%x : tensor<Nxf32>) -> tensor<Nxf32> {
+      %y = gemm.map tile(%x : tensor<Nxf32>) -> (tile : tensor<Nxf32>) {
       ^bb0(%a : f32):
         %0 = arith.addf %a, %a : f32
         gemm.yield %0 : f32
-      }}
-      func.return %y : tensor<{extents}xf32>
-    }}"""
+      }
+      func.return %y : tensor<Nxf32>
+    }"""
+
+
+@pytest.mark.parametrize("extents", ["?", "4x?", "?x1"])
+def test_each_element_is_a_row(extents: str):
+    """Tiles are tall, and rows beyond 2^31 are counted in 64 bits."""
+    text = DOUBLED.replace("N", extents)
     (op,) = (op for op in parse_module(text).walk() if isinstance(op, MapOp))
     kernel = emit_map(op, lower_map(op), NameAllocator())
     assert "BLOCK_M: tl.constexpr = 2048" in kernel.source
     assert "tile_m = tl.program_id(0).to(M.dtype)" in kernel.source
     x = torch.randn([5 if extent == "?" else int(extent) for extent in extents.split("x")])
     assert torch.equal(load_program(text)(x), x + x)
+
+
+@pytest.mark.parametrize("columns", [2**31 - 1, 2**31])
+def test_columns_are_counted_in_64_bits(columns: int):
+    (op,) = (
+        op
+        for op in parse_module(DOUBLED.replace("N", str(columns))).walk()
+        if isinstance(op, MapOp)
+    )
+    kernel = emit_map(op, lower_map(op), NameAllocator())
+    assert (".to(tl.int64)\n    rows = " in kernel.source) == (columns == 2**31)
