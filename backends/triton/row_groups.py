@@ -118,16 +118,18 @@ class RaggedDepth:
     def statements(self, block_m: int) -> list[str]:
         """Return the statements that define the summed rows, and those of a tile.
 
-        `x_row` are the rows of the accumulator of the group, `row` those among all groups.
+        `x_row` are the rows of the accumulator of the group, `row` and `rows` those among all
+        groups.
         """
         tiles = -(-self.rows // block_m)
         # Rows past the end repeat others, in whole vectors, so that loads need no mask.
-        clamped = "rows" if self.rows % block_m == 0 else f"(rows % {self.rows})"
+        clamped = "group_rows" if self.rows % block_m == 0 else f"(group_rows % {self.rows})"
         return [
             f"row_group, first_of_tile = tile_m // {tiles}, tile_m % {tiles} * BLOCK_M",
             f"first_row, end_row = rows_of_group({self.ends}, row_group, K)",
-            "rows = first_of_tile + tl.arange(0, BLOCK_M)",
-            f"row_mask = rows < {self.rows}",
+            "group_rows = first_of_tile + tl.arange(0, BLOCK_M)",
+            f"row_mask = group_rows < {self.rows}",
+            f"rows = row_group * {self.rows} + group_rows",
             f"x_row = {clamped}.to(tl.int64)",
             f"row = row_group.to(tl.int64) * {self.rows} + x_row",
         ]

@@ -187,17 +187,20 @@ func.func @f(%x: tensor<8xf16>, %w: tensor<130x8xf16>, %target: tensor<i32>) -> 
 
 TRANSPOSED_GROUPS = """
 func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %ends: tensor<4xi32>,
-             %y: tensor<?x20xf32> {coda.dims = ["M", 20 : i64]}) -> tensor<20x4x8xf32> {
+             %y: tensor<?x20xf32> {coda.dims = ["M", 20 : i64]}, %s: tensor<4x8x1xf32>)
+    -> tensor<20x4x8xf32> {
   %w = gemm.fused transposed %x : tensor<?x8xf32> groups(%ends : tensor<4xi32>)
-    columns(%y : tensor<?x20xf32>) kn
+    columns(%y : tensor<?x20xf32>) kn group(%s : tensor<4x8x1xf32>)
       -> (tile_t : tensor<20x4x8xf32>) {
-    ^bb0(%acc: f32):
-      gemm.yield %acc : f32
+    ^bb0(%acc: f32, %scale: f32):
+      %0 = arith.mulf %acc, %scale : f32
+      gemm.yield %0 : f32
     }
   func.return %w : tensor<20x4x8xf32>
 }
 """
-"""A transposed tile of the gradients of experts' weights had the rows of one expert."""
+"""A transposed tile of the gradients of experts' weights, and elements of groups of columns beside
+them, had the rows of one expert."""
 
 PROGRAMS = {
     "bound of NaN": BOUND_OF_NAN,
