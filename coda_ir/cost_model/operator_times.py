@@ -30,6 +30,9 @@ from coda_ir.cost_model.operator_kinds import (
     LIBRARY,
     before_kernel,
     computes_function,
+    dims_of_norms,
+    groups_of,
+    has_ragged_depth,
     is_attention,
     is_product,
 )
@@ -95,6 +98,11 @@ CALL_PASSES = 3
 """Times that a call of PyTorch in a program moves its bytes, in kernels of PyTorch and copies for
 them. Chosen between indexing, the maximum over a dimension before others, and batch norms of
 channels in rows, which moved theirs 2, 4 and 8 times on an H100; a compiler's kernel does once."""
+
+NORM_ROWS = 900
+"""Rows of a norm for which PyTorch's kernels, with one block of threads for each, move bytes at the
+rate of memory; fewer take as long. On an H200, 32 rows of 164352 numbers in float32 took 298, and
+their gradients as long again."""
 
 SCAN_PASSES, COLUMN_SCAN_PASSES = 4, 8
 """The same of running sums along rows, and along columns, of which each is a thread or is copied to
@@ -265,8 +273,8 @@ class OperatorTimes:
         if is_convolution:
             return 2 * m * n * k / (1e6 * CONVOLUTION_EFFICIENCY * self.device.matrix_tflops)
         element = element_bytes(op.operands[0].type)
-        us = LibraryGemm(m, n, k, element, self.device, _groups(op)).us
-        if element != 2 or _groups(op) > 1 or min(m, n, k) < EXTENTS[0]:
+        us = LibraryGemm(m, n, k, element, self.device, groups_of(op)).us
+        if element != 2 or groups_of(op) > 1 or min(m, n, k) < EXTENTS[0]:
             return us
         of_rows = {self._columns(value) for value in (*op.operands[:2], op.results[0])}
         slow = us * max(slowdown(2 * extent) for extent in of_rows)
@@ -370,6 +378,8 @@ class OperatorTimes:
             passes = SCAN_PASSES if is_of_rows else COLUMN_SCAN_PASSES
         if isinstance(op, coda.SumToOp) and not is_compiled:
             passes = SUM_PASSES
+        if (norms := dims_of_norms(op, self.shapes)) is not None:
+            passes = max(passes, NORM_ROWS / self._product(norms))
         return self.kernel_us(int(passes * self.traffic([op])))
 
     def _product_us(self, op: Operation, *, is_compiled: bool) -> float:
@@ -456,8 +466,8 @@ class OperatorTimes:
         x, y = op.operands[0], op.results[0]
         if isinstance(op, coda.WeightGradientOp):
             return self.rows(y), self._columns(y), self.rows(x)
-        if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
-            return self.rows(y), self._columns(y), -(-self.rows(x) // _groups(op))
+        if isinstance(op, coda.GroupedWeightGradientOp) or has_ragged_depth(op):
+            return self.rows(y), self._columns(y), -(-self.rows(x) // groups_of(op))
         return self.rows(x), self._columns(y), self._columns(x)
 
     def rows(self, value: SSAValue) -> int:
@@ -483,17 +493,3 @@ class OperatorTimes:
     def bytes(self, values: Iterable[SSAValue]) -> int:
         """Return the bytes of the values, each counted once."""
         return sum(self.shapes.bytes(value).evaluate(self.sizes) for value in set(values))
-
-
-def _has_ragged_depth(op: Operation) -> bool:
-    return isinstance(op, gemm.LibraryOp) and op.has_ragged_depth
-
-
-def _groups(op: Operation) -> int:
-    """Return the number of groups of rows for which a product has weights or results."""
-    if isinstance(op, coda.GroupedLinearMap):
-        return max(1, shape_of(op.weight)[0])
-    if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
-        return max(1, shape_of(op.results[0])[0])
-    is_grouped = isinstance(op, gemm.LibraryOp) and op.groups is not None
-    return max(1, shape_of(op.operands[1])[0]) if is_grouped else 1

@@ -278,6 +278,14 @@ def test_running_sums_take_longer_in_a_program():
         assert sums.fused - one.fused == pytest.approx(moving_us((passes - 1) * 2**30, SM_90))
 
 
+NORM_OF_TWO_DIMENSIONS = """
+func.func @f(%x: {type}) -> {type} {{
+  %y = torch.call "aten.layer_norm.default"(%x) {{arguments = "{{0}}, [4, 8]"}} : ({type}) -> {type}
+  func.return %y : {type}
+}}
+"""
+
+
 def test_sums_of_rows_take_longer_in_a_program():
     (func,) = functions_of(coda_ir.parse(SUMMED)).values()
     (op,) = (op for op in func.body.block.ops if isinstance(op, coda.SumToOp))
@@ -285,6 +293,15 @@ def test_sums_of_rows_take_longer_in_a_program():
     moved = times.traffic([op])
     assert times.call_us(op, is_compiled=True) == kernel_us(moved, SM_90)
     assert times.call_us(op) == kernel_us(int(SUM_PASSES * moved), SM_90)
+
+
+@pytest.mark.parametrize(("rows", "passes"), [(9, 100), (450, CALL_PASSES)])
+def test_norms_of_few_rows_take_longer_in_a_program(rows: int, passes: int):
+    text = NORM_OF_TWO_DIMENSIONS.format(type=f"tensor<{rows}x4x8xf32>")
+    (func,) = functions_of(coda_ir.parse(text)).values()
+    op, _ = func.body.block.ops
+    times = OperatorTimes.of(func, SM_90)
+    assert times.call_us(op) == kernel_us(passes * times.traffic([op]), SM_90)
 
 
 def test_a_kernel_finds_activations_in_the_cache():
