@@ -100,8 +100,10 @@ class _SizedOperator:
         """Return the pair that makes a size the multiple of a number, if it has to be one."""
         if not self._fits({name: unit}) or self._fits({name: unit + 1}):
             return
-        divisors = (size for size in self._likely_sizes() if self._fits({name: unit + size}))
-        if (divisor := next(divisors, None)) is not None:
+        sizes = (size for size in self._likely_sizes() if self._fits({name: unit + size}))
+        if (multiple := next(sizes, None)) is not None:
+            divisors = (n for n in range(2, multiple + 1) if multiple % n == 0)
+            divisor = next(n for n in divisors if self._fits({name: unit + n}))
             yield f"{name} % {divisor}", 0
 
     def _likely_sizes(self) -> list[int]:
