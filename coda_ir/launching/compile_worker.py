@@ -8,19 +8,16 @@ process that runs them, which then finds them in Triton's cache.
 import importlib
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from coda_ir.cache.modules import load_source
+from coda_ir.launching.direct_launch import needs_launchers
 from coda_ir.launching.forked import Request, serve
-from coda_ir.launching.kernels_ahead import (
-    compile_launch,
-    needs_launchers,
-    prepare_keys,
-    settle_keys,
-)
+from coda_ir.launching.triton_keys import prepare_keys, settle_keys
 
 
 class _Driver:
@@ -43,6 +40,8 @@ def compile_module(request: Request) -> str | None:
     """Compile the kernels of a module by their launches, and also the launchers that they need if
     the module is shared, because it then runs on this machine. Returns the error, if any.
     """
+    from coda_ir.launching.kernels_ahead import compile_launch
+
     try:
         module = load_source(request["source"], request["name"])
         kernels = [compile_launch(module, launch) for launch in request["launches"]]
@@ -89,14 +88,16 @@ def _launcher() -> Any:
 
 def prepare(target: tuple[Any, ...]) -> None:
     """Make Triton compile for a target (backend, architecture, warp size), which need not be
-    present.
+    present. Imports PyTorch meanwhile: preparing keys holds no lock of Python.
     """
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     driver = _Driver(compiler.GPUTarget(*target))
     runtime.driver.set_active(driver)
-    with suppress(Exception):
-        prepare_keys(driver.get_current_target)
+    with ThreadPoolExecutor(1) as pool:
+        # What fails is repeated by a compilation, which reports it.
+        pool.submit(prepare_keys, driver.get_current_target)
+        importlib.import_module("coda_ir.launching.kernels_ahead")
 
 
 if __name__ == "__main__":

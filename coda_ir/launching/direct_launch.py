@@ -9,6 +9,8 @@ from coda_ir.cache.toolchain import package_version
 from coda_ir.diagnostics import OptionError
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from xdsl.dialects.func import FuncOp
 
     from coda_ir.remarks import Remark
@@ -55,6 +57,13 @@ def missed_direct_launch(func: FuncOp, architecture: str) -> list[Remark]:
         function=func.sym_name.data,
     )
     return [remark]
+
+
+def needs_launchers(module: ModuleType) -> bool:
+    """Return whether Triton launches the kernels of a module, by launchers that a C compiler makes.
+    Direct launches load and launch kernels through the driver.
+    """
+    return not hasattr(module, "DirectLaunch")
 
 
 def _is_possible(architecture: str) -> bool:

@@ -43,7 +43,7 @@ def wait_for_triton() -> None:
 
 
 def _start() -> None:
-    from coda_ir.launching.kernels_ahead import prepare_keys
+    from coda_ir.launching.triton_keys import prepare_keys
 
     runtime: Any = import_module("triton.runtime")
     prepare_keys(lambda: runtime.driver.active.get_current_target())

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from functools import partial
-from importlib import import_module
 from threading import Lock
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -18,6 +17,8 @@ from typing import Any
 import torch
 
 from coda_ir.launching.compile_jobs import compile_jobs
+from coda_ir.launching.direct_launch import needs_launchers
+from coda_ir.launching.triton_keys import settle_keys
 from coda_ir.progress import Progress
 
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
@@ -45,16 +46,6 @@ _LOADING = Lock()
 one module object, from which Triton takes the function: of another launcher, if a thread has loaded
 that meanwhile.
 """
-
-
-def prepare_keys(find_target: Callable[[], Any]) -> None:
-    """Do the work that Triton's cache keys for a target require once per process and its forks:
-    hash Triton's libraries, and determine the version of the assembler.
-    """
-    find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
-    if find_key is not None:
-        find_key()
-    import_module("triton.compiler").make_backend(find_target()).hash()
 
 
 def compile_ahead(
@@ -90,17 +81,6 @@ def compile_ahead(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def settle_keys(module: ModuleType) -> None:
-    """Make Triton hash the kernels of a module in the order of their first launches.
-
-    The hash of a kernel includes the global values that it and its functions use, but those of a
-    function only if it was hashed before. With several threads, the order of hashing, and therefore
-    the keys of the cache on disk, would vary.
-    """
-    for name in module.KERNELS:
-        _ = getattr(module, name).cache_key
-
-
 def compile_launch(module: ModuleType, launch: str) -> Any:
     """Return the compiled kernel of a launch with placeholders, for the current device.
 
@@ -121,13 +101,6 @@ def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
         if needs_launchers(module):
             with _LOADING:
                 _ = kernel.run
-
-
-def needs_launchers(module: ModuleType) -> bool:
-    """Return whether Triton launches the kernels of a module, by launchers that a C compiler makes.
-    Direct launches load and launch kernels through the driver.
-    """
-    return not hasattr(module, "DirectLaunch")
 
 
 def _kernel_of(launch: str) -> str:

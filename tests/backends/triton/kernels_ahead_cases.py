@@ -19,12 +19,8 @@ from coda_ir.cache import load_source
 from coda_ir.context import make_context
 from coda_ir.functions import find_entry
 from coda_ir.launching.forked import KernelCompiler
-from coda_ir.launching.kernels_ahead import (
-    by_kernel,
-    compile_ahead,
-    compile_launch,
-    settle_keys,
-)
+from coda_ir.launching.kernels_ahead import by_kernel, compile_ahead, compile_launch
+from coda_ir.launching.triton_keys import settle_keys
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions
 from coda_ir.passes.pipelines.differentiate import DifferentiatePass
