@@ -19,7 +19,12 @@ from coda_ir.cache import load_source
 from coda_ir.context import make_context
 from coda_ir.functions import find_entry
 from coda_ir.launching.forked import KernelCompiler
-from coda_ir.launching.kernels_ahead import by_kernel, compile_ahead, compile_launch
+from coda_ir.launching.kernels_ahead import (
+    by_kernel,
+    compile_ahead,
+    compile_launch,
+    load_launch,
+)
 from coda_ir.launching.triton_keys import settle_keys
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions
@@ -120,7 +125,12 @@ def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: 
     assert fake.launches == before + 2
 
 
-def test_launches_find_what_processes_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("direct_launch", ["0", "1"])
+def test_launches_find_what_processes_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct_launch: str
+):
+    """Kernels, and launchers where Triton launches."""
+    monkeypatch.setenv("CODA_DIRECT_LAUNCH", direct_launch)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("LD_LIBRARY_PATH", os.environ["TRITON_LIBCUDA_PATH"])
     text = "fn f(x: bf16[M, 64], w: bf16[128, 64]) { return silu(linear(x, w)) }"
@@ -132,8 +142,9 @@ def test_launches_find_what_processes_compiled(tmp_path: Path, monkeypatch: pyte
     module = load_source(artifact.source, "f")
     settle_keys(module)
     for launch in artifact.launches:
-        _ = compile_launch(module, launch).run
+        load_launch(module, launch, torch.device("cpu"))
     assert compiled == made_in(tmp_path)
+    assert any(tmp_path.rglob("__triton_launcher*")) == (direct_launch == "0")
     assert len(list(tmp_path.rglob("*.cubin"))) == len(artifact.kernels)
 
 
