@@ -1,5 +1,7 @@
 """Pass `store-operands`: compute discontinuous functions of values as they are stored."""
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Operation, SSAValue
 
@@ -10,7 +12,10 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.jumps import MOVES, values_before_jumps
 
-_ROUNDED = (*MOVES, coda.ConstantOp, coda.StoredOp, coda.LibraryCallOp, CallOp)
+_ROUNDED = (
+    *(*MOVES, coda.ConstantOp, coda.StoredOp),
+    *(coda.EmbeddingOp, coda.LibraryCallOp, CallOp),
+)
 """Operators whose results need no rounding: what is only moved has the rounding of an operand."""
 
 
@@ -32,11 +37,15 @@ class StoreOperandsPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         if numerics_mode(rewriter.func) == NumericsMode.EAGER_EXACT:
             return
-        ops = rewriter.ops
-        before = values_before_jumps(ops)
-        for value in [value for op in ops for value in op.results if value in before]:
-            if _needs_rounding(value):
-                _store(value, rewriter)
+        for value in values_to_store(rewriter.ops):
+            _store(value, rewriter)
+
+
+def values_to_store(ops: Sequence[Operation]) -> list[SSAValue]:
+    """Return the values that the pass rounds in a function of `ops`."""
+    before = values_before_jumps(ops)
+    values = [value for op in ops for value in op.results]
+    return [value for value in values if value in before and _needs_rounding(value)]
 
 
 def _needs_rounding(value: SSAValue) -> bool:
