@@ -119,7 +119,8 @@ def coda(
     except LeftToInductor as reason:
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs in Inductor: %s", described_graph(graph), reason)
-        return LeftGraph(_lookup_backend("inductor")(graph, example_inputs))
+        patches = {"config_patches": {"emulate_precision_casts": True}} if reason.rounds else {}
+        return LeftGraph(_lookup_backend("inductor")(graph, example_inputs, **patches))
     except Exception as error:
         # The model has to run, whatever is wrong with this compiler, or with how it traces.
         if chosen.errors == "raise" or _traces_again(error):

@@ -51,11 +51,13 @@ from coda_ir.frontends.torch.remark_log import log_remarks, log_verdict
 from coda_ir.frontends.torch.result_views import split_off_views
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, stop_updates
 from coda_ir.frontends.torch.types import Runner, has_effects, tensors_in
+from coda_ir.functions import find_entry
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.options import Accept, ProgramOptions, Target, Tune
 from coda_ir.pages import add_page, graph_options
 from coda_ir.passes.block.set_numerics import SetNumericsPass
+from coda_ir.passes.block.store_operands import values_to_store
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -77,13 +79,11 @@ calls instead, as a share of storing the scores: 2.0 - 0.75 of the time without 
 
 
 class LeftToInductor(Exception):
-    """Raised to leave a whole graph to Inductor: because it is faster there, or because this
-    compiler cannot derive the gradients.
-    """
+    """Raised to leave a whole graph to Inductor, which is faster or derives the gradients."""
 
-    def __init__(self, reason: str, *, is_refused: bool = False):
+    def __init__(self, reason: str, rounds: bool = False, *, is_refused: bool = False):
         super().__init__(reason)
-        self.is_refused = is_refused
+        self.rounds, self.is_refused = rounds, is_refused
 
 
 class GraphCompiler:
@@ -94,6 +94,9 @@ class GraphCompiler:
 
     is_differentiated = False
     """True where the backward is derived from what is compiled."""
+
+    rounds = False
+    """True if all kernels must round as eager PyTorch does, before a discontinuous function."""
 
     def __init__(
         self,
@@ -167,7 +170,7 @@ class GraphCompiler:
                 logger.warning("a region of a graph runs in %s: %s", RUNNERS[through], error)
                 return storing_updates(self._compile_regions(split), updated)
             if fallback == "inductor" and not self._is_part:
-                raise LeftToInductor(str(error), is_refused=is_refused) from error
+                raise LeftToInductor(str(error), self.rounds, is_refused=is_refused) from error
             level = self._refusals if is_refused else logging.INFO
             logger.log(level, "a graph runs in %s: %s", RUNNERS[fallback], error)
         except Exception:
@@ -226,6 +229,7 @@ class GraphCompiler:
                 SetNumericsPass(self.options.numerics).apply(make_context(), imported.module)
             TorchToCodaPass().apply(make_context(), imported.module)
         imported.module.verify()
+        self.rounds = bool(values_to_store(list(find_entry(imported.module).body.block.ops)))
         return imported, remarks
 
     def _choices(self, captured: DynamoGraph) -> ProgramOptions:
@@ -290,7 +294,8 @@ class GraphCompiler:
                     f"{found.fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "
                     f"{found.apart / 1000:.2f} by Inductor, of kernels "
                     f"{found.fused_gpu / 1000:.2f} and {found.apart_gpu / 1000:.2f} "
-                    '(options={"compare": False} compiles it here)'
+                    '(options={"compare": False} compiles it here)',
+                    self.rounds,
                 )
 
         return accept

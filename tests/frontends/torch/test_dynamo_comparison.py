@@ -30,9 +30,13 @@ class Inductor:
 
     def __init__(self) -> None:
         self.graphs = 0
+        self.options: dict[str, Any] = {}
 
-    def __call__(self, graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    def __call__(
+        self, graph: Any, example_inputs: Sequence[Any], **options: Any
+    ) -> Callable[..., Any]:
         self.graphs += 1
+        self.options = options
         return graph.forward
 
 
@@ -105,6 +109,24 @@ def test_nothing_is_emitted_for_a_graph_that_runs_there(
     with torch.set_grad_enabled(is_trained):
         compiled(mlp())(torch.randn(4, 16))
     assert inductor.graphs == 1
+
+
+@pytest.mark.parametrize("threshold, rounds", [(0.5, True), (None, False)])
+def test_it_rounds_there_before_a_discontinuous_function(
+    inductor: Inductor, threshold: float | None, rounds: bool
+) -> None:
+    """Inductor would compute a comparison from other numbers in each of its kernels."""
+
+    class Gate(torch.nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            y = super().forward(input) * 0.3
+            return y.relu() if threshold is None else y * (y > threshold)
+
+    compiled(Gate(16, 16).bfloat16())(torch.randn(4, 16).bfloat16())
+    assert inductor.options == ROUNDING if rounds else inductor.options == {}
+
+
+ROUNDING = {"config_patches": {"emulate_precision_casts": True}}
 
 
 def test_so_does_one_that_is_trained(inductor: Inductor) -> None:
