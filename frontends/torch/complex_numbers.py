@@ -107,6 +107,8 @@ class _Rewriter:
     def _apply(self, node: Node) -> Parts | Node | None:
         if node.target is operator.getitem or (_name(node) in MOVES and _moves_alike(node)):
             return Parts(*(self._moved(node, part) for part in ("real", "imaginary")))
+        if _name(node) == "full" and _is_known(node):
+            return self._filled(node)
         rule = RULES.get(_name(node))
         if rule is None or (node.kwargs and rule is not _converted) or not _is_known(node):
             return None
@@ -128,6 +130,22 @@ class _Rewriter:
 
         args, kwargs = map_arg(node.args, of), map_arg(node.kwargs, of)
         return self._call(node, node.target, *args, **kwargs)
+
+    def _filled(self, node: Node) -> Parts | None:
+        """The parts of a tensor of equal elements. None if the graph computes the element."""
+        size, number = node.args
+        if not isinstance(number, int | float | complex):
+            return None
+        value: torch.Tensor = node.meta["val"]
+        part = value.new_empty(value.shape, dtype=REAL_TYPES[value.dtype])
+        settings = {**node.kwargs, "dtype": part.dtype}
+
+        def filled(element: float) -> Node:
+            full = self._graph.call_function(aten.full.default, (size, element), settings)
+            full.meta = {**node.meta, "val": part}
+            return full
+
+        return Parts(filled(complex(number).real), filled(complex(number).imag))
 
     def _fitted(self, node: Node, parts: Parts) -> Parts | None:
         """Return parts with the shape and the type of a node's value; both may be numbers. None for
@@ -244,6 +262,20 @@ def _converted(call: Call, x: Any) -> Parts:
     return Parts(*_both(x))
 
 
+def _padded(call: Call, x: Parts, widths: Sequence[Any], number: Any = 0.0) -> Parts | None:
+    if isinstance(number, Parts):
+        return None
+    parts = ((x.real, number), (x.imaginary, 0.0))
+    return Parts(*(call(aten.constant_pad_nd.default, part, widths, fill) for part, fill in parts))
+
+
+def _chosen(call: Call, mask: Any, x: Any, y: Any) -> Parts | None:
+    pairs = tuple(zip(_both(x), _both(y), strict=True))
+    if not all(isinstance(part, Node) for pair in pairs for part in pair):
+        return None
+    return Parts(*(call(aten.where.self, mask, *pair) for pair in pairs))
+
+
 def _of_parts(call: Call, real: Any, imaginary: Any) -> Parts:
     return Parts(real, imaginary)
 
@@ -260,6 +292,8 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "exp": _exponential,
     "polar": _polar,
     "complex": _of_parts,
+    "constant_pad_nd": _padded,
+    "where": _chosen,
     "_to_copy": _converted,
     "view_as_complex": _from_pairs,
     "view_as_real": _pairs,

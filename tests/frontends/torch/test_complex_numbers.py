@@ -37,6 +37,12 @@ def long(model: Attention, places: Tensor) -> Tensor:
     return torch.polar(torch.full_like(angles(model, places), 0.5), angles(model, places))
 
 
+def padded(model: Attention, places: Tensor) -> Tensor:
+    """Numbers that are padded and replaced, as in batches of several lengths."""
+    table = torch.constant_pad_nd(polar(model, places[1:]), (0, 0, 1, 0), 0.5)
+    return torch.where(places[:, None] < 3, table, torch.full(table.shape, 0.25 - 2j))
+
+
 TABLES: dict[str, Table] = {
     "buffer": lambda model, places: model.table[: len(places)],
     "polar": polar,
@@ -46,6 +52,7 @@ TABLES: dict[str, Table] = {
         angles(model, places).cos(), angles(model, places).sin()
     ),
     "conjugate": lambda model, places: polar(model, places).conj(),
+    "padded": padded,
 }
 
 
