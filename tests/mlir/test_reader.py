@@ -25,7 +25,7 @@ def error_of(text: str) -> DiagnosticError:
 
 
 def attribute(text: str) -> str:
-    silu = SILU.replace("{}", f"{{a = {text}}}")
+    silu = SILU.replace("{}", f"{{test.a = {text}}}")
     return f"func.func @f(%x: tensor<8xf32>) {{\n  %y = {silu}\n  func.return\n}}\n"
 
 
@@ -63,7 +63,7 @@ class TestModules:
         again = read(str(module))
         (func,) = again.ops
         (silu, _) = func.regions[0].block.ops
-        assert silu.attributes["a"] == StringAttr("naïve €")
+        assert silu.attributes["test.a"] == StringAttr("naïve €")
         assert module.is_structurally_equivalent(again)
 
 
@@ -224,7 +224,7 @@ class TestErrors:
             (f"func.func @f(%x: tensor<{2**63}xf32>) {{}}", "the extent has more than 64 bits"),
             (
                 attribute("1 : i9999"),
-                "a.mlir:2:30: error[E0601]: the integer type has more than 999 bits",
+                "a.mlir:2:35: error[E0601]: the integer type has more than 999 bits",
             ),
             (attribute("dense<0> : tensor<99999x99999xi1>"), "more than 1048576 elements"),
             (attribute("[" * 65 + "]" * 65), "brackets are nested more than 64 levels deep"),
