@@ -9,7 +9,8 @@
 
 Rows i and j of a chunk share the weight k[i, j] = (c[i] · b[j]) (dy[i] · x[j]) decay dt[j]. The sum
 of dt · a up to a row gets what its row of k holds, less its column, and so for states. Sums over
-the heads of a group are in parts of `HEADS`, which the host adds up in order.
+the heads of a group are in parts of `HEADS`, which the host adds up in order. Operands of products
+have `SSDText.product_type`.
 """
 
 from collections.abc import Mapping, Sequence

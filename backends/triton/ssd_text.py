@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import Float16Type, f32
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.backends.triton import ports
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
@@ -172,7 +173,9 @@ class SSDText(StateSpaceText[SSDLike]):
         return load(pointer, element_type_of(self.op.dt), f"row{suffix} < count")
 
     def tile(self, name: str, suffix: str) -> str:
-        """Return the statement that loads a block of rows of an operand, in its type."""
+        """Return the statement that loads a block of rows of an operand, in its type, or in that of
+        operands of products if that is wider.
+        """
         is_of_states = name in ("b", "c")
         index = "state" if is_of_states else "column"
         extent = self.op.state_count if is_of_states else self.op.head_columns
@@ -183,7 +186,8 @@ class SSDText(StateSpaceText[SSDLike]):
             f"(row{suffix}[:, None] * {pitch} + {index}[None, :])"
         )
         mask = f"(row{suffix} < count)[:, None] & ({index} < {extent})[None, :]"
-        return f"{name}{suffix} = tl.load({pointer}, mask={mask}, other=0.0)"
+        widened = "" if self.product_type == element_type_of(self.op.x) else ".to(tl.float32)"
+        return f"{name}{suffix} = tl.load({pointer}, mask={mask}, other=0.0){widened}"
 
     def only_row(self, name: str) -> str:
         """Return the statement that loads the only row of a sample of an operand, in float32."""
@@ -240,9 +244,19 @@ class SSDText(StateSpaceText[SSDLike]):
         mask = f"{self.mask_of_states()} & ({condition})"
         return [f"{name} += tl.load({pointer}, mask={mask}, other=0.0)"]
 
+    @property
+    def product_type(self) -> Attribute:
+        """The element type of operands of products: that of x, or float32 for float16 and a wider
+        gradient, which can exceed what float16 holds.
+        """
+        op = self.op
+        type = element_type_of(op.x)
+        is_wide = isinstance(op, SSDGradOp) and element_type_of(op.d_y) != type
+        return f32 if is_wide and isinstance(type, Float16Type) else type
+
     def narrow(self, value: str) -> str:
         """Return `value`, of float32, as an operand of a product."""
-        return ports.rounded(value, element_type_of(self.op.x))
+        return ports.rounded(value, self.product_type)
 
     def product(self, a: str, b: str, shape: tuple[int, int]) -> str:
         """Return the product of two tiles."""

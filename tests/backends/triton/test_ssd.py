@@ -218,12 +218,13 @@ def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedK
 
 
 def check_gradients(
-    operands: Operands, states: int = 4, d_type: torch.dtype | None = None
+    operands: Operands, states: int = 4, d_type: torch.dtype | None = None, scale: float = 1
 ) -> Sequence[torch.Tensor]:
-    """Compare sums of what has one sign: others would cancel."""
+    """Compare sums of what has one sign: others would cancel. The gradient is below `scale`."""
     x, dt, a, b, c = operands
     operands = x.abs(), dt, a, b.abs(), c.abs()
-    d_y = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)).to(d_type or x.dtype)
+    d_y = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) * scale
+    d_y = d_y.to(d_type or x.dtype)
     name = f"coda.ssd_grad {{states = {states} : i64}}"
     types = ", ".join(map(type_of, operands))
     actual = run_operator(name, d_y, *operands, result=types)
@@ -255,6 +256,12 @@ def test_gradients_of_sizes_that_are_no_tiles(
 
 def test_gradients_of_a_wide_result() -> None:
     check_gradients(operands_of(1, 9, dtype=torch.bfloat16), d_type=torch.float32)
+
+
+def test_gradients_that_float16_cannot_hold() -> None:
+    x, dt, a, b, c = operands_of(1, 9)
+    operands = [each.half() for each in (x / 2**9, dt, a, b / 2**9, c / 2**9)]
+    check_gradients(tuple(operands), d_type=torch.float32, scale=1e6)
 
 
 @pytest.mark.parametrize("shape", [(2, 0), (0, 5)])
