@@ -52,7 +52,8 @@ def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tens
 
 
 def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -> Tensors:
-    dy, x = (operand.reshape(-1, operand.shape[-1]) for operand in operands)
+    # Without columns, the rows do not follow from the number of elements.
+    dy, x = (each.reshape(each.shape[:-1].numel(), each.shape[-1]) for each in operands)
     return [product_of(dy.T, x)]
 
 

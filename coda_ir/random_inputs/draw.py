@@ -259,7 +259,7 @@ def _structured(normal: torch.Tensor) -> torch.Tensor:
     if halves.ndim and halves.shape[-1] > 2:
         halves[..., 1] = 0.0
     if halves.ndim > 1 and prod(halves.shape[:-1]) > 1:
-        halves.view(-1, halves.shape[-1])[-1] = 0.0
+        halves.flatten(0, -2)[-1] = 0.0
     return halves
 
 

@@ -23,6 +23,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     shape_of,
     verify_group,
+    wrong_shape,
 )
 
 ROPE_LAYOUTS = ("half_split", "interleaved")
@@ -240,6 +241,8 @@ class EmbeddingOp(InferTypeOp):
 def verify_loss(logits: SSAValue, target: SSAValue, reduction: str) -> None:
     expect_rank_at_least("operand logits", logits, 1)
     expect_floats("operand logits", logits)
+    if not shape_of(logits)[-1]:
+        raise wrong_shape("operand logits", shape_of(logits), "at least one class")
     expect_shape("operand target", target, shape_of(logits)[:-1])
     expect_integers("operand target", target)
     expect_one_of("reduction", reduction, LOSS_REDUCTIONS)

@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     f32,
-    i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -34,6 +33,7 @@ from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.extension import verify_like
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
+from coda_ir.dialects.coda.linear import expect_ends
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     dims_agree,
@@ -108,10 +108,9 @@ class GroupedWeightGradientOp(InferTypeOp):
 
     def check(self) -> None:
         expect_rank("operand dy", self.dy, 2)
-        expect_rank("operand offsets", self.offsets, 1)
+        expect_ends("operand offsets", self.offsets)
         expect_shape("operand x", self.x, (*shape_of(self.dy)[:-1], shape_of(self.x)[-1]))
         expect_element_type("operand x", self.x, element_type_of(self.dy))
-        expect_element_type("operand offsets", self.offsets, i32)
         _expect_floats(self.dy, self.result)
         if not all(computes_in_float32(element_type_of(v)) for v in (self.dy, self.result)):
             raise VerifyException("gradients of grouped weights accumulate in f32, expected no f64")

@@ -14,6 +14,7 @@ from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     dims_agree,
     element_type_of,
+    expect_element_type,
     expect_factor,
     expect_integers,
     expect_rank_at_least,
@@ -23,6 +24,7 @@ from coda_ir.dialects.coda.shapes import (
     product_type,
     shape_of,
     stores_floats,
+    wrong_shape,
 )
 
 
@@ -115,6 +117,14 @@ class MatmulOp(Product):
 
     def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=0)
+
+
+def expect_ends(what: str, value: SSAValue) -> None:
+    """Raise unless `value` has the type of the ends of one or more groups of rows."""
+    expect_rank(what, value, 1)
+    expect_element_type(what, value, i32)
+    if not shape_of(value)[0]:
+        raise wrong_shape(what, shape_of(value), "at least one group")
 
 
 class GroupedLinearMap(Product, ABC):

@@ -11,10 +11,10 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.library_call import expect_rank
+from coda_ir.dialects.coda.linear import expect_ends
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
-    expect_element_type,
     format_shape,
     shape_of,
     wrong_shape,
@@ -31,8 +31,7 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
     """Check that row groups are those of a matrix."""
     if op.groups is None:
         return
-    expect_rank("operand groups", op.groups, 1)
-    expect_element_type("operand groups", op.groups, i32)
+    expect_ends("operand groups", op.groups)
     if len(shape_of(op.x)) != 2:
         matrix = "K x M" if op.is_transposed else "M x K"
         expected = f"a matrix of {matrix}, whose rows are in groups"

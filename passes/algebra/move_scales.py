@@ -58,9 +58,9 @@ class MoveScalesPass(FunctionPass):
     The epilogues of the two GEMMs of the backward then apply the scale of a loss or of a residual
     branch, instead of a kernel that reads and writes the whole gradient. Legal iff x is stored
     anyway; every other use of x·s is pointwise code, which recomputes the product; no GEMM has a
-    bias or is an addend of a sum in one accumulator; a constant s is finite; and the numerics mode
-    allows rounding points to move. A weight gradient sums over the rows, so only scalars move past
-    it.
+    bias or is an addend of a sum in one accumulator; x has elements; a constant s is finite; and
+    the numerics mode allows rounding points to move. A weight gradient sums over the rows, so only
+    scalars move past it.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -136,6 +136,9 @@ def _check_gemm(found: _Scaled, gemm: Gemm, index: int) -> Refusal | None:
             "the scaled tensor is not the weight of a GEMM",
             f"{_STORED}: it is a weight of {gemm.name}",
         )
+    if 0 in shape_of(found.x):
+        # Sums of no products are 0; times a factor that is not finite, they are not.
+        return Refusal("no operand is empty", f"{_STORED}: {name_of(found.x)} has no elements")
     if found.is_per_row and isinstance(gemm, coda.WeightGradientOp):
         return Refusal(
             "no GEMM sums over the scaled rows",

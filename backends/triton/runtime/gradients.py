@@ -89,7 +89,7 @@ def vjp(function, inputs, wrt, of, d_outputs):
 
 def weight_gradient(dy, x, dtype):
     """Return dyᵀ @ x over all rows, accumulated in float32."""
-    dy, x = (z.reshape(-1, z.shape[-1]) for z in (dy, x))
+    dy, x = (z.reshape(z.shape[:-1].numel(), z.shape[-1]) for z in (dy, x))
     if dtype != x.dtype:
         wide = torch.promote_types(dtype, torch.float32)
         dy, x = dy.to(wide), x.to(wide)

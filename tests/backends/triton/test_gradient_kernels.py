@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import gradient_programs as programs
+from support.emitted import run_operator
 from support.kernel_harness import (
     assert_rounded,
     check_against_reference,
@@ -64,6 +65,12 @@ def test_weight_gradient(dtype: str, rows: int, tmp_path: Path) -> None:
     kernel = check_against_reference(text, [rows], tmp_path)
     assert kernel.name == "gemm_transposed_ssq_colmax"
     assert [argument.name for argument in kernel.arguments][-1] == "K"
+
+
+def test_weight_gradient_without_columns() -> None:
+    dy, x = torch.randn(2, 3, 4), torch.randn(2, 3, 0)
+    found = run_operator("coda.weight_gradient", dy, x, result="tensor<4x0xf32>")
+    assert found.shape == (4, 0)
 
 
 def test_gradients_in_three_parts(tmp_path: Path) -> None:

@@ -155,3 +155,19 @@ func.func @requantized(%x: tensor<?x8xf8E4M3FN>, %s: tensor<?x1xf32>, %w: tensor
 // CHECK-NEXT:   %y = coda.linear %q, %w : (tensor<?x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<?x4xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x4xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A sum of no products is 0, and times a factor that may be infinite, it is not.
+
+func.func @empty(%x: tensor<?x0xf32>, %s: tensor<?x1xf32>, %w: tensor<4x0xf32>) -> tensor<?x4xf32> {
+  %t = coda.mul %x, %s : (tensor<?x0xf32>, tensor<?x1xf32>) -> tensor<?x0xf32>
+  %y = coda.linear %t, %w : (tensor<?x0xf32>, tensor<4x0xf32>) -> tensor<?x4xf32>
+  func.return %y : tensor<?x4xf32>
+}
+
+// CHECK:      func.func @empty(
+// CHECK-NEXT:   %t = coda.mul %x, %s : (tensor<?x0xf32>, tensor<?x1xf32>) -> tensor<?x0xf32>
+// CHECK-NEXT:   %y = coda.linear %t, %w : (tensor<?x0xf32>, tensor<4x0xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x4xf32>
+// CHECK-NEXT: }

@@ -239,3 +239,19 @@ func.func @f(%dy: tensor<?x16xf64>, %x: tensor<?x8xf64>, %e: tensor<4xi32>) {
   %r = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x16xf64>, tensor<?x8xf64>, tensor<4xi32>) -> tensor<4x16x8xf64>
   func.return
 }
+
+// -----
+
+func.func @f(%l: tensor<?x0xbf16>, %t: tensor<?xi64>, %d: tensor<f32>) {
+  // expected-error@below {{operand logits has shape ?x0, expected at least one class}}
+  %r = coda.cross_entropy_grad %l, %t, %d {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x0xbf16>, tensor<?xi64>, tensor<f32>) -> tensor<?x0xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x16xbf16>, %x: tensor<?x8xbf16>, %e: tensor<0xi32>) {
+  // expected-error@below {{operand offsets has shape 0, expected at least one group}}
+  %r = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<0xi32>) -> tensor<0x16x8xbf16>
+  func.return
+}

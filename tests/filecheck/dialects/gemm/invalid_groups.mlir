@@ -128,3 +128,14 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<?x16xbf16>, %b: tensor<4x16xbf16>,
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<0x16x8xbf16>, %e: tensor<0xi32>) {
+  // expected-error@below {{operand groups has shape 0, expected at least one group}}
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<0xi32>) columns(%w : tensor<0x16x8xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
