@@ -107,7 +107,7 @@ class _Rewriter:
     def _apply(self, node: Node) -> Parts | Node | None:
         if node.target is operator.getitem or (_name(node) in MOVES and _moves_alike(node)):
             return Parts(*(self._moved(node, part) for part in ("real", "imaginary")))
-        if _name(node) == "full" and _is_known(node):
+        if _name(node) in ("full", "full_like") and is_complex(node) and _is_known(node):
             return self._filled(node)
         rule = RULES.get(_name(node))
         if rule is None or (node.kwargs and rule is not _converted) or not _is_known(node):
@@ -133,15 +133,17 @@ class _Rewriter:
 
     def _filled(self, node: Node) -> Parts | None:
         """The parts of a tensor of equal elements. None if the graph computes the element."""
-        size, number = node.args
+        like, number = node.args
         if not isinstance(number, int | float | complex):
             return None
+        if isinstance(like, Node) and like in self._parts:
+            like = self._parts[like].real
         value: torch.Tensor = node.meta["val"]
         part = value.new_empty(value.shape, dtype=REAL_TYPES[value.dtype])
         settings = {**node.kwargs, "dtype": part.dtype}
 
         def filled(element: float) -> Node:
-            full = self._graph.call_function(aten.full.default, (size, element), settings)
+            full = self._graph.call_function(node.target, (like, element), settings)
             full.meta = {**node.meta, "val": part}
             return full
 
@@ -269,6 +271,12 @@ def _padded(call: Call, x: Parts, widths: Sequence[Any], number: Any = 0.0) -> P
     return Parts(*(call(aten.constant_pad_nd.default, part, widths, fill) for part, fill in parts))
 
 
+def _padded_in_mode(
+    call: Call, x: Parts, widths: Sequence[Any], mode: str = "constant", number: Any = None
+) -> Parts | None:
+    return _padded(call, x, widths, number or 0.0) if mode == "constant" else None
+
+
 def _chosen(call: Call, mask: Any, x: Any, y: Any) -> Parts | None:
     pairs = tuple(zip(_both(x), _both(y), strict=True))
     if not all(isinstance(part, Node) for pair in pairs for part in pair):
@@ -293,6 +301,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "polar": _polar,
     "complex": _of_parts,
     "constant_pad_nd": _padded,
+    "pad": _padded_in_mode,
     "where": _chosen,
     "_to_copy": _converted,
     "view_as_complex": _from_pairs,

@@ -191,6 +191,7 @@ class Arithmetic(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         z = torch.view_as_complex(x) * 2j + y - 0.5
         w = torch.stack([z, -z.conj() / 3, z.mul(1 + 2j)], 1).transpose(0, 1)
+        w = F.pad(w + torch.full_like(w, 0.25 - 2j), (0, 1), value=0.5)
         parts = [part.exp() for part in w.to(torch.complex128).unbind(0)]
         return torch.view_as_real(w), parts[0].real, parts[1].imag, z.sum(-1).imag, (z + z[:1]).real
 
