@@ -82,8 +82,8 @@ def _repeatable(
 def compiled_by_inductor(
     graph: Callable[..., Any], results: int, *, is_dynamic: bool | None
 ) -> Callable[..., Any]:
-    """Return a function of tensors that Inductor compiles at its first call; `graph` returns a
-    tuple of so many `results`.
+    """Return a function of tensors that Inductor compiles at its first call. `graph` returns a
+    tuple; `results` is its length.
 
     If it is not dynamic, all calls have tensors of the same sizes and types. None lets TorchDynamo
     find out which sizes differ between calls.

@@ -81,7 +81,7 @@ def dims_of_norms(op: Operation, shapes: SymbolicShapes) -> Dims | None:
 
 
 def has_ragged_depth(op: Operation) -> bool:
-    """Return whether each group of a product of the library adds up rows of its own."""
+    """Return whether each group of a product of the library has its own rows to add up."""
     return isinstance(op, gemm.LibraryOp) and op.has_ragged_depth
 
 

@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p store-operands --split-input-file | filecheck %s
 
-// Everything up to products and arguments is rounded, and every reader has what was rounded. What
-// only moves elements needs no rounding of its own.
+// Everything up to products and arguments is rounded, and every reader has the rounded value.
+// Operators that only move elements are not rounded again.
 
 func.func @halting(%x: tensor<?x8xbf16>, %w: tensor<8x8xbf16>, %h: tensor<?x8xbf16>)
     -> (tensor<?x8xbf16>, tensor<?x8xi1>) {
