@@ -70,7 +70,7 @@ def activation(name: str, x: torch.Tensor) -> torch.Tensor:
     """
     if name == "identity":
         return x
-    operator = coda.REAL_FUNCTIONS[name]
+    operator = coda.GATES[name]
     return ELEMENTWISE[operator](x) if operator.FORMULA is None else _computed(operator.FORMULA, x)
 
 

@@ -37,6 +37,7 @@ from coda_ir.dialects.coda.elementwise import (
     BY_OVERLOAD as BY_OVERLOAD,
     ELEMENTWISE_OPS as ELEMENTWISE_OPS,
     FUNCTIONS_OF_TWO as FUNCTIONS_OF_TWO,
+    GATES as GATES,
     REAL_FUNCTIONS as REAL_FUNCTIONS,
     SELECTIONS as SELECTIONS,
     AbsOp as AbsOp,

@@ -471,7 +471,10 @@ SELECTIONS: dict[str, type[Selection]] = {
 }
 """Functions by their names in `.coda`."""
 
-ACTIVATIONS = ("identity", *(name for name, op in REAL_FUNCTIONS.items() if op.GATES))
+GATES: dict[str, type[RealFunction]] = {name: op for name, op in REAL_FUNCTIONS.items() if op.GATES}
+"""Functions that `coda.glu` takes for its gate."""
+
+ACTIVATIONS = ("identity", *GATES)
 """The functions of the gate of `coda.glu`."""
 
 BY_OVERLOAD: dict[str, type[ElementwiseOp]] = {

@@ -28,7 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.block import verify_loss, verify_padding
-from coda_ir.dialects.coda.elementwise import ACTIVATIONS
+from coda_ir.dialects.coda.elementwise import GATES
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.extension import verify_like
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
@@ -192,7 +192,7 @@ class ActivationGradOp(ElementwiseOp):
 
     def check(self) -> None:
         super().check()
-        expect_one_of("activation", self.activation.data, ACTIVATIONS[1:])
+        expect_one_of("activation", self.activation.data, GATES)
 
 
 @irdl_op_definition

@@ -144,7 +144,7 @@ _EMIT_INTEGERS: dict[type[Operation], Emit] = {
 _EMIT: dict[type[Operation], Emit] = {
     **{op: _one(op.SCALAR) for op in coda.ELEMENTWISE_OPS if op.SCALAR is not None},
     **{op: _emit_formula for op in coda.ELEMENTWISE_OPS if op.FORMULA is not None},
-    **{coda.REAL_FUNCTIONS[name]: _unary(ACTIVATION_CODE[name]) for name in coda.ACTIVATIONS[1:]},
+    **{op: _unary(ACTIVATION_CODE[name]) for name, op in coda.GATES.items()},
     coda.DivOp: _emit_div,
     elementwise.RemainderOp: _one(gemm.RemainderOp),
     elementwise.FloorDivideOp: _one(gemm.FloorDivideOp),

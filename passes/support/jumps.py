@@ -9,16 +9,12 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, stores_float
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dominance import before
 
-MOVES = (
-    *(coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ShiftOp, coda.BroadcastOp),
-    *(coda.ConcatOp, coda.PadOp),
-)
+_VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.BroadcastOp)
+
+MOVES = (*_VIEWS, coda.ShiftOp, coda.ConcatOp, coda.PadOp)
 """Operators that only move elements."""
 
-_REARRANGES = (
-    *(coda.CastOp, coda.StoredOp),
-    *(coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.BroadcastOp),
-)
+_REARRANGES = (*_VIEWS, coda.CastOp, coda.StoredOp)
 
 _REDUCES = (coda.GluOp, coda.RMSNormOp, coda.LayerNormOp, coda.SoftmaxOp, coda.ReduceOp)
 

@@ -57,8 +57,9 @@ class HostProgram:
         """Views without a variable, as only direct launches have read them so far."""
         self._dense: dict[SSAValue, str] = {}
         self._copies: dict[tuple[SSAValue, ElementPlaces], str] = {}
-        self._shared: dict[tuple[SSAValue, str], list[str]] = {}
         """The copies of views, by the tensor and the places in it."""
+        self._shared: dict[tuple[SSAValue, str], list[str]] = {}
+        """The tensors of calls of host functions that several operators read."""
         self._temporaries: list[str] = []
         self._counters: str | None = None
         self._pack_count = 0
@@ -361,22 +362,25 @@ class HostProgram:
 
     def temporaries(self, expression: str, hints: Sequence[str]) -> list[str]:
         """Return tensors of a PyTorch expression that only the current operator needs."""
-        names = [self.names.fresh(hint) for hint in hints]
-        self.flush()
-        self.lines.append(f"{', '.join(names)} = {expression}")
+        names = self._named(expression, hints)
         self._temporaries += names
         return names
 
     def shared(self, value: SSAValue, function: str, hints: Sequence[str]) -> list[str]:
         """Return the tensors that a host function computes from a value, for all operators."""
         if (value, function) not in self._shared:
-            tensor, names = self.variable(value), [self.names.fresh(hint) for hint in hints]
-            self.flush()
-            self.lines.append(f"{', '.join(names)} = {function}({tensor})")
+            names = self._named(f"{function}({self.variable(value)})", hints)
             for name in names:
                 self.buffers.keep_copy(value, name)
             self._shared[value, function] = names
         return self._shared[value, function]
+
+    def _named(self, expression: str, hints: Sequence[str]) -> list[str]:
+        """Assign the tensors of a PyTorch expression to new variables."""
+        names = [self.names.fresh(hint) for hint in hints]
+        self.flush()
+        self.lines.append(f"{', '.join(names)} = {expression}")
+        return names
 
     def stream_argument(self) -> str:
         """Return the argument for a host function that launches kernels: the stream, if launches

@@ -53,7 +53,7 @@ def _interleaved(op: coda.GluOp, adjoint: Adjoint, parts: Sequence[SSAValue]) ->
 
 def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
     """Apply the activation `name` to `x`."""
-    return x if name == "identity" else adjoint.insert(coda.REAL_FUNCTIONS[name](x))
+    return x if name == "identity" else adjoint.insert(coda.GATES[name](x))
 
 
 def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:

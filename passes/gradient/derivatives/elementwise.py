@@ -204,7 +204,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
         ),
         _step,
     ),
-    **{coda.REAL_FUNCTIONS[name]: _activation(name) for name in coda.ACTIVATIONS[1:]},
+    **{op: _activation(name) for name, op in coda.GATES.items()},
     coda.SoftcapOp: _softcap,
     **dict.fromkeys((coda.CastOp, coda.StoredOp), _cast),
 }
