@@ -8,7 +8,6 @@ process that runs them, which then finds them in Triton's cache.
 import importlib
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from types import ModuleType
@@ -17,7 +16,24 @@ from typing import Any
 from coda_ir.cache.modules import load_source
 from coda_ir.launching.direct_launch import needs_launchers
 from coda_ir.launching.forked import Request, serve
+from coda_ir.launching.kernels_ahead import compile_launch
 from coda_ir.launching.triton_keys import prepare_keys, settle_keys
+
+
+class _Unimported(ModuleType):
+    """PyTorch, which is imported when an attribute of it is read, other than `Tensor`.
+
+    Emitted modules import it for their host functions, which do not run in this process, and its
+    import takes seconds. Triton needs it for launchers in C.
+    """
+
+    class Tensor:
+        """The class of tensors, of which this process has none."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
 
 
 class _Driver:
@@ -40,8 +56,6 @@ def compile_module(request: Request) -> str | None:
     """Compile the kernels of a module by their launches, and also the launchers that they need if
     the module is shared, because it then runs on this machine. Returns the error, if any.
     """
-    from coda_ir.launching.kernels_ahead import compile_launch
-
     try:
         module = load_source(request["source"], request["name"])
         kernels = [compile_launch(module, launch) for launch in request["launches"]]
@@ -88,16 +102,16 @@ def _launcher() -> Any:
 
 def prepare(target: tuple[Any, ...]) -> None:
     """Make Triton compile for a target (backend, architecture, warp size), which need not be
-    present. Imports PyTorch meanwhile: preparing keys holds no lock of Python.
+    present.
     """
+    sys.modules["torch"] = _Unimported("torch")
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     driver = _Driver(compiler.GPUTarget(*target))
     runtime.driver.set_active(driver)
-    with ThreadPoolExecutor(1) as pool:
-        # What fails is repeated by a compilation, which reports it.
-        pool.submit(prepare_keys, driver.get_current_target)
-        importlib.import_module("coda_ir.launching.kernels_ahead")
+    # What fails is repeated by a compilation, which reports it.
+    with suppress(Exception):
+        prepare_keys(driver.get_current_target)
 
 
 if __name__ == "__main__":

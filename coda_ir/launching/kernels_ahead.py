@@ -6,37 +6,29 @@ release Python's global interpreter lock, or run as separate processes (the asse
 compiler). Launches find the compiled kernels in the kernel objects and in Triton's cache on disk.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from functools import partial
+from importlib import import_module
 from threading import Lock
 from types import MappingProxyType, ModuleType
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from coda_ir.launching.compile_jobs import compile_jobs
 from coda_ir.launching.direct_launch import needs_launchers
 from coda_ir.launching.triton_keys import settle_keys
 from coda_ir.progress import Progress
 
-DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
-    {
-        "bf16": torch.bfloat16,
-        "fp16": torch.float16,
-        "fp32": torch.float32,
-        "fp8e4nv": torch.float8_e4m3fn,
-        "fp8e5": torch.float8_e5m2,
-        "i1": torch.bool,
-        "i8": torch.int8,
-        "u8": torch.uint8,
-        "i16": torch.int16,
-        "i32": torch.int32,
-        "i64": torch.int64,
-    }
+if TYPE_CHECKING:
+    import torch
+
+INTEGERS: Mapping[str, str] = MappingProxyType(
+    {"i1": "int1", "i8": "int8", "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64"}
 )
-"""Element types by Triton's names."""
+"""The names of Triton's integer types in its language, by those in signatures of kernels."""
 
 MAX_AXES = 8
 """More than any tensor has whose extents a launch reads."""
@@ -87,7 +79,7 @@ def compile_launch(module: ModuleType, launch: str) -> Any:
     The kernel is not loaded. Raises Triton's exceptions.
     """
     name = _kernel_of(launch)
-    names = {**vars(module), name: _OnlyCompiled(getattr(module, name)), "tensor": _stand_in}
+    names = {**vars(module), name: _OnlyCompiled(getattr(module, name)), "tensor": _StandIn}
     return eval(launch, names)
 
 
@@ -96,6 +88,8 @@ def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
 
     Each thread has its own current device. Raises Triton's exceptions.
     """
+    import torch
+
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         kernel = compile_launch(module, launch)
         if needs_launchers(module):
@@ -125,6 +119,21 @@ class _OnlyCompiled:
         return partial(self._kernel.warmup, grid=grid)
 
 
-def _stand_in(type: str) -> torch.Tensor:
-    """A tensor without memory, aligned to 16 bytes, with all the extents that descriptors read."""
-    return torch.empty((16,) * MAX_AXES, dtype=DTYPES[type], device="meta")
+class _StandIn:
+    """A tensor without memory, aligned to 16 bytes, with all the extents that descriptors read.
+    Unlike a meta tensor, it does not need PyTorch, whose import takes seconds.
+    """
+
+    shape = (16,) * MAX_AXES
+
+    def __init__(self, type: str):
+        self.dtype = import_module("triton.language").dtype(INTEGERS.get(type, type))
+
+    def data_ptr(self) -> int:
+        return 0
+
+    def numel(self) -> int:
+        return 16**MAX_AXES
+
+    def stride(self, axis: int) -> int:
+        return 16 ** (MAX_AXES - 1 - axis)

@@ -43,6 +43,9 @@ REASONS = {
     "coda_ir/inductor.py: torch._subclasses*": (
         "PyTorch documents FakeTensorMode under this name, in its page on fake tensors"
     ),
+    "coda_ir/launching/compile_worker.py: sys.modules[[]torch]": (
+        "Python documents the assignment; the process runs no host functions"
+    ),
     "coda_ir/launching/cuda_graphs.py: torch._C*": (
         "ends the allocations of a capture that failed, where the function is there"
     ),

@@ -39,8 +39,8 @@ DRIVER_FUNCTIONS = {
 STATIC_SHARED_MEMORY = 49152
 """Bytes of shared memory that a kernel may use without asking for more."""
 
-TENSOR_MAP_TYPES = {torch.float16: 6, torch.float32: 7, torch.bfloat16: 9}
-"""CUtensorMapDataType by element type."""
+TENSOR_MAP_TYPES = {"torch.float16": 6, "torch.float32": 7, "torch.bfloat16": 9}
+"""CUtensorMapDataType by the name of the element type."""
 
 TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGNMENT = 64
@@ -291,7 +291,7 @@ class TensorMap:
         box = (ctypes.c_uint32 * rank)(*layout["block_size"][::-1])
         steps = (ctypes.c_uint32 * rank)(*[1] * rank)
         fill = int(descriptor.padding == "nan")
-        self.first = (TENSOR_MAP_TYPES[descriptor.base.dtype], rank)
+        self.first = (TENSOR_MAP_TYPES[str(descriptor.base.dtype)], rank)
         self.others = (extents, strides, box, steps, 0, layout["swizzle"], PROMOTION, fill)
 
     def encode(self, place, address):

@@ -1,6 +1,8 @@
 # pyright: basic, reportCallIssue=false, reportArgumentType=false
 """Host functions that check, copy and multiply tensors."""
 
+import functools
+
 import torch
 
 
@@ -36,8 +38,10 @@ def scaled(weight, factor):
     return torch.mul(weight, factor, out=result)
 
 
-# Whether PyTorch's GEMMs of 16-bit operands can return float32.
-WIDE_PRODUCTS = torch.version.hip is None and "dtype" in torch.ops.aten.addmm.overloads()
+@functools.cache
+def has_wide_products():
+    """Return whether PyTorch's GEMMs of 16-bit operands can return float32."""
+    return torch.version.hip is None and "dtype" in torch.ops.aten.addmm.overloads()
 
 
 def library_gemm(dtype, x, w, *others):
@@ -48,7 +52,7 @@ def library_gemm(dtype, x, w, *others):
     """
     if x.is_cuda and not others and x.dtype == dtype:
         return torch.mm(x, w)
-    if x.is_cuda and WIDE_PRODUCTS:
+    if x.is_cuda and has_wide_products():
         wide = {} if x.dtype == torch.float32 else {"out_dtype": torch.float32}
         total = torch.mm(x, w, **wide)
         for x, w in zip(others[::2], others[1::2]):
