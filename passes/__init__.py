@@ -23,7 +23,7 @@ FAMILIES: Mapping[str, str] = {
         split-bias split-concatenation split-packed-linear split-queries store-operands unroll-sums
     """,
     "algebra": """
-        absorb-modulation align-scales defer-layer-norm defer-rms-norm move-scales
+        absorb-modulation align-scales defer-norms move-scales
         place-column-scale read-narrow-weights split-group-norm
     """,
     "fusion": """

@@ -30,4 +30,4 @@ def test_site_builds_without_warnings(tmp_path: Path):
     assert (site / "llms.txt").is_file()
     reference = (site / "docs/reference.html").read_text()
     assert "--check-equivalence" in reference and 'id="group-max"' in reference
-    assert 'id="defer-rms-norm"' in reference and "generated:" not in reference
+    assert 'id="defer-norms"' in reference and "generated:" not in reference

@@ -29,7 +29,7 @@ class PrintIR(PassInstrumentation):
     """Prints the module around the passes of `runs` that `selection` names.
 
     A stream gets one dump after the other, each with a header like that of mlir-opt. A folder gets
-    one file per dump: `03_defer-rms-norm.mlir`, `03_defer-rms-norm.before.mlir`.
+    one file per dump: `03_defer-norms.mlir`, `03_defer-norms.before.mlir`.
     """
 
     selection: PrintSelection

@@ -1,4 +1,4 @@
-"""The text of a pipeline: `builtin.module(func.func(defer-rms-norm,cse),schedule{target=sm_90})`.
+"""The text of a pipeline: `builtin.module(func.func(defer-norms,cse),schedule{target=sm_90})`.
 
     pipeline ::= element (`,` element)*
     element  ::= pass-name options? | anchor `(` pipeline? `)`

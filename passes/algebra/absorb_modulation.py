@@ -25,7 +25,7 @@ class AbsorbModulationPass(FunctionPass):
         %m = coda.add %y, %t
 
     A norm of an argument then runs in one kernel with its modulation (adaLN). A norm after a GEMM
-    can be deferred past the next GEMM together with its modulation (`defer-layer-norm`). Other uses
+    can be deferred past the next GEMM together with its modulation (`defer-norms`). Other uses
     read the unmodulated norm. Legal iff the numerics mode allows rounding points to move. An
     RMSNorm takes no shift.
     """

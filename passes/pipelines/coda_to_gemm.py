@@ -10,8 +10,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.diagnostics import OptionError
 from coda_ir.passes.algebra.absorb_modulation import AbsorbModulationPass
 from coda_ir.passes.algebra.align_scales import AlignScalesPass
-from coda_ir.passes.algebra.defer_layer_norm import DeferLayerNormPass, check_modulated
-from coda_ir.passes.algebra.defer_rms_norm import DeferRMSNormPass
+from coda_ir.passes.algebra.defer_norms import DeferNormsPass, check_modulated
 from coda_ir.passes.algebra.move_scales import MoveScalesPass
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.algebra.read_narrow_weights import ReadNarrowWeightsPass
@@ -69,8 +68,7 @@ FUSION: tuple[ModulePass, ...] = (
     # Algebra on the block level.
     SplitPackedLinearPass(),
     ReadNarrowWeightsPass(),
-    DeferRMSNormPass(),
-    DeferLayerNormPass(),
+    DeferNormsPass(),
     # Norms of the same rows share their statistics.
     CommonSubexpressionElimination(),
     PlaceColumnScalePass(),
@@ -127,11 +125,11 @@ class CodaToGemmPass(NamedPass):
     Operators that cannot be fused remain, each with a remark. `fold-weights` lets
     `place-column-scale` fold norm weights into frozen weights. `numerics` sets a mode first, as
     `set-numerics` does; without it, functions keep their mode. Without `pack-weights`, nothing is
-    computed from weights ahead of time: `defer-layer-norm` does not defer norms that need this, and
+    computed from weights ahead of time: `defer-norms` does not defer norms that need this, and
     no weight can be folded. `leftovers` selects how to run the operators that no GEMM takes:
     `kernels`; `inductor`, in a graph where `lower-leftovers` estimates that this is worth it; or
     `graphs`, wherever it is legal. `modulated-norms` is the option `modulated` of
-    `defer-layer-norm`, which determines whether norms with a scale and shift per sample are
+    `defer-norms`, which determines whether norms with a scale and shift per sample are
     deferred.
     """
 
@@ -172,7 +170,7 @@ class CodaToGemmPass(NamedPass):
         match step.name:
             case "place-column-scale":
                 return PlaceColumnScalePass(self.fold_weights)
-            case "defer-layer-norm":
-                return DeferLayerNormPass(self.pack_weights, self.modulated_norms)
+            case "defer-norms":
+                return DeferNormsPass(self.pack_weights, self.modulated_norms)
             case _:
                 return step

@@ -1,21 +1,16 @@
 """Helpers for deferring RMSNorm and LayerNorm."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from coda_ir.diagnostics import counted
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
-from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter, Refusal
+from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.legality import check_norm_input
 from coda_ir.passes.support.matching import Norm
-from coda_ir.passes.support.norm_deferral import NormDeferral
-
-Defer: TypeAlias = Callable[[NormDeferral], None]
 
 
 def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SSAValue:
@@ -95,37 +90,3 @@ def split_with_statistics(norm: Norm, rewriter: FunctionRewriter) -> bool:
     insert = rewriter.before(norm)
     rewriter.replace(norm, apply_statistics(insert, norm, norm_stats(insert, norm)))
     return True
-
-
-def defer_or_split(
-    norm: Norm, verdict: NormDeferral | Refusal, defer: Defer, rewriter: FunctionRewriter
-) -> None:
-    """Split a norm: `defer` it past its consumers if that is legal, else replace it by its
-    statistics and a pointwise operator, with a remark. A norm whose input no kernel of the function
-    computes stays unchanged, and so does one of rows that are looked up: it reads them once, too.
-    """
-    if rewriter.refuses(norm, check_norm_input(norm, norm.x)):
-        return
-    if isinstance(verdict, Refusal):
-        rewriter.missed(norm, verdict)
-        if isinstance(norm.x.owner, coda.EmbeddingOp):
-            return
-        insert = rewriter.before(norm)
-        rewriter.replace(norm, apply_statistics(insert, norm, norm_stats(insert, norm)))
-        return
-    rewriter.passed(norm, f"deferred past {_described(verdict)}")
-    defer(verdict)
-    for op in verdict.recomputed_by:
-        stats = norm_stats(rewriter.before(norm), norm)
-        value = apply_statistics(rewriter.before(op, norm.location), norm, stats)
-        norm.result.replace_uses_with_if(value, lambda use, op=op: use.operation is op)
-    rewriter.order.erase(norm)
-
-
-def _described(deferral: NormDeferral) -> str:
-    rotations = sum(isinstance(op, coda.RopeOp) for op in deferral.consumers)
-    counts = {"GEMM": len(deferral.consumers) - rotations, "rotation": rotations}
-    text = " and ".join(counted(count, what) for what, count in counts.items() if count)
-    again = len(deferral.recomputed_by)
-    repeated = f", applied again in {counted(again, 'epilogue')}" if again else ""
-    return f"{text or '0 GEMMs'}{repeated}"

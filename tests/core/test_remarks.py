@@ -210,7 +210,7 @@ class TestOutput:
         remarks = list(map(json.loads, output.read_text().splitlines()))
         assert {remark["kind"] for remark in remarks} == set(REMARK_KINDS)
         missed = next(remark for remark in remarks if remark["kind"] == "missed")
-        assert missed["pass"] == "defer-rms-norm"
+        assert missed["pass"] == "defer-norms"
         assert missed["operator"] == "coda.rms_norm"
         assert missed["function"] == "f"
         assert missed["location"] == {"file": program, "line": 3, "column": 16}

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.context import make_context
 from coda_ir.equivalence import EquivalenceCheck, NotEquivalentError
-from coda_ir.passes.algebra import defer_rms_norm
+from coda_ir.passes.algebra import defer_norms
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.pipeline import PassManager, parse_pipeline
@@ -44,12 +44,12 @@ def dropped(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SSAValu
 
 @pytest.fixture
 def wrong_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(defer_rms_norm, "scaled_input", dropped)
+    monkeypatch.setattr(defer_norms, "scaled_input", dropped)
 
 
 def test_passes_that_change_nothing_are_not_run():
     check = EquivalenceCheck()
-    run("defer-rms-norm,pair-rope,split-reductions", check)
+    run("defer-norms,pair-rope,split-reductions", check)
     assert check.validator is not None
     assert check.validator.checked == 0
     run("convert-linear-to-gemm,pair-rope,schedule", check)
@@ -84,8 +84,8 @@ def test_the_pass_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main([*LLAMA, "--check-equivalence", "--counterexample", str(saved)]) == 1
     message = capsys.readouterr().err
     passes = ["cse", *(step.name for step in CodaToGemmPass().steps())]
-    number = 1 + passes.index("defer-rms-norm")
-    assert f"defer-rms-norm (pass {number} of the pipeline, a step of coda-to-gemm)" in message
+    number = 1 + passes.index("defer-norms")
+    assert f"defer-norms (pass {number} of the pipeline, a step of coda-to-gemm)" in message
     assert "changed the meaning of @llama_layer: result " in message
     assert "llama_layer.coda:" in message
     assert "sizes: B = " in message

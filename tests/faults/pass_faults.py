@@ -5,14 +5,15 @@ from faults.fault import Fault, Nth, Text
 P = "coda_ir.passes."
 
 PASS_FAULTS = (
-    Fault("rms norm: rstd dropped", f"{P}algebra.defer_rms_norm:_defer", Nth("keep", "mul", 1)),
+    Fault(
+        "rms norm: rstd dropped",
+        f"{P}algebra.defer_norms:_corrected_product",
+        Nth("keep", "mul", 1),
+    ),
     Fault(
         "rms norm: bias inside of the row scale",
-        f"{P}algebra.defer_rms_norm:_defer",
-        Text(
-            "insert.cast(bias, element_type_of(value))",
-            "insert.mul(insert.cast(bias, element_type_of(value)), rstd)",
-        ),
+        f"{P}algebra.defer_norms:_corrected_product",
+        Text("insert.cast(bias, f32)", "insert.mul(insert.cast(bias, f32), rstd)"),
     ),
     Fault(
         "scatter: rows stored in the order in which they are read",
@@ -127,7 +128,11 @@ PASS_FAULTS = (
         f"{P}algebra.read_narrow_weights:_check",
         Text("if not _is_per_column(op, found)", "if False"),
     ),
-    Fault("rms norm: bias dropped", f"{P}algebra.defer_rms_norm:_defer", Nth("never", "IsNot")),
+    Fault(
+        "rms norm: bias dropped",
+        f"{P}algebra.defer_norms:_corrected_product",
+        Text("value if bias is None", "value if True"),
+    ),
     Fault(
         "norm: weight dropped from the deferred input",
         f"{P}support.norms:scaled_input",
@@ -155,13 +160,13 @@ PASS_FAULTS = (
     ),
     Fault(
         "layer norm: mean not subtracted",
-        f"{P}algebra.defer_layer_norm:_defer",
-        Nth("drop", "value", 1),
+        f"{P}algebra.defer_norms:_corrected_product",
+        Text("insert.sub(value, insert.mul(shift, sums))", "value"),
     ),
     Fault(
         "layer norm: mean not scaled by rstd",
-        f"{P}algebra.defer_layer_norm:_defer",
-        Nth("keep", "mul", 2),
+        f"{P}algebra.defer_norms:_defer",
+        Text("before.mul(rstd, mean, 'shift')", "mean"),
     ),
     Fault(
         "layer norm: column sums of the weight in place of its bias",
@@ -170,12 +175,12 @@ PASS_FAULTS = (
     ),
     Fault(
         "layer norm: column sums along the wrong dimension",
-        f"{P}algebra.defer_layer_norm:_defer",
-        Nth("keep", "IfExp"),
+        f"{P}algebra.defer_norms:_corrected_product",
+        Nth("keep", "IfExp", 1),
     ),
     Fault(
         "rms norm: one accumulator of a pair not scaled",
-        f"{P}algebra.defer_rms_norm:_scaled",
+        f"{P}algebra.defer_norms:_corrected",
         Text(
             "for accumulator in segment.accumulators]",
             "for accumulator in segment.accumulators[:1]] + list(segment.accumulators[1:])",
@@ -183,17 +188,17 @@ PASS_FAULTS = (
     ),
     Fault(
         "layer norm: correction of accumulators added",
-        f"{P}algebra.defer_layer_norm:_corrected",
-        Nth("operator", "Attribute", 1),
+        f"{P}algebra.defer_norms:_corrected",
+        Text("builder.sub", "builder.add"),
     ),
     Fault(
         "layer norm: correction of accumulators without the bias",
-        f"{P}algebra.defer_layer_norm:_corrected",
-        Nth("never", "IsNot"),
+        f"{P}algebra.defer_norms:_corrected",
+        Text("if constants:", "if False:"),
     ),
     Fault(
         "layer norm: halves of pairs exchanged in the correction",
-        f"{P}algebra.defer_layer_norm:_port_of_vectors",
+        f"{P}algebra.defer_norms:_port_of_vectors",
         Text("for half in vectors]", "for half in vectors[::-1]]"),
     ),
     Fault(

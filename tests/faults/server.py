@@ -11,7 +11,7 @@ from faults.fault import Corpus
 from faults.registry import CHECKS
 
 WARMING: dict[Corpus, str] = {
-    "passes": "defer_rms_norm-linear defer-rms-norm",
+    "passes": "defer_norms-linear defer-norms",
     "kernels": "packed weights",
 }
 """Programs that import and cache, here once, what each child would need first."""

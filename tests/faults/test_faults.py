@@ -48,8 +48,8 @@ def test_names_are_unique():
 
 def test_a_fault_that_is_none_survives():
     """A program that is right is not held for wrong."""
-    where = "coda_ir.passes.algebra.defer_rms_norm:_defer"
-    same = Fault("same", where, Text("bias is not None", "bias is not None and True"))
+    where = "coda_ir.passes.algebra.defer_norms:_corrected_product"
+    same = Fault("same", where, Text("bias is None", "bias is None and True"))
     verdict = check_fault(same, [next(iter(CHECKS[same.corpus]))])
     assert (verdict.seen_by, verdict.reason, verdict.cases) == (None, "", 1)
 
@@ -58,6 +58,6 @@ def test_a_fault_that_is_none_survives():
     "change", [Text("no such text", ""), Text("insert", ""), Nth("keep", "nothing")]
 )
 def test_a_fault_that_does_not_fit_cannot_be_planted(change: Text | Nth):
-    where = "coda_ir.passes.algebra.defer_rms_norm:_defer"
+    where = "coda_ir.passes.algebra.defer_norms:_defer"
     with pytest.raises(StaleFaultError):
         Fault("stale", where, change).plant()

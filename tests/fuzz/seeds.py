@@ -61,7 +61,7 @@ def printed(op: Operation, *, generic: bool) -> str:
 
 def _pipelines() -> Iterator[str]:
     """The pass pipelines of the RUN lines."""
-    yield "builtin.module(func.func(defer-rms-norm,cse),schedule{target=sm_90 tile=128,128,64})"
+    yield "builtin.module(func.func(defer-norms,cse),schedule{target=sm_90 tile=128,128,64})"
     for path in sorted((ROOT / "tests" / "filecheck").rglob("*.*")):
         if path.suffix in (".mlir", ".coda"):
             for found in re.findall(r"(?:-p|--passes)[ =](\S+)", path.read_text(encoding="utf-8")):

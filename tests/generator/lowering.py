@@ -12,7 +12,7 @@ from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dominance import misplaced_use
 from coda_ir.passes import get_all_passes
-from coda_ir.passes.algebra.defer_layer_norm import MODULATED
+from coda_ir.passes.algebra.defer_norms import MODULATED
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass

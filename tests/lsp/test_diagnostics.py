@@ -83,7 +83,7 @@ def test_a_missed_fusion_says_condition_bytes_and_suggestion(editor: Editor, tmp
     (found,) = editor.diagnostics(editor.open(tmp_path / "a.coda", MLP))
     assert found.severity == DiagnosticSeverity.Information
     assert text_at(MLP, found.range) == "rms_norm"
-    assert found.code == "defer-rms-norm"
+    assert found.code == "defer-norms"
     assert found.message.startswith("not fused: the norm runs as a separate kernel")
     assert "failed condition: a GEMM or pointwise code in the same function " in found.message
     assert "costs 1024*M bytes" in found.message

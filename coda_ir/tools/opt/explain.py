@@ -37,7 +37,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group("information").add_argument(
         "--explain",
         metavar="NAME",
-        help="explain an error code (E0201), a pass and its condition (defer-rms-norm), an "
+        help="explain an error code (E0201), a pass and its condition (defer-norms), an "
         "operator (coda.rope) or a term of .coda (group_max, partial_row), and exit",
     )
 

@@ -60,7 +60,7 @@ def test_refusals_have_reason_bytes_and_remedy():
     (function,) = contents(explore_module(parse_text(REFUSED)))["functions"]
     (norm,) = (op for op in function["operators"] if op["refusals"])
     (refusal,) = norm["refusals"]
-    assert refusal["pass"] == "defer-rms-norm" and refusal["symbolic"] == "256*M + 128"
+    assert refusal["pass"] == "defer-norms" and refusal["symbolic"] == "256*M + 128"
     assert refusal["bytes"] == 256 * 16384 + 128
     assert refusal["condition"] and refusal["suggestion"]
 

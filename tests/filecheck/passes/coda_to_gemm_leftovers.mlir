@@ -30,4 +30,4 @@ func.func @adaptive(%x: tensor<?x4x8xf32> {coda.dims = ["B", 4, 8]}, %c: tensor<
 // CHECK-NEXT:   func.return %y : tensor<?x4x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 320*B bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 320*B bytes

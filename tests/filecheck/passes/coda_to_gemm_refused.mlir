@@ -13,7 +13,7 @@ func.func @attention(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<24x8xb
   func.return %o : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
 // REMARK: help: compute the norm's input in the same function
 // REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: a row does not depend on other rows of the sequence; costs 64*d0 bytes
 // CHECK:      func.func @attention(

@@ -10,7 +10,7 @@ func.func @deferral(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x8xbf1
   func.return %z : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: eager PyTorch rounds it before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: eager PyTorch rounds it before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 32*d0 + 16 bytes
 // REMARK: help: use the mode fp32-epilogue or deterministic
 // REMARK-NOT: gemm.map
 // CHECK:      func.func @deferral(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x8xbf16>) -> tensor<?x8xbf16> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
@@ -53,7 +53,7 @@ func.func @layer_norm(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x8xb
   func.return %z : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the statistics run as a separate kernel: eager PyTorch computes the variance from differences, and the mode is eager-exact; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the statistics run as a separate kernel: eager PyTorch computes the variance from differences, and the mode is eager-exact; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 32*d0 + 16 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @layer_norm(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x8xbf16>) -> tensor<?x8xbf16> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16>

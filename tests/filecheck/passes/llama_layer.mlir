@@ -1,10 +1,10 @@
-// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-rms-norm | filecheck %s --check-prefix=NORM
-// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-rms-norm,convert-linear-to-gemm | filecheck %s --check-prefix=GEMM
-// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-rms-norm,convert-linear-to-gemm,fuse-pointwise | filecheck %s --check-prefix=TAIL
-// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-rms-norm,convert-linear-to-gemm,fuse-pointwise,pair-glu | filecheck %s --check-prefix=GLU
-// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-rms-norm,convert-linear-to-gemm,fuse-pointwise,pair-glu,pair-rope | filecheck %s --check-prefix=ROPE
-// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-rms-norm,convert-linear-to-gemm,fuse-pointwise,pair-glu,pair-rope,split-reductions | filecheck %s --check-prefix=SPLIT
-// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-rms-norm,convert-linear-to-gemm,fuse-pointwise,pair-glu,pair-rope,split-reductions,merge-sibling-gemms | filecheck %s --check-prefix=MERGE
+// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-norms | filecheck %s --check-prefix=NORM
+// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-norms,convert-linear-to-gemm | filecheck %s --check-prefix=GEMM
+// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-norms,convert-linear-to-gemm,fuse-pointwise | filecheck %s --check-prefix=TAIL
+// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-norms,convert-linear-to-gemm,fuse-pointwise,pair-glu | filecheck %s --check-prefix=GLU
+// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-norms,convert-linear-to-gemm,fuse-pointwise,pair-glu,pair-rope | filecheck %s --check-prefix=ROPE
+// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-norms,convert-linear-to-gemm,fuse-pointwise,pair-glu,pair-rope,split-reductions | filecheck %s --check-prefix=SPLIT
+// RUN: coda-opt %examples/llama_layer.coda -p canonicalize,cse,defer-norms,convert-linear-to-gemm,fuse-pointwise,pair-glu,pair-rope,split-reductions,merge-sibling-gemms | filecheck %s --check-prefix=MERGE
 // RUN: coda-opt %examples/llama_layer.coda -p coda-to-gemm | filecheck %s
 
 // The passes of coda-to-gemm one after the other on a Llama layer.

@@ -36,7 +36,7 @@
 // OPERATOR-NEXT: x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension
 
 // UNKNOWN:      coda-opt: error[E0701]: argument --explain: there is no error code, pass, operator or term 'defer-rmsnorm'
-// UNKNOWN-NEXT:   help: did you mean 'defer-rms-norm'?
+// UNKNOWN-NEXT:   help: did you mean 'defer-norms'?
 
 // HELP:      usage: coda-opt [OPTION]... [FILE]
 // HELP:      passes:

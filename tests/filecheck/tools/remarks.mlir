@@ -4,7 +4,7 @@
 
 // A norm of an argument has no GEMM before it that could make its statistics.
 
-// MISSED: remark[missed] defer-rms-norm: coda.rms_norm: {{.*}}; failed condition: {{.*}}; costs 64*M bytes
+// MISSED: remark[missed] defer-norms: coda.rms_norm: {{.*}}; failed condition: {{.*}}; costs 64*M bytes
 // PASSED: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of the GEMM
 // NONE-NOT: remark
 // NONE: gemm.fused

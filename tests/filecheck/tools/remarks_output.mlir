@@ -6,17 +6,17 @@
 // RUN: coda-opt %s -p coda-to-gemm --remarks=missed --remarks-output=%t.json --remarks-format=text -o /dev/null \
 // RUN:   && cat %t.json | filecheck %s --check-prefix FILE
 
-// TEXT: remarks_output.mlir:35:8: remark[missed] defer-rms-norm: coda.rms_norm: {{.+}}; costs 64*M bytes
+// TEXT: remarks_output.mlir:35:8: remark[missed] defer-norms: coda.rms_norm: {{.+}}; costs 64*M bytes
 // TEXT-NEXT: %h = coda.rms_norm
 // TEXT-NEXT: ^
 // TEXT-NEXT: help: compute the norm's input in the same function
 // TEXT-NEXT: remarks_output.mlir:37:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of the GEMM
 
-// FILE: remark[missed] defer-rms-norm: coda.rms_norm:
+// FILE: remark[missed] defer-norms: coda.rms_norm:
 // FILE-NOT: remark[passed]
 
 
-// JSON:      {"kind": "missed", "pass": "defer-rms-norm", "operator": "coda.rms_norm", "function": "layer", "message": {{.+}}, "bytes": "64*M", "suggestion": {{.+}}, "location": {"file": {{.+}}, "line": 35, "column": 8}}
+// JSON:      {"kind": "missed", "pass": "defer-norms", "operator": "coda.rms_norm", "function": "layer", "message": {{.+}}, "bytes": "64*M", "suggestion": {{.+}}, "location": {"file": {{.+}}, "line": 35, "column": 8}}
 // JSON-NEXT: {"kind": "passed", "pass": "fuse-pointwise", "operator": "coda.silu",
 
 // MISSED:     {"kind": "missed",
@@ -27,7 +27,7 @@
 
 // SUMMARY-NOT: remark[
 // SUMMARY: 2 remarks: 1 passed, 1 missed
-// SUMMARY-NEXT: 1 missed defer-rms-norm
+// SUMMARY-NEXT: 1 missed defer-norms
 // SUMMARY-NEXT: 1 passed fuse-pointwise
 
 func.func @layer(%x: tensor<?x16xbf16> {coda.dims = ["M", 16]}, %w: tensor<8x16xbf16>)

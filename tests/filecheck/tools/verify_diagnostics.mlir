@@ -3,7 +3,7 @@
 // Everything that a comment can say. What is as expected is printed; what has errors is not.
 
 // CHECK: gemm.fused
-// expected-remark@+4 {{[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel}}
+// expected-remark@+4 {{[missed] defer-norms: coda.rms_norm: the norm runs as a separate kernel}}
 func.func @remarks(%x: tensor<?x16xbf16> {coda.dims = ["M", 16]}, %w: tensor<8x16xbf16>)
     -> tensor<?x8xbf16> {
   // expected-note@below {{compute the norm's input in the same function}}

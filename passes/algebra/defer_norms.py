@@ -1,18 +1,19 @@
-"""Pass `defer-layer-norm`: move LayerNorm past the GEMMs that consume it."""
+"""Pass `defer-norms`: move an RMSNorm or a LayerNorm past the GEMMs that consume it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import LocationAttr, f32
 from xdsl.ir import SSAValue
 
-from coda_ir.diagnostics import OptionError
+from coda_ir.diagnostics import OptionError, counted
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScalarBuilder, Segment
 from coda_ir.passes.layout.leftover_cost import BYTES_PER_US, KERNEL_US
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, check_norm_input
+from coda_ir.passes.support.matching import Norm, taken_norm
 from coda_ir.passes.support.norm_deferral import (
     NormConsumer,
     NormDeferral,
@@ -27,8 +28,8 @@ from coda_ir.passes.support.norm_products import (
     products,
 )
 from coda_ir.passes.support.norms import (
+    apply_statistics,
     bias_of,
-    defer_or_split,
     float32_gemm,
     norm_stats,
     parameters_of,
@@ -59,9 +60,15 @@ def check_modulated(name: str, option: str, value: str) -> None:
         raise OptionError(f"{name}: unknown {option}={value}", f"use one of {', '.join(MODULATED)}")
 
 
-class DeferLayerNormPass(FunctionPass):
-    """Defers a LayerNorm past the GEMMs that read it, with u = wᵀW and c0 = betaᵀW + b:
-    LN(x)·W + b = r·((x ⊙ w)·W) − (r·mu)·u + c0.
+class DeferNormsPass(FunctionPass):
+    """Defers a norm past the GEMMs that read it, because row scales commute with a GEMM. With
+    u = wᵀW and c0 = betaᵀW + b, an RMSNorm becomes ((x·r) ⊙ w)·W = r·((x ⊙ w)·W), with
+    r = rsqrt(mean x² + eps), and a LayerNorm LN(x)·W + b = r·((x ⊙ w)·W) − (r·mu)·u + c0.
+
+        %h = coda.rms_norm %x, %w            %s = coda.mul %x, %w
+        %z = coda.linear %h, %W       ->     %r = coda.norm_stats %x {kind = "rms"}
+                                             %a = coda.linear %s, %W : ... -> f32
+                                             %z = coda.cast(coda.mul %a, %r)
 
         %h = coda.layer_norm %x, %w, %beta       %s = coda.mul %x, %w
         %z = coda.linear %h, %W, %b       ->     %r, %mu = coda.norm_stats %x {kind = "layer"}
@@ -70,13 +77,19 @@ class DeferLayerNormPass(FunctionPass):
                                                  %z = r·linear(%s, %W) − (r·mu)·u + c + b
 
     u and c are computed once per weight; without w, u is the sum of each column of W. If the GEMM
-    already has an epilogue, its accumulators become z before the code of the epilogue. Legal iff
-    this function computes x; every consumer of the norm is a GEMM, but not a grouped one, or code
-    in the epilogue of another GEMM, which recomputes the norm; and x ⊙ w cannot leave the range of
-    float16. If only the first condition holds, the norm is split into its statistics and a
-    pointwise operator. So is a norm of an argument whose statistics the function computes as well.
+    already has an epilogue, its accumulators become z before the code of the epilogue. Row scales
+    also commute with a rotation of columns: the epilogue of the projection then rotates x ⊙ w, and
+    only the row scale of an RMSNorm is applied later.
 
-    If w and beta have one row per sample (adaLN, see `absorb-modulation`), so do u and c:
+    Legal iff this function computes x, so that its statistics cost nothing; every consumer of the
+    norm is a GEMM, but not a grouped one, or code in the epilogue of another GEMM, which recomputes
+    the norm, or a rotation, of an RMSNorm; and x ⊙ w cannot leave the range of float16. If GEMMs
+    read a float32 RMSNorm in bfloat16, as under autocast, x ⊙ w is stored in bfloat16. If only the
+    first condition holds, the norm is split into its statistics and a pointwise operator. So is a
+    norm of an argument whose statistics the function computes as well.
+
+    If w and beta of a LayerNorm have one row per sample (adaLN, see `absorb-modulation`), so do u
+    and c:
 
                                                  %t = coda.concat %w, %beta
                                           ->     %p = coda.linear %t, %W : ... -> f32
@@ -84,8 +97,8 @@ class DeferLayerNormPass(FunctionPass):
 
     That GEMM runs in every call and reads W once more. `modulated=auto` uses it only if it moves
     fewer bytes than a separate kernel for the norm would, `always` wherever it is legal, and
-    `never` nowhere. The subtraction cancels if abs(mean) >> std. Therefore a norm in float32, or in
-    the mode eager-exact, is not deferred.
+    `never` nowhere. The subtraction cancels if abs(mean) >> std. Therefore a LayerNorm in float32,
+    or in the mode eager-exact, is not deferred.
     """
 
     pack_weights: bool = True
@@ -95,69 +108,136 @@ class DeferLayerNormPass(FunctionPass):
         check_modulated(self.name, "modulated", self.modulated)
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops_of(coda.LayerNormOp):
-            if split_with_statistics(op, rewriter):
-                continue
-            if rewriter.refuses(op, check_norm_input(op, op.x) or check_cancellation(op)):
-                continue
-            defer_or_split(op, self._verdict(op, rewriter), partial(_defer, op, rewriter), rewriter)
+        for op in rewriter.ops:
+            is_of_rows = isinstance(op, Norm) and "group" not in op.properties
+            if is_of_rows and not split_with_statistics(op, rewriter):
+                self._defer_or_split(op, rewriter)
 
-    def _verdict(self, op: coda.LayerNormOp, rewriter: FunctionRewriter) -> NormDeferral | Refusal:
-        if keeps_vectors(op) and not self.pack_weights:
+    def _defer_or_split(self, norm: Norm, rewriter: FunctionRewriter) -> None:
+        """Split a norm: defer it past its consumers if that is legal, else replace it by its
+        statistics and a pointwise operator, with a remark. A norm whose input no kernel of the
+        function computes stays unchanged, and so does one of rows that are looked up: it reads them
+        once, too.
+        """
+        refusal = check_norm_input(norm, norm.x)
+        if refusal is None and isinstance(norm, coda.LayerNormOp):
+            refusal = check_cancellation(norm)
+        if rewriter.refuses(norm, refusal):
+            return
+        verdict = self._verdict(norm, rewriter)
+        if isinstance(verdict, NormDeferral):
+            rewriter.passed(norm, f"deferred past {_described(verdict)}")
+            _defer(norm, rewriter, verdict)
+            return
+        rewriter.missed(norm, verdict)
+        if not isinstance(norm.x.owner, coda.EmbeddingOp):
+            insert = rewriter.before(norm)
+            rewriter.replace(norm, apply_statistics(insert, norm, norm_stats(insert, norm)))
+
+    def _verdict(self, norm: Norm, rewriter: FunctionRewriter) -> NormDeferral | Refusal:
+        is_scaled_only = isinstance(norm, coda.RMSNormOp)
+        if not is_scaled_only and keeps_vectors(norm) and not self.pack_weights:
             return NOT_KEPT
-        found = check_norm_consumers(op, rewriter.order)
-        if isinstance(found, Refusal) or not is_modulated(op) or self.modulated == "always":
+        found = check_norm_consumers(norm, rewriter.order)
+        is_free = is_scaled_only or not is_modulated(norm) or self.modulated == "always"
+        if isinstance(found, Refusal) or is_free:
             return found
-        pays = check_pays(op, found, rewriter.shapes) if self.modulated == "auto" else NEVER
+        pays = check_pays(norm, found, rewriter.shapes) if self.modulated == "auto" else NEVER
         return found if pays is None else pays
 
 
-def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
-    rewriter.analysis(
-        norm, "loses accuracy in rows whose abs(mean) is far above their standard deviation"
-    )
-    before = rewriter.before(norm)
-    x = scaled_input(before, norm.x, narrow_parameter(before, norm, norm.weight))
-    rstd, mean = norm_stats(before, norm)
-    shift = before.mul(rstd, mean, "shift")
+def _described(deferral: NormDeferral) -> str:
+    rotations = sum(isinstance(op, coda.RopeOp) for op in deferral.consumers)
+    counts = {"GEMM": len(deferral.consumers) - rotations, "rotation": rotations}
+    text = " and ".join(counted(count, what) for what, count in counts.items() if count)
+    again = len(deferral.recomputed_by)
+    repeated = f", applied again in {counted(again, 'epilogue')}" if again else ""
+    return f"{text or '0 GEMMs'}{repeated}"
+
+
+def _defer(norm: Norm, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
+    before, taken = rewriter.before(norm), taken_norm(norm)
+    weight = norm.weight
+    if isinstance(norm, coda.LayerNormOp):
+        rewriter.analysis(
+            norm, "loses accuracy in rows whose abs(mean) is far above their standard deviation"
+        )
+        weight = narrow_parameter(before, norm, weight)
+    x = before.cast(scaled_input(before, norm.x, weight), element_type_of(taken))
+    rstd, *means = norm_stats(before, norm)
+    columns = [rstd, *(before.mul(rstd, mean, "shift") for mean in means)]
     for gemm in deferral.consumers:
-        assert not isinstance(gemm, coda.RopeOp)
         insert = rewriter.before(gemm)
         if isinstance(gemm, FusedOp):
-            correct = partial(_corrected, norm, (rstd, shift), insert)
+            correct = partial(_corrected, norm, columns, insert)
             correct_accumulators(gemm, x, correct, rewriter.order)
-            continue
+        elif isinstance(gemm, coda.RopeOp):
+            rewriter.replace(gemm, _scaled_after(gemm, x, rstd, norm.location, insert))
+        else:
+            value = _corrected_product(gemm, norm, x, columns, insert)
+            rewriter.replace(gemm, insert.cast(value, element_type_of(gemm.result)))
+    if isinstance(taken.owner, coda.CastOp):
+        rewriter.order.erase(taken.owner)
+    for op in deferral.recomputed_by:
+        stats = norm_stats(rewriter.before(norm), norm)
+        value = apply_statistics(rewriter.before(op, norm.location), norm, stats)
+        norm.result.replace_uses_with_if(value, lambda use, op=op: use.operation is op)
+    rewriter.order.erase(norm)
+
+
+def _corrected_product(
+    gemm: coda.LinearOp | coda.MatmulOp | coda.LowBitLinearOp,
+    norm: Norm,
+    x: SSAValue,
+    columns: Sequence[SSAValue],
+    insert: OpInserter,
+) -> SSAValue:
+    """Return r·acc, or r·acc − (r·mu)·u + c0, in float32, given the `columns` (r) or (r, r·mu)."""
+    rstd, *shifts = columns
+    value = insert.mul(float32_gemm(insert, gemm, x), rstd)
+    for shift in shifts:
+        assert isinstance(norm, coda.LayerNormOp)
         layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
-        value = insert.mul(float32_gemm(insert, gemm, x), rstd)
         sums, constants = products(insert, norm, gemm.weight, layout)
         value = insert.sub(value, insert.mul(shift, sums))
-        if constants is not None:
-            value = insert.add(value, constants)
-        bias = bias_of(gemm)
-        if bias is not None:
-            value = insert.add(value, insert.cast(bias, f32))
-        rewriter.replace(gemm, insert.cast(value, element_type_of(gemm.result)))
+        value = value if constants is None else insert.add(value, constants)
+    bias = bias_of(gemm)
+    return value if bias is None else insert.add(value, insert.cast(bias, f32))
 
 
 def _corrected(
-    norm: coda.LayerNormOp,
-    columns: tuple[SSAValue, SSAValue],
+    norm: Norm,
+    columns: Sequence[SSAValue],
     insert: OpInserter,
     segment: Segment,
     builder: ScalarBuilder,
 ) -> Sequence[SSAValue]:
-    """Return r·acc − (r·mu)·u + c0 of each accumulator, given the `columns` (r, r·mu)."""
-    rstd, shift = (segment.add_port(PortKind.COL, value)[0] for value in columns)
-    sums, constants = zip(
-        *(products(insert, norm, weight, segment.layout) for weight in segment.weights), strict=True
-    )
+    """Return `_corrected_product` of each accumulator of a GEMM with an epilogue."""
+    rstd, *shifts = (segment.add_port(PortKind.COL, value)[0] for value in columns)
+    vectors = [
+        products(insert, norm, weight, segment.layout)
+        for weight in segment.weights
+        if isinstance(norm, coda.LayerNormOp)
+    ]
     values = [builder.mul(accumulator, rstd) for accumulator in segment.accumulators]
-    added = _port_of_vectors(segment, sums)
-    values = [builder.sub(v, builder.mul(shift, u)) for v, u in zip(values, added, strict=True)]
-    if norm.bias is not None:
+    for shift in shifts:
+        added = _port_of_vectors(segment, [sums for sums, _ in vectors])
+        values = [builder.sub(v, builder.mul(shift, u)) for v, u in zip(values, added, strict=True)]
+    constants = [each for _, each in vectors if each is not None]
+    if constants:
         added = _port_of_vectors(segment, constants)
         values = [builder.add(v, c) for v, c in zip(values, added, strict=True)]
     return values
+
+
+def _scaled_after(
+    rope: coda.RopeOp, x: SSAValue, rstd: SSAValue, location: LocationAttr, insert: OpInserter
+) -> SSAValue:
+    rotated = rope.with_operand(x, transposed=rope.transposed is not None)
+    value = insert.insert(rotated, rope.result.name_hint)
+    insert.location = location
+    value = insert.mul(insert.cast(value, element_type_of(rstd)), rstd)
+    return insert.cast(value, element_type_of(rope.result))
 
 
 def _port_of_vectors(segment: Segment, vectors: Sequence[SSAValue]) -> Sequence[SSAValue]:

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p defer-rms-norm --split-input-file | filecheck %s
+// RUN: coda-opt %s -p defer-norms --split-input-file | filecheck %s
 
 // The row scale moves after the GEMM, in float32; the column scale stays with x.
 

@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p defer-rms-norm --split-input-file | filecheck %s
-// RUN: coda-opt %s -p defer-rms-norm --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p defer-norms --split-input-file | filecheck %s
+// RUN: coda-opt %s -p defer-norms --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The statistics of an argument are not free.
 
@@ -9,7 +9,7 @@ func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
 // REMARK: help: compute the norm's input in the same function
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
@@ -28,7 +28,7 @@ func.func @selected(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf1
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x comes from coda.index, which no GEMM computes; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm runs as a separate kernel: %x comes from coda.index, which no GEMM computes; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
 // CHECK:      func.func @selected(
 // CHECK-NEXT:   %x = coda.index %e, %ids {dim = 0 : i64} : (tensor<50x8xbf16>, tensor<?xi64>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
@@ -46,7 +46,7 @@ func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf
   func.return %h : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: it is returned, so the norm must be stored; failed condition: every consumer of the norm is a GEMM;
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: it is returned, so the norm must be stored; failed condition: every consumer of the norm is a GEMM;
 // CHECK:      func.func @embedding(
 // CHECK-NEXT:   %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
@@ -65,7 +65,7 @@ func.func @rounded_to_f16(%x: tensor<?x4xf16>, %v: tensor<8x4xf16>, %g: tensor<8
   func.return %z : tensor<?x16xf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32
 // CHECK-LABEL: func.func @rounded_to_f16(
 // CHECK:         %r = coda.cast {{.*}} -> tensor<?x8xf16>
 // CHECK-NEXT:    %z = coda.linear %r, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
@@ -80,7 +80,7 @@ func.func @rounded_and_not(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tenso
   func.return %z, %h : tensor<?x16xbf16>, tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.cast uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: coda.cast uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM
 // CHECK-LABEL: func.func @rounded_and_not(
 // CHECK:         %r = coda.cast %h : (tensor<?x8xf32>) -> tensor<?x8xbf16>
 // CHECK-NEXT:    %z = coda.linear %r, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -97,7 +97,7 @@ func.func @non_linear(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.silu uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: coda.silu uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes
 // REMARK: help: use it only as the input of linear or @; for other code, such as a residual, the GEMM before it normalizes rows of at most 128 columns, and one kernel after that GEMM wider ones
 // CHECK:      func.func @non_linear(
 // CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
@@ -121,7 +121,7 @@ func.func @weight(%x: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> tensor<8x8xf32> {
   func.return %z : tensor<8x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.linear uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 512 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: coda.linear uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @weight(
 // CHECK-NEXT:   %s = coda.exp %v : (tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -160,7 +160,7 @@ func.func @float16(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<16x8xf16>)
   func.return %z : tensor<?x16xf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes
 // REMARK: help: use bf16 or f32
 // CHECK:      func.func @float16(
 // CHECK-NEXT:   %s = coda.silu %x
@@ -184,8 +184,8 @@ func.func @other_uses(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf
   func.return %y, %b : tensor<4x8xf32>, tensor<4x4xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.rope uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.add uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: coda.rope uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: coda.add uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM
 // CHECK:      func.func @other_uses(
 // CHECK:        %h = coda.mul %s, %rstd
 // CHECK:        %t = coda.mul %s, %rstd_1
@@ -216,11 +216,11 @@ func.func @in_epilogues(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8
   func.return %z, %d, %t : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: an epilogue reads it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: an epilogue reads it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM sums over its rows, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: a GEMM sums over its rows, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM adds its product to another one, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: a GEMM adds its product to another one, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @in_epilogues(
 // CHECK-NEXT:   %s = coda.linear %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -264,7 +264,7 @@ func.func @experts(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %ids: tensor<?xi6
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a grouped GEMM (of experts) reads its rows, so the norm must be stored; failed condition: every consumer of the norm is a GEMM, not a grouped one; costs 32*d0 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: a grouped GEMM (of experts) reads its rows, so the norm must be stored; failed condition: every consumer of the norm is a GEMM, not a grouped one; costs 32*d0 bytes
 // REMARK: help: no action is needed: the rows for the experts are gathered from the stored norm
 // CHECK:      func.func @experts(
 // CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
@@ -289,7 +289,7 @@ func.func @reshaped(%x: tensor<6x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x8x
   func.return %z : tensor<2x3x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.reshape uses it before a GEMM, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 192 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: coda.reshape uses it before a GEMM, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 192 bytes
 // REMARK: help: reshape after the linear
 // CHECK:      func.func @reshaped(
 // CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<6x4xbf16>, tensor<8x4xbf16>) -> tensor<6x8xbf16>
@@ -314,7 +314,7 @@ func.func @no_columns(%x: tensor<?x4xbf16>, %w: tensor<0x4xbf16>, %v: tensor<4x0
   func.return %y : tensor<?x4xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its rows have no elements; failed condition: no operand is empty; costs 0 bytes
+// REMARK: remark[missed] defer-norms: coda.rms_norm: the norm is not deferred: its rows have no elements; failed condition: no operand is empty; costs 0 bytes
 // CHECK:      func.func @no_columns(%x: tensor<?x4xbf16>, %w: tensor<0x4xbf16>, %v: tensor<4x0xbf16>) -> tensor<?x4xbf16> {
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x4xbf16>, tensor<0x4xbf16>) -> tensor<?x0xbf16>
 // CHECK-NEXT:   %s = coda.silu %z : (tensor<?x0xbf16>) -> tensor<?x0xbf16>

@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p defer-layer-norm --split-input-file | filecheck %s
-// RUN: coda-opt %s -p defer-layer-norm --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p defer-norms --split-input-file | filecheck %s
+// RUN: coda-opt %s -p defer-norms --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // The statistics of an argument are not free.
 
@@ -9,7 +9,7 @@ func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
 // REMARK: help: compute the norm's input in the same function
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %h = coda.layer_norm %x, %g {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
@@ -28,7 +28,7 @@ func.func @softmax(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>) -> tensor<?x8xbf16>
   func.return %z : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: coda.softmax uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: coda.softmax uses it, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 32*d0 + 16 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @softmax(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -54,7 +54,7 @@ func.func @float16(%x: tensor<?x8xf16>, %g: tensor<8xf16>, %w: tensor<16x8xf16>)
   func.return %z : tensor<?x16xf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: its input times its weight may overflow float16; failed condition: the element type has the range of float32; costs 32*d0 + 16 bytes
 // REMARK: help: use bf16 or f32
 // CHECK:      func.func @float16(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf16>) -> tensor<?x8xf16>
@@ -80,7 +80,7 @@ func.func @float32(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %w: tensor<16x8xf32>)
   func.return %z : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the statistics run as a separate kernel: %s is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 64*d0 + 32 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the statistics run as a separate kernel: %s is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 64*d0 + 32 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @float32(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -103,7 +103,7 @@ func.func @joined_weights(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %u: tenso
   func.return %z : tensor<?x24xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: a GEMM joins several weights in one range of columns, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 32*d0 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: a GEMM joins several weights in one range of columns, so the norm must be stored; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 32*d0 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @joined_weights(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -132,7 +132,7 @@ func.func @small(%x: tensor<1x4x8xbf16>, %s: tensor<1x1x8xbf16>, %t: tensor<1x1x
   func.return %z : tensor<1x4x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: another kernel would move 512 bytes to save 128; failed condition: the products of scale and shift with the weights cost less than the norm saves; costs 160 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: another kernel would move 512 bytes to save 128; failed condition: the products of scale and shift with the weights cost less than the norm saves; costs 160 bytes
 // REMARK: help: state the known sizes, or use modulated-norms=always
 // CHECK:      func.func @small(
 // CHECK-NEXT:   %y = coda.silu %x : (tensor<1x4x8xbf16>) -> tensor<1x4x8xbf16>
@@ -161,7 +161,7 @@ func.func @from_input(%x: tensor<?x1x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?
   func.return %z : tensor<?x1x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: a parameter is computed from its input; failed condition: the weight and the bias do not depend on the input of the norm; costs 48*d0 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: a parameter is computed from its input; failed condition: the weight and the bias do not depend on the input of the norm; costs 48*d0 bytes
 // CHECK:      func.func @from_input(
 // CHECK-NEXT:   %y = coda.silu %x : (tensor<?x1x8xbf16>) -> tensor<?x1x8xbf16>
 // CHECK-NEXT:   %s = coda.tanh %y : (tensor<?x1x8xbf16>) -> tensor<?x1x8xbf16>
@@ -187,7 +187,7 @@ func.func @low_bits(%x: tensor<?x256xbf16>, %w: tensor<256xbf16>, %q: tensor<16x
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its mean cannot move past a quantized weight, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 1024*d0 + 512 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: its mean cannot move past a quantized weight, so the norm must be stored; failed condition: every consumer of the norm is a GEMM; costs 1024*d0 + 512 bytes
 // CHECK:      func.func @low_bits(
 // CHECK-NEXT:   %y = coda.silu %x : (tensor<?x256xbf16>) -> tensor<?x256xbf16>
 // CHECK-NEXT:   %rstd, %mean = coda.norm_stats %y {kind = "layer", eps = 1.000000e-06 : f64} : (tensor<?x256xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
@@ -211,7 +211,7 @@ func.func @other_statistics(%x: tensor<?x4xf32>, %w: tensor<4xf32>) -> (tensor<?
   func.return %h, %rstd, %mean : tensor<?x4xf32>, tensor<?x1xf32>, tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input
 
 // CHECK:      func.func @other_statistics(
 // CHECK-NEXT:   %h = coda.layer_norm %x, %w {eps = 1.000000e-05 : f64} : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>

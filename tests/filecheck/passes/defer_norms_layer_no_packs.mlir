@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p "defer-layer-norm{pack-weights=false}" | filecheck %s
-// RUN: coda-opt %s -p "defer-layer-norm{pack-weights=false}" --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p "defer-norms{pack-weights=false}" | filecheck %s
+// RUN: coda-opt %s -p "defer-norms{pack-weights=false}" --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // Nothing may be computed from weights ahead of time: only split.
 
@@ -10,7 +10,7 @@ func.func @linear(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: the column sums of its GEMMs would have to be kept between calls; failed condition: vectors may be precomputed from weights; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: the column sums of its GEMMs would have to be kept between calls; failed condition: vectors may be precomputed from weights; costs 32*d0 + 16 bytes
 // REMARK: help: allow pack-weights if weights change only in ways that PyTorch tracks
 // CHECK:      %s = coda.silu %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT: %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)

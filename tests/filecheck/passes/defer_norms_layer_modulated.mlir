@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p "defer-layer-norm{modulated=always pack-weights=false}" --split-input-file | filecheck %s
+// RUN: coda-opt %s -p "defer-norms{modulated=always pack-weights=false}" --split-input-file | filecheck %s
 
 // One GEMM of two rows for each sample gives both products; nothing is kept between calls.
 

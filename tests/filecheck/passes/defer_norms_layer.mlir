@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p defer-layer-norm --split-input-file | filecheck %s
+// RUN: coda-opt %s -p defer-norms --split-input-file | filecheck %s
 
 // r·((x ⊙ w)·W) − (r·mu)·(W·w) + W·beta + b: the order of the subtraction matters.
 
