@@ -224,6 +224,12 @@ def compile(
     Raises CodaError for invalid input.
     """
     expect_names(unknown, ["entry", "constants", "training", *TrainingOptions.__annotations__])
+    for name, flag in {
+        "training": training,
+        "pack_weights": pack_weights,
+        "fold_weights": fold_weights,
+    }.items():
+        expect_kind(name, flag, bool, "pass True or False")
     tuning = _tuning(tune, target)
     origin = _origin(program, constants, numerics)
     _check_folding(fold_weights, training=training)

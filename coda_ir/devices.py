@@ -24,10 +24,15 @@ def resolve_device(device: str | torch.device) -> torch.device:
         raise OptionError(f"unknown device '{device}'", "use cpu or cuda") from error
     if found.type == "cpu":
         return found
+    if found.type == "meta":
+        raise OptionError(
+            "tensors on the device 'meta' have no data",
+            "create the model on cpu or cuda, or fill it with to_empty and load_state_dict",
+        )
     count = torch.cuda.device_count() if found.type == "cuda" else 0
-    if (found.index or 0) >= count:
+    if not 0 <= (found.index or 0) < count:  # PyTorch reads cuda:999 as a negative number.
         raise MachineError(
-            f"device '{found}' does not exist: this machine has "
+            f"device '{device}' does not exist: this machine has "
             f"{count or 'no'} GPU{'' if count == 1 else 's'} that PyTorch can use",
             "use cpu" if count == 0 else f"use cpu, or cuda:0 to cuda:{count - 1}",
         )

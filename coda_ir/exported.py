@@ -91,8 +91,12 @@ class ExportedModel:
         return CompiledModel(guarded(), self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
-        """Return the model with its weights on another device; weights already there are shared."""
-        weights = {name: weight.to(device) for name, weight in self.weights.items()}
+        """Return the model with its weights on another device; weights already there are shared.
+
+        Raises CodaError for a device that does not exist on this machine.
+        """
+        place = resolve_device(device)
+        weights = {name: weight.to(place) for name, weight in self.weights.items()}
         return ExportedModel(self.module, weights, self.tree, self.remarks)
 
     def _device(self) -> torch.device | None:
@@ -348,7 +352,9 @@ def _file_names(
     expect_kind("the path", path, (str, os.PathLike), "pass the name of a file .mlir")
     text_file = Path(path)
     if text_file.suffix != ".mlir":
-        raise FileError(f"{text_file}: unknown file type", "name it *.mlir")
+        raise FileError(
+            f"{text_file}: unknown file type", "name it *.mlir; coda-export writes *.coda"
+        )
     tensor_file = text_file.with_suffix(".safetensors") if weights is None else Path(weights)
     if tensor_file.suffix != ".safetensors":
         raise FileError(f"{tensor_file}: unknown file type", "name it *.safetensors")

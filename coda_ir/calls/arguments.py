@@ -101,8 +101,8 @@ class Signature:
             if tensor.requires_grad and torch.is_grad_enabled() and not trainable:
                 raise ArgumentError(
                     f"argument {spec.name} requires a gradient, but this program has no backward",
-                    f"compile it with training=True, call inside torch.no_grad(), or pass "
-                    f"{spec.name}.detach()",
+                    "compile a program with training=True, or a model with torch.compile; without "
+                    f"gradients, call inside torch.no_grad(), or pass {spec.name}.detach()",
                 )
             device = _check_device(spec, tensor, device)
             _check_shape(spec, tensor, bindings)
@@ -159,7 +159,7 @@ def _not_a_tensor(spec: TensorSpec, value: object) -> ArgumentError:
     kind = "None" if value is None else f"of type {type(value).__name__}"
     remedy = f"convert it with torch.as_tensor({spec.name})"
     if value is None:
-        remedy = f"pass {spec}; a program without this operand leaves it out of its text"
+        remedy = f"pass {spec}; an operand that is never passed is left out of the program"
     elif isinstance(value, torch.nn.Module):
         remedy = f"pass one of its parameters, such as {spec.name}.weight"
     return ArgumentError(f"argument {spec.name} is {kind}, expected a torch.Tensor", remedy)
@@ -168,6 +168,11 @@ def _not_a_tensor(spec: TensorSpec, value: object) -> ArgumentError:
 def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise _not_a_tensor(spec, value)
+    if value.is_nested:
+        raise ArgumentError(
+            f"argument {spec.name} is a nested tensor, expected a dense tensor",
+            f"pad it, with {spec.name}.to_padded_tensor(0)",
+        )
     if value.layout != torch.strided:
         raise ArgumentError(
             f"argument {spec.name} has layout {value.layout}, expected a dense tensor",
@@ -241,10 +246,12 @@ def _check_device(
     if expected is None or device == expected:
         return device
     if device.type != expected.type or expected.index not in (None, device.index):
-        raise ArgumentError(
-            f"argument {spec.name} is on {tensor.device}, expected {expected}",
-            f"move it with {spec.name}.to('{expected}'), or compile with device='{tensor.device}'",
-        )
+        remedy = f"move it with {spec.name}.to('{expected}')"
+        if device.type == "meta":
+            remedy = "pass a tensor with data: those on meta have none"
+        elif device.type in ("cpu", "cuda"):
+            remedy += f", or compile with device='{device}'"
+        raise ArgumentError(f"argument {spec.name} is on {device}, expected {expected}", remedy)
     return tensor.device
 
 

@@ -20,7 +20,7 @@ from coda_ir.calls.arguments import (
     may_have_tangents,
     symbol_places,
 )
-from coda_ir.diagnostics import OptionError, closest
+from coda_ir.diagnostics import OptionError, closest, expect_kind
 
 Check = Callable[..., bool]
 """A check that the arguments of a call, by position, fit."""
@@ -59,6 +59,7 @@ class CallCheck:
 
 def check_sizes(sizes: Mapping[str, object], signature: Signature) -> None:
     """Raise CodaError for a size that no call has: of another symbol, or no number of elements."""
+    expect_kind("sizes", sizes, Mapping, "pass a dictionary, such as {'M': 4096}")
     symbols = symbol_places(signature)
     for symbol, size in sizes.items():
         if symbol not in symbols:

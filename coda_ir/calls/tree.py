@@ -246,7 +246,7 @@ class CallTree:
         if unknown:
             raise CallError(
                 f"the model was exported without the argument {unknown[0]}",
-                f"{self._usage()}, or export it with an example of {unknown[0]}",
+                f"{self._usage()}: leave {unknown[0]} out, or export it with an example of it",
             )
         constants = self._constant_arguments()
         missing = [name for name in names if name not in named and name not in constants]

@@ -255,6 +255,7 @@ VALUES: dict[str, str] = {
     "False": "false",
     "inf": "numbers are finite: write a large number, such as 1e30",
     "pi": "write the number, 3.141592653589793",
+    **{name: f'a choice is a string, "{name}"' for name in coda.ROPE_LAYOUTS},
 }
 """Names of values in Python: what they are called, or what to write."""
 

@@ -37,6 +37,7 @@ _BRANCH = (
     "there is no control flow: where(condition, x, y) chooses between elements; for a fixed "
     "choice, write a function for each case"
 )
+_OPTIONAL = "no tensor is optional: write a function for each case"
 _NAME = "names are bound without a keyword: y = silu(x)"
 _FUNCTION = "write fn f(x: bf16[M, 64]) { return silu(x) }"
 _DOTS = "names have no dots: functions are called by name, as in silu(x)"
@@ -62,7 +63,7 @@ STATEMENTS = {
 WORDS = {"if": _BRANCH, "lambda": _FUNCTION}
 """Words inside of an expression."""
 
-_STATEMENT_ENDS = r"(?=\s+[^\s=,\"]|\s*:|\s*$)"
+_STATEMENT_ENDS = r"(?=\s+[^\s=,\"\u201c\u201d]|\s*:|\s*$)"
 """The text after a word that begins a statement, and is no name that is bound."""
 
 _CALLEE = re.compile(r"((?:\.\w+)*)\.(\w+)\s*(\()?")
@@ -204,7 +205,7 @@ def _infix(before: str, after: str) -> str | None:
         return "numbers are decimal and have no suffix: 16, 0.5 or 1e-6"
     if after.startswith("?"):
         if before.rfind("[") <= before.rfind("]"):
-            return _BRANCH
+            return _OPTIONAL if before.rstrip().endswith("]") else _BRANCH
         return "a size that is not known before the call is a name: f32[M, 64]"
     if after.startswith("=") and before.rstrip()[-1:] in _ARITHMETIC and not before.endswith(" "):
         return "names are bound once: give the result a new name, as in z = x + y"

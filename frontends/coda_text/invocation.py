@@ -274,7 +274,9 @@ class Invocation:
         if not tensor.type.is_float:
             is_stored = is_float8(ELEMENT_TYPES[tensor.type.element])
             fault = "but float8 is for storage" if is_stored else "expected floating-point elements"
-            raise self.wrong(name, fault, f"convert it: cast(${name}, f32)", "E0501")
+            is_exact = tensor.type.element in ("i8", "u8")
+            element = "bf16" if is_exact else "f32"
+            raise self.wrong(name, fault, f"convert it: cast(${name}, {element})", "E0501")
         return tensor
 
     def factors(self, rank: int = 2) -> tuple[TensorValue, TensorValue]:

@@ -329,8 +329,13 @@ def _rope_tables(
 def _remedy_of_tables(
     columns: Dim, x: TensorValue, head_dim: int, *, per_column: bool
 ) -> str | None:
-    """The options with which tables of `columns` columns would be right; None where none are."""
+    """The options or the shape of x with which tables of `columns` columns would be right; None
+    where none are.
+    """
     available, least = x.dims[-1], head_dim if per_column else head_dim // 2
+    if len(x.dims) > 2 and available == head_dim and columns == least:
+        joined = format_dims((*x.dims[:-2], product_of(x.dims[-2:])))
+        return f"write reshape($x, {joined}): heads are side by side in the columns"
     if not isinstance(columns, int) or not isinstance(available, int) or columns <= 0:
         return None
     options: list[str] = []

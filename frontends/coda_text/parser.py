@@ -85,6 +85,7 @@ MISSING = {
 KEYWORD_ARGUMENT = "keyword arguments have '=': rms_norm(x, w, eps=1e-6)"
 SIZES = "a size is a number, a const, or a name for any number: bf16[M, 512]"
 CONST = "a const gives a number a name: const D = 512 before the function, then bf16[M, D]"
+CONST_IN_BODY = "consts are defined outside of functions; a name in one needs no keyword: n = 3"
 NO_TYPE = "types of names follow from their values: y = silu(x)"
 
 
@@ -156,7 +157,7 @@ def _lexical_error(token: Token) -> tuple[str, str]:
     if meant != token and meant.isascii() and not is_number:
         remedy = f"write {meant.replace(' ', 'a space')}"
     elif token.isalpha():
-        remedy = "write names in the letters a to z, digits and _"
+        remedy = "names consist of the letters a to z and A to Z, digits and _"
     return f"unexpected character {shown}", remedy
 
 
@@ -204,12 +205,14 @@ class _Recovery:
         self.reporter.error(self.file, _visible(token), message, remedy, "E0102")
 
     def _is_reserved_name(self, index: int) -> bool:
-        """Return whether a reserved word stands where a parameter or a value gets its name."""
-        match [token.type for token in self.tokens[index : index + 2]]:
-            case [word, "COLON" | "EQUAL"]:
-                return word in DEFINITION_STARTS or word == "RETURN"
+        """Return whether a reserved word is used as the name of a parameter or of a value."""
+        kinds = [token.type for token in self.tokens[index : index + 2]]
+        is_definition = bool(kinds) and kinds[0] in DEFINITION_STARTS
+        match kinds:
+            case [_, "COLON" | "EQUAL"]:
+                return is_definition or kinds[0] == "RETURN"
             case _:
-                return False
+                return is_definition and self._inside_body() and not self._is_first(index)
 
     def _is_last(self, index: int) -> bool:
         """Return whether only ends of lines follow."""
@@ -256,8 +259,12 @@ class _Recovery:
         if bracket is None and previous.type in CONTINUES and starts_line:
             return f"line {previous.line} ends with '{previous}', so the statement continues here"
         if bracket is None and self._inside_body():
+            if self._is_indented_const(token):
+                return CONST_IN_BODY
             if token.type in DEFINITION_STARTS or index >= len(self.tokens):
                 return "close the body before it with '}'"
+            if token.type == "EQUAL" and previous.type == "RETURN":
+                return "'return' is reserved: choose another name"
             if token.type == "EQUAL":
                 return "'==' compares; '=' binds a new name"
             return "a statement is 'name = expression' or 'return expression', one per line"
@@ -291,7 +298,7 @@ class _Recovery:
 
     def _resume(self, index: int) -> int:
         """Reset the parser to a state that can continue; return the index of the next token."""
-        if self._inside_body() and self.tokens[index].type not in DEFINITION_STARTS:
+        if self._inside_body() and not self._starts_definition(index):
             self.parser.pop_to("RETURN")
             return self._next_statement(index)
         self.parser.pop_to("FN")
@@ -302,7 +309,7 @@ class _Recovery:
         depth = 0
         for position in range(index, len(self.tokens)):
             token, is_first = self.tokens[position], self._starts_line(position)
-            if token.type in DEFINITION_STARTS:
+            if self._starts_definition(position):
                 return position
             if token.type == "LBRACE":
                 depth += 1
@@ -315,11 +322,25 @@ class _Recovery:
         return len(self.tokens)
 
     def _next_definition(self, index: int) -> int:
-        for position in range(index, len(self.tokens)):
-            token = self.tokens[position]
-            if token.type in DEFINITION_STARTS:
-                return position
-        return len(self.tokens)
+        positions = range(index, len(self.tokens))
+        return next(filter(self._starts_definition, positions), len(self.tokens))
+
+    def _starts_definition(self, index: int) -> bool:
+        """Return whether a definition starts at a token. In other places, such as `return fn`, its
+        word is a name.
+        """
+        token = self.tokens[index] if index < len(self.tokens) else None
+        if token is None or token.type not in DEFINITION_STARTS:
+            return False
+        return self._is_first(index) and not self._is_indented_const(token)
+
+    def _is_first(self, index: int) -> bool:
+        """Return whether a token is the first one of a statement or of a line."""
+        return index == 0 or self.tokens[index - 1].type == END or self._starts_line(index)
+
+    def _is_indented_const(self, token: Token) -> bool:
+        """Return whether a const stands inside of a body, rather than after one without a `}`."""
+        return token.type == "CONST" and (token.column or 1) > 1 and self._inside_body()
 
     def _starts_line(self, index: int) -> bool:
         return 0 < index < len(self.tokens) and (

@@ -55,7 +55,11 @@ class _Reason(NamedTuple):
 
 
 _REASONS = (
-    _Reason("Constraints violated", None, "leave that dimension out of dynamic_shapes"),
+    _Reason(
+        "Constraints violated",
+        None,
+        "leave that dimension out of dynamic_shapes, or let it have at least 2 elements in args",
+    ),
     _Reason(
         "structure of `inputs`", None, "let dynamic_shapes have an entry for each argument, or None"
     ),

@@ -84,7 +84,7 @@ class DeriveGradientPass(NamedPass):
                 raise OptionError(message, "pass one of them")
             raise NoDerivativeError(
                 f"derive-gradient: no function is named, and {known}",
-                "name one: derive-gradient{function=...}",
+                f"name one with the option function, as in function={next(iter(functions), 'f')}",
             )
         return functions[self.function]
 

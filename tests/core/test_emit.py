@@ -115,7 +115,7 @@ class TestMistakes:
             (["--emit=ptx", "--arch=gfx942"], "gfx942 has no ptx\n  help: use amdgcn"),
             (["--emit=amdgcn", "--arch=sm_90"], "sm_90 has no amdgcn\n  help: use ptx or sass"),
             (["--emit=gemm", "--arch=sm_90"], "gemm is the same for every architecture"),
-            (["--emit=triton", "--kernel=k"], "triton is of the whole program"),
+            (["--emit=triton", "--kernel=k"], "triton contains the whole program"),
             (["--emit=gemm", "-t", "triton"], "not allowed with -t/--target"),
             (["--emit=gemm", "-t", "mlir"], "not allowed with -t/--target"),
             (["--emit=gemm", "--run"], "not allowed with --run"),
@@ -138,6 +138,10 @@ class TestMistakes:
             main([EXAMPLE, *arguments])
         assert stop.value.code == 2
         assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize("level", ["block", "triton"])
+    def test_unknown_function(self, level: str, capsys: Capture):
+        assert "no function 'f'" in emitted(capsys, f"--emit={level}", "--entry=f", code=1)
 
     def test_unknown_kernel(self, capsys: Capture):
         message = emitted(capsys, "--emit=ptx", "--arch=sm_80", "--kernel=gemm_gelu", code=1)

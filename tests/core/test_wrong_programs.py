@@ -83,6 +83,8 @@ class TestWrongProgram:
             ({"constants": ["D"]}, "constants is of type list\n  help: pass a dictionary"),
             ({"schedule": {"warps": 8}}, "schedule is of type dict\n  help: pass a string"),
             ({"tune": None}, "tune is None\n  help: pass a bool, a number of seconds"),
+            ({"training": "no"}, "training is of type str\n  help: pass True or False"),
+            ({"device": "meta"}, "tensors on the device 'meta' have no data\n  help: create"),
             ({"device": 0.5}, "unknown device '0.5'\n  help: use cpu or cuda"),
         ],
     )
@@ -129,6 +131,7 @@ class TestWrongOptions:
         [
             ({"M": -3}, "the size M is -3\n  help: pass an integer, 0 or more"),
             ({"M": 2.5}, "the size M is 2.5\n  help: pass an integer, 0 or more"),
+            (["M"], "sizes is of type list\n  help: pass a dictionary, such as {'M': 4096}"),
             ({"N": 3}, "f has no dimension 'N'\n  help: its symbols are M"),
         ],
     )

@@ -358,7 +358,7 @@ def test_an_output_file_that_cannot_be_written_is_found_before_the_work(
     (tmp_path / "file").write_text("")
     missing = "No such file or directory\n  help: there is no folder"
     for path, reason in (
-        (tmp_path, "Is a directory"),
+        (tmp_path, "Is a directory\n  help: name a file"),
         (tmp_path / "no" / "out", f"{missing} {tmp_path}/no"),
         (
             tmp_path / "file" / "out",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import CodaError, OptionError, closest
+from coda_ir.functions import find_entry
 from coda_ir.pipeline import Pipeline
 from coda_ir.tools.opt.arguments import ARCH, one_of
 from coda_ir.tools.opt.errors import UsageError, error_diagnostics
@@ -81,7 +82,7 @@ def _check_applies(options: argparse.Namespace) -> None:
         raise UsageError(f"argument --emit: {level} needs an architecture", "add --arch sm_90")
     if options.kernel is not None and not compiled:
         raise UsageError(
-            f"argument --kernel: {level} is of the whole program",
+            f"argument --kernel: {level} contains the whole program",
             f"use it with one of {', '.join((*MACHINE, *RESOURCES))}",
         )
     if options.dim and level != "html" and not options.check_equivalence:
@@ -118,6 +119,8 @@ def write(session: Session, module: ModuleOp) -> str | None:
         case None:
             return None
         case "block" | "gemm" | "scheduled":
+            if options.entry is not None:
+                find_entry(module, options.entry)
             return session.print_module(module)
         case "triton":
             from coda_ir.backends.triton import emit_module

@@ -56,7 +56,9 @@ def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
 
 
 def _file_remedy(error: OSError) -> str | None:
-    """Return the remedy for a file that does not exist, or whose folder does not."""
+    """Return the remedy for a folder in place of a file, or for a path that does not exist."""
+    if isinstance(error, IsADirectoryError):
+        return "name a file"
     if not isinstance(error, FileNotFoundError):
         return None
     folder = Path(error.filename).parent

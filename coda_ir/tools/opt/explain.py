@@ -62,7 +62,7 @@ def _lines(session: Session, name: str) -> Iterator[str]:
         return _operator_lines(name, operators[name])
     words = language_words()
     if name in words:
-        return iter((f"{name}: a word of .coda, see docs/language.md\n", words[name]))
+        return iter((f"{name}: a term of .coda, see docs/language.md\n", words[name]))
     known = [*error_kinds(), *session.passes, *operators, *words]
     raise UsageError(
         f"argument --explain: there is no error code, pass, operator or term '{name}'",
