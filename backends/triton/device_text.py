@@ -1,10 +1,12 @@
 """The shared text of the kernels in a module: imports, constants and device functions."""
 
+import re
 from collections.abc import Iterable, Sequence
 
+from coda_ir.backends.triton.definitions import with_uses
 from coda_ir.backends.triton.kernel import EmittedKernel
-from coda_ir.backends.triton.prelude import render_prelude
-from coda_ir.backends.triton.warp_specialized.gluon import render_gluon_prelude
+from coda_ir.backends.triton.prelude import device_definitions, render_prelude
+from coda_ir.backends.triton.warp_specialized.gluon import gluon_definitions, render_gluon_prelude
 
 
 def import_lines(kernels: Iterable[EmittedKernel]) -> list[str]:
@@ -12,6 +14,15 @@ def import_lines(kernels: Iterable[EmittedKernel]) -> list[str]:
     imports = sorted({line for kernel in kernels for line in kernel.imports})
     constants = sorted({line for kernel in kernels for line in kernel.constants})
     return [*imports, *(["", *constants] if constants else [])]
+
+
+def length_with_helpers(kernel: EmittedKernel) -> int:
+    """Return the length of a kernel and of the helpers that it calls, before they are specialized,
+    as an estimate of how long Triton compiles it.
+    """
+    helpers = device_definitions() if kernel.language == "triton" else gluon_definitions()
+    called = helpers.keys() & re.findall(r"\w+", kernel.source)
+    return len(kernel.source) + sum(len(each.source) for each in with_uses(helpers, called))
 
 
 def device_functions(kernels: Sequence[EmittedKernel]) -> list[str]:

@@ -12,7 +12,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.definitions import render
-from coda_ir.backends.triton.device_text import device_functions, import_lines
+from coda_ir.backends.triton.device_text import (
+    device_functions,
+    import_lines,
+    length_with_helpers,
+)
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
 from coda_ir.backends.triton.host.kernels import UsedKernel, launched_kernel
 from coda_ir.backends.triton.host.program import HostProgram
@@ -76,7 +80,7 @@ def emit_program(
     kernels = tuple(used.kernel for used in host.kernels.used)
     source = _render(func, host)
     # The longest first, as they take longest to compile.
-    lengths = {kernel.name: len(kernel.source) for kernel in kernels}
+    lengths = {kernel.name: length_with_helpers(kernel) for kernel in kernels}
     stand_ins = sorted(host.kernels.stand_ins, key=lambda text: -lengths[launched_kernel(text)])
     return EmittedProgram(source, kernels, tuple(host.kernels.launches), tuple(stand_ins))
 

@@ -141,12 +141,16 @@ def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
     import torch
 
     from coda_ir.launching.kernels_ahead import compile_ahead
+    from coda_ir.launching.triton_keys import settle_keys
 
     waiting = [
         each for each in dict.fromkeys(programs) if not each.is_compiled and not each.is_interpreted
     ]
     if waiting and not torch.cuda.is_current_stream_capturing():
         with collector_paused():
+            # Other processes still compile while this one hashes.
+            for each in waiting:
+                settle_keys(each.module)
             for each in waiting:
                 each.finish_compiling()
             launches = [(each.module, each.info.launches) for each in waiting]

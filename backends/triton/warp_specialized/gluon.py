@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 
 from xdsl.ir import Attribute
 
@@ -83,18 +84,19 @@ _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 def render_gluon_prelude(kernels: str) -> str:
     """Return the source of the device functions that kernels in Gluon call."""
-    return render(specialized({**_translated_helpers(), **_HELPERS}, kernels))
+    return render(specialized(gluon_definitions(), kernels))
 
 
 @cache
-def _translated_helpers() -> Mapping[str, Definition]:
-    """Return the helpers of `prelude.py` in Gluon, by their names there."""
-    return {
+def gluon_definitions() -> Mapping[str, Definition]:
+    """Return all device functions in Gluon, by name: the helpers of `prelude.py`, then others."""
+    translations = {
         _in_gluon(name): Definition(
             translated(each.source), frozenset(map(_in_gluon, each.uses)), each.modules
         )
         for name, each in device_definitions().items()
     }
+    return MappingProxyType({**translations, **_HELPERS})
 
 
 def _in_gluon(name: str) -> str:
