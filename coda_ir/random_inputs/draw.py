@@ -91,6 +91,7 @@ def random_arguments(
     seed: int = 0,
     values: Values = "normal",
     dtype: torch.dtype | None = None,
+    device: str | torch.device = "cpu",
 ) -> list[torch.Tensor]:
     """Draw one tensor per parameter of `func`; equal arguments give equal tensors.
 
@@ -98,7 +99,7 @@ def random_arguments(
     name. Floats have the stated type, or `dtype`. Weights of GEMMs are normal with variance 1/K,
     norm weights are around 1, cos and sin belong to the same angles, integers are in the range of
     what they index (and include the ignored index). `values` says what activations look like.
-    Raises KeyError for a symbol without a size.
+    Each `device` gives other numbers. Raises KeyError for a symbol without a size.
     """
     shapes = SymbolicShapes(func)
     extents = _extents(shapes, func, sizes)
@@ -106,8 +107,8 @@ def random_arguments(
     tensors: list[torch.Tensor] = []
     for index, parameter in enumerate(func.args):
         shape = [size_of(dim, extents) for dim in shapes.dims(parameter)]
-        generator = torch.Generator().manual_seed((seed * 1009 + index) % 2**63)
-        with torch.device("cpu"):  # whatever PyTorch's default device is
+        generator = torch.Generator(device).manual_seed((seed * 1009 + index) % 2**63)
+        with torch.device(device):  # whatever PyTorch's default device is
             tensor = draw.parameter(func, parameter, shape, generator)
         stated = stated_dtype(parameter.type)
         wanted = dtype if dtype is not None and stated.is_floating_point else stated

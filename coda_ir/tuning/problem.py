@@ -31,9 +31,7 @@ from coda_ir.dialects.gemm.places import part_of
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.unfusing import BY, unfuse, why_not_unfused
 from coda_ir.passes.support.fillers import filler
-from coda_ir.random_inputs.draw import INTEGER_LIMIT, size_of
-from coda_ir.random_inputs.roles import GemmWeight, roles_of
-from coda_ir.signatures import stated_dtype
+from coda_ir.random_inputs import random_arguments
 from coda_ir.storage import place_of
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, dims_attribute
 from coda_ir.tuning.buckets import bucket
@@ -221,25 +219,16 @@ SMALLEST_CACHE = 32 << 20
 """Bytes that an L2 cache is taken for where PyTorch does not say."""
 
 
-def argument_shapes(problem: Problem, sizes: Mapping[str, int]) -> list[tuple[list[int], str]]:
-    """Return the shape and PyTorch's type name of each argument."""
-    func = problem.func
-    shapes = SymbolicShapes(func)
-    return [
-        (
-            [size_of(dim, sizes) for dim in shapes.dims(argument)],
-            str(stated_dtype(argument.type)).removeprefix("torch."),
-        )
-        for argument in func.args
-    ]
-
-
 def make_inputs(problem: Problem, device: torch.device) -> list[list[torch.Tensor]]:
     """Make as many sets of arguments as exceed twice the L2 cache of `device`."""
-    first = _draw(problem, device, 0)
+
+    def draw(seed: int) -> list[torch.Tensor]:
+        return random_arguments(problem.func, problem.sizes, seed=seed, device=device)
+
+    first = draw(0)
     size = sum(tensor.numel() * tensor.element_size() for tensor in first)
     sets = min(MAX_SETS, 1 + 2 * _cache_bytes(device) // max(1, size))
-    return [first, *(_draw(problem, device, seed) for seed in range(1, sets))]
+    return [first, *map(draw, range(1, sets))]
 
 
 def _cache_bytes(device: torch.device) -> int:
@@ -248,30 +237,3 @@ def _cache_bytes(device: torch.device) -> int:
     cuda: Any = torch.cuda  # its properties have no types
     properties = cuda.get_device_properties(device)
     return max(SMALLEST_CACHE, int(getattr(properties, "L2_cache_size", 0)))
-
-
-def _draw(problem: Problem, device: torch.device, seed: int) -> list[torch.Tensor]:
-    func = problem.func
-    generator = torch.Generator(device).manual_seed(seed)
-    return [
-        _tensor(func, index, shape, getattr(torch, dtype), device, generator)
-        for index, (shape, dtype) in enumerate(argument_shapes(problem, problem.sizes))
-    ]
-
-
-def _tensor(
-    func: FuncOp,
-    index: int,
-    shape: list[int],
-    dtype: torch.dtype,
-    device: torch.device,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    """Draw a tensor: normal, weights with variance 1/K; integers small, as they may be indices."""
-    roles = list(roles_of(func.args[index]))
-    if not dtype.is_floating_point:
-        high = 2 if dtype == torch.bool else INTEGER_LIMIT
-        return torch.randint(high, shape, device=device, generator=generator).to(dtype)
-    normal = torch.randn(shape, device=device, generator=generator)
-    ks = [role.k or shape[-1] for role in roles if isinstance(role, GemmWeight)]
-    return (normal / ks[0] ** 0.5 if ks else normal).to(dtype)
