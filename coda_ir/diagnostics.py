@@ -4,7 +4,7 @@ A mistake of the user is a `CodaError`, whose message ends with the remedy. A mi
 place in a source text is a `Diagnostic`, several of which make a `DiagnosticError`.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -177,6 +177,11 @@ class IndexOutOfRangeError(ArgumentError, IndexError):
 
 class NoElementsError(ArgumentError, IndexError):
     """A maximum of no elements, which has no value."""
+
+
+def symbols_remedy(symbols: Collection[str]) -> str:
+    """Return the remedy for the size of a symbol that is not one of `symbols`."""
+    return f"the symbols are {', '.join(symbols)}" if symbols else "all sizes are fixed"
 
 
 def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import OptionError
+from coda_ir.diagnostics import OptionError, symbols_remedy
 from coda_ir.functions import functions_of
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
     known = list(dict.fromkeys(symbol for func in functions for symbol in symbols_of(func)))
     for symbol, size in sizes.items():
         if symbol not in known:
-            names = ", ".join(known) or "none"
-            raise OptionError(f"no function has a dimension '{symbol}'", f"the symbols are {names}")
+            raise OptionError(f"no function has a dimension '{symbol}'", symbols_remedy(known))
         if size < 1:
-            raise OptionError(f"the size of {symbol} is {size}", "pass an integer, 0 or more")
+            raise OptionError(f"the size of {symbol} is {size}", "pass an integer, 1 or more")
 
 
 def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:

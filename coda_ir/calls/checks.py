@@ -20,7 +20,7 @@ from coda_ir.calls.arguments import (
     may_have_tangents,
     symbol_places,
 )
-from coda_ir.diagnostics import OptionError, closest, expect_kind
+from coda_ir.diagnostics import OptionError, closest, expect_kind, symbols_remedy
 
 Check = Callable[..., bool]
 """A check that the arguments of a call, by position, fit."""
@@ -63,10 +63,9 @@ def check_sizes(sizes: Mapping[str, object], signature: Signature) -> None:
     symbols = symbol_places(signature)
     for symbol, size in sizes.items():
         if symbol not in symbols:
-            known = ", ".join(symbols) or "none"
             raise OptionError(
                 f"{signature.name} has no dimension '{symbol}'",
-                closest(str(symbol), symbols, f"its symbols are {known}"),
+                closest(str(symbol), symbols, symbols_remedy(symbols)),
             )
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise OptionError(f"the size {symbol} is {size!r}", "pass an integer, 0 or more")

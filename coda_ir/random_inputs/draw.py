@@ -9,7 +9,7 @@ import torch
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from coda_ir.diagnostics import OptionError
+from coda_ir.diagnostics import OptionError, symbols_remedy
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs.roles import (
     Decay,
@@ -67,8 +67,7 @@ def random_inputs(
     for symbol in sizes or {}:
         if symbol not in symbols:
             raise OptionError(
-                f"{signature.name} has no dimension '{symbol}'",
-                f"its symbols are {', '.join(symbols) or 'none'}",
+                f"{signature.name} has no dimension '{symbol}'", symbols_remedy(symbols)
             )
     chosen = dict.fromkeys(symbols, DEFAULT_SIZE) | dict(sizes or {})
     try:
@@ -132,7 +131,7 @@ def bind_symbols(func: FuncOp, choose: Callable[[int, str], int]) -> dict[str, i
 
 
 def size_of(dim: Dim, extents: Mapping[str, int]) -> int:
-    """Return the number that a dimension stands for."""
+    """Return the value of a dimension."""
     return SymbolicSize.product([dim]).evaluate(extents)
 
 

@@ -225,9 +225,11 @@ def _made(name: str) -> Any:
         found: Any = import_module(module_name)
     except Exception as error:
         # The module is the user's: it may raise anything.
+        remedy = "run coda-export where the module can be imported, or set PYTHONPATH"
+        if module_name.endswith(".py"):
+            remedy = f"write {module_name.removesuffix('.py').replace('/', '.')}:{path}, a module"
         raise FactoryError(
-            f"{module_name} cannot be imported: {one_line(error)}",
-            "run coda-export where the module can be imported, or set PYTHONPATH",
+            f"{module_name} cannot be imported: {one_line(error)}", remedy
         ) from error
     for part in path.split("."):
         if not hasattr(found, part):

@@ -43,6 +43,8 @@ def _format(file: str, *, in_place: bool, check: bool) -> bool:
 
     Raises CodaError where it cannot be read or written, or has a syntax error.
     """
+    if file.endswith(".mlir"):
+        raise FileError(f"{file}: not a .coda file", "coda-opt prints .mlir in canonical form")
     name = "<stdin>" if file == STDIN else file
     source = decode_source(sys.stdin.buffer.read(), name) if file == STDIN else read_source(file)
     text = format_text(source, name)

@@ -226,7 +226,8 @@ class _Recovery:
         starts_line = self._starts_line(index)
         if token == "const" and bracket is not None and not starts_line:
             return "a tensor that does not change between calls is a weight: weight w: bf16[64, 64]"
-        if bracket is not None and (at_boundary or starts_line) and token != ";":
+        closes_other = (bracket, token) in (("[", ")"), ("(", "]"))
+        if bracket is not None and (at_boundary or starts_line or closes_other) and token != ";":
             return f"the '{bracket}' at {bracket.line}:{bracket.column} is not closed"
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":

@@ -132,7 +132,7 @@ class TestWrongOptions:
             ({"M": -3}, "the size M is -3\n  help: pass an integer, 0 or more"),
             ({"M": 2.5}, "the size M is 2.5\n  help: pass an integer, 0 or more"),
             (["M"], "sizes is of type list\n  help: pass a dictionary, such as {'M': 4096}"),
-            ({"N": 3}, "f has no dimension 'N'\n  help: its symbols are M"),
+            ({"N": 3}, "f has no dimension 'N'\n  help: the symbols are M"),
         ],
     )
     def test_sizes_that_no_call_has(self, training: bool, sizes: Any, message: str):

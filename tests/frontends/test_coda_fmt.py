@@ -73,6 +73,11 @@ def test_wrong_files_do_not_stop_the_others(messy: Path, capsys: pytest.CaptureF
     )
 
 
+def test_text_of_the_ir(capsys: pytest.CaptureFixture[str]):
+    assert main(["a.mlir"]) == 1
+    assert "a.mlir: not a .coda file\n  help: coda-opt prints" in capsys.readouterr().err
+
+
 def test_read_only_folder(messy: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["-i", str(messy.parent)]) == 1
     assert "this is a directory" in capsys.readouterr().err

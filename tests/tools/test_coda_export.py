@@ -229,6 +229,7 @@ def test_inputs_from_a_file(folder: Path):
     ("factory", "message"),
     [
         ("nowhere:f", "nowhere cannot be imported: ModuleNotFoundError"),
+        ("models/mlp.py:f", "help: write models.mlp:f, a module"),
         ("broken:f", "broken cannot be imported: ModuleNotFoundError"),
         ("factories:missing", "factories has no 'missing'"),
         ("factories:constant", "is of type int, expected a function"),

@@ -199,7 +199,7 @@ def test_an_exported_model_shows_its_source(tmp_path: Path):
     "sizes, message",
     [
         ({"N": 3}, "no function has a dimension 'N'\n  help: the symbols are M"),
-        ({"M": 0}, "the size of M is 0\n  help: pass an integer, 0 or more"),
+        ({"M": 0}, "the size of M is 0\n  help: pass an integer, 1 or more"),
     ],
 )
 def test_sizes_are_of_symbols(sizes: dict[str, int], message: str, tmp_path: Path):
