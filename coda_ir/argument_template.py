@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DEVICE = "device"
-"""The name that stands for the device of the program."""
+"""The name of the device of the program."""
 
 TORCH = "torch"
 """The module of PyTorch, for its constants."""

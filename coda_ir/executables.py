@@ -70,7 +70,7 @@ def start(target: Target, device: torch.device) -> None:
 def load(
     lowering: Lowering, function: str | None, target: Target, device: torch.device
 ) -> Executable:
-    """Load a function of a program; None stands for its only function."""
+    """Load a function of a program; None selects its only function."""
     if target == "reference":
         return ReferenceExecutable(lowering, function, device)
     artifact, jobs = lowering.artifact(function), lowering.options.jobs

@@ -244,7 +244,7 @@ class Lowering:
         artifact = fetch(request, lambda: self._emit(function), self._is_final)
         if "scheduled" not in self._modules:
             if self.options.tuning is not None:
-                # Whoever looks at a level of a program that was found measures nothing.
+                # Nothing is measured to print a level of a program that was found.
                 stored = replace(self.options.tuning, mode="stored")
                 self.options = replace(self.options, tuning=stored)
             _tell(artifact)

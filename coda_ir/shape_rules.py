@@ -178,7 +178,7 @@ def _map(op: gemm.MapOp, operands: list[Dims]) -> Sequence[Dims]:
     known = [_port_domain(port.kind, dims, rank) for port, dims in pairs if not port.kind.is_table]
     domain = broadcast_dims([(1,) * rank, *known])
     for dims in (dims for port, dims in pairs if port.kind.is_table):
-        domain = _told_by_table(domain, dims)
+        domain = _with_symbols_of_table(domain, dims)
     if not domain:
         # A single element is a domain of one column, but a tile of it has no dimension.
         results = _results(segment, (), 1, COLUMN_TILES)
@@ -202,14 +202,14 @@ def _attention_sums(op: gemm.AttentionSumOp, operands: list[Dims]) -> Sequence[D
     return own
 
 
-def _told_by_table(domain: Dims, table: Dims) -> Dims:
+def _with_symbols_of_table(domain: Dims, table: Dims) -> Dims:
     """Return `domain`, with symbols of a table for extents that nothing else determines.
 
     A number gives no information, because a table of that many columns may repeat.
     """
     symbols = tuple(1 if isinstance(dim, int) else dim for dim in table)
     aligned = (1,) * (len(domain) - len(symbols)) + symbols
-    return tuple(told if dim == 1 else dim for dim, told in zip(domain, aligned, strict=True))
+    return tuple(other if dim == 1 else dim for dim, other in zip(domain, aligned, strict=True))
 
 
 def _port_domain(kind: gemm.PortKind, dims: Dims, rank: int) -> Dims:

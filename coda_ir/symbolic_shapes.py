@@ -294,7 +294,7 @@ class SymbolicShapes:
     ) -> None:
         """Record `inferred` for `value`; static extents come from its type, and the rest are fresh.
 
-        `named` holds the symbols that stand for the placeholders of one operator.
+        `named` maps the placeholders of one operator to symbols.
         """
         if not isinstance(value.type, TensorType):
             self._dims[value] = ()

@@ -215,7 +215,7 @@ def _map_shape(op: gemm.MapOp, segment: gemm.Segment, operands: Tensors) -> tupl
         elif port.kind.combiner is not None:
             known[-1] = shape[-1]
         elif port.kind.is_table:
-            known = _rows_told_by_table(port.value, known, shape)
+            known = _rows_of_table(port.value, known, shape)
         else:
             continue
         shape = [
@@ -226,13 +226,13 @@ def _map_shape(op: gemm.MapOp, segment: gemm.Segment, operands: Tensors) -> tupl
     return tuple(shape)
 
 
-def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
+def _rows_of_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
     """Return `shape` with the row extents of a table, except where the table has 1, and with its
     columns if both extents are open.
     """
     *stated, columns = shape_of(table)
     pairs = zip(stated, known[:-1], strict=True)
-    rows = [DYNAMIC_INDEX if extent == 1 else told for extent, told in pairs]
+    rows = [DYNAMIC_INDEX if extent == 1 else other for extent, other in pairs]
     is_open = columns == shape[-1] == DYNAMIC_INDEX
     last = known[-1] if is_open else shape[-1]
     return [*shape[: len(shape) - 1 - len(rows)], *rows, last]

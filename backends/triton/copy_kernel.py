@@ -131,7 +131,7 @@ class Copy:
         return lines, ROW_COUNT * (row_tiles * tiles)
 
     def _start(self, number: str, steps: Sequence[int]) -> str:
-        """Return where number `number` of the counted elements starts, with so many elements
+        """Return where number `number` of the counted elements starts, with that many elements
         between neighbours along each dimension.
         """
         axes = self.counted[::-1]

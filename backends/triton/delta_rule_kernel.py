@@ -45,7 +45,7 @@ for NARROW, and adjoints of full chunks were wrong. (H200, Triton 3.6, 32 heads 
 states of 8192 rows take 227 us, and 403 us with one.)"""
 
 NARROW, NARROW_WARPS = 64, 2
-"""Columns of k, and of v, of which fewer are multiplied by so many warps. With four, Triton chooses
+"""Columns of k, and of v, of which fewer are multiplied by two warps. With four, Triton chooses
 Hopper's instructions for groups of warps, and products of one kernel read tiles with rows of
 different lengths from one place in shared memory, after each other. ptxas 12.8, which is Triton
 3.6's, then computes places in the later one from a register that nothing sets (a case of

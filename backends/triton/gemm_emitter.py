@@ -91,7 +91,7 @@ class GemmEmitter:
         return f"tl.cdiv(M, {block_m})"
 
     def tile_of(self, program: str, tiles_m: str) -> str:
-        """Return the statement that finds tile number `program` of so many rows of tiles."""
+        """Return the statement that finds tile number `program` of that many rows of tiles."""
         place = f"{tiles_m}, {self.tiles_n}, {self.schedule.group_m.data}"
         return f"tile_m, tile_n = grouped_tile({program}, {place})"
 

@@ -156,7 +156,7 @@ class SegmentEmitter(SegmentResults):
 
     def _load_neighbours(self, args: Sequence[SSAValue], port: Port) -> bool:
         """Load the elements of both columns of each pair together, and return True, where they are
-        neighbours in memory. Alone, every other column of 16 bits takes a load of its own: those of
+        neighbours in memory. Alone, every other column of 16 bits takes a separate load: those of
         two tables made the kernel of a rotation spill in tiles of 128 x 256.
         """
         is_wanted = len(args) == 2 and all(arg.uses for arg in args)

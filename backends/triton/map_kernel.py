@@ -55,7 +55,7 @@ too. (H100, a causal convolution over 4 of 8192 rows of 5376 columns: 79 us, 97 
 4 rows, 61 for a copy.)"""
 ROWS_OF_A_SUM, TILES_OF_A_SUM = 64, 32
 """Rows that a program combines for each number of a `partial_col`, so that the partials are small
-beside the tensors that the kernel reads, in so many tiles at most."""
+beside the tensors that the kernel reads, in at most that many tiles."""
 PROGRAMS_OF_A_SUM = 512
 """Programs that share known rows, at least: a few for each multiprocessor of a large GPU."""
 STAGES_OF_A_SUM = 4

@@ -153,11 +153,11 @@ def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artif
     except OSError as error:
         reason = error.strerror or str(error)
         notes = (*notes, f"the program is not stored in {path.parent}: {reason}")
-        told = _with_notes(artifact, notes)
-        _unstored[path] = replace(entry, artifact=told)
+        noted = _with_notes(artifact, notes)
+        _unstored[path] = replace(entry, artifact=noted)
         while len(_unstored) > MAX_UNSTORED:
             del _unstored[next(iter(_unstored))]
-        return told
+        return noted
     _unstored.pop(path, None)
     return _with_notes(artifact, notes)
 

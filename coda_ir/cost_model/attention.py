@@ -130,8 +130,8 @@ def idle_factor(heads: int, *rows: int) -> float:
 def attention_schedule(
     op: AttentionSumOp, device: Device, mainloop: str, rows: int | None
 ) -> ScheduleAttr:
-    """Return how `op` is computed, whose sums have so many rows in all batches, None where that is
-    not known. Raises CodaError where no tile fits into shared memory.
+    """Return how `op` is computed. Its sums have `rows` rows in all batches, None if unknown.
+    Raises CodaError where no tile fits into shared memory.
     """
     head_dim = op.parts.columns
     is_tma = device.has_tma and mainloop != "pointer"

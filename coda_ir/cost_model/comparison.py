@@ -104,7 +104,7 @@ TRAINED_HOST = HostCosts(
     scan_gradient=10 * 22.0 + 3 * 60.0,
 )
 """The same of each half of a step of training, which allocates what the backward reads, and whose
-backward runs in a thread of its own. Measured and estimated beside an H100, in ms: as programs,
+backward runs in a separate thread. Measured and estimated beside an H100, in ms: as programs,
 blocks with 23, 44 and 75 kernels took 1.1 to 1.3, 1.6 to 2.0 and 2.3 to 2.4 (estimated 1.1, 1.6 and
 2.0), and LTX with 226 took 5.9 to 7.4 (7.2); by Inductor, blocks of 42 to 52 kernels took 1.5 to
 1.9. A step of mT5 with ten gradients of masks took 23.8 (23.9), and 20.1 to 23.0 by Inductor

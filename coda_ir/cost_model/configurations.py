@@ -332,7 +332,7 @@ def _has_long_steps(tile: Tile, workload: Workload) -> bool:
 def _is_specialized(
     tile: Tile, stages: int, space: Space, device: Device, workload: Workload
 ) -> bool:
-    """Return whether only one main loop has such tiles, or so many stages for them."""
+    """Return whether only one main loop has such tiles, or that many stages for them."""
     is_deep = not space.stages and stages > device.stages and tile[0] > SMALL_ROWS
     is_deep = is_deep and not _has_long_steps(tile, workload)
     return is_deep or not is_power_of_two(tile[1])

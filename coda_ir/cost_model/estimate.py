@@ -37,10 +37,10 @@ EPILOGUE_RATE = 0.5
 gradient in tiles of 128 x 256 took 7 and 16 us, as they did on an H100 with an error function."""
 
 CROWDED_OPERATIONS, CROWDED_ACCUMULATORS, CROWDING = 22, 64, 3.2
-"""An epilogue that computes more for each accumulator, of products of float8 of which a thread has
-more than so many, takes so much longer: the sums of pieces leave it few registers. Chosen so that
-the gradient of a SwiGLU (42 operations) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles
-of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096. With scales of blocks it has 24
+"""Operations for each accumulator, and accumulators of a thread, above which an epilogue of
+products of float8 takes longer, and the factor: the sums of pieces leave it few registers. Chosen
+so that the gradient of a SwiGLU (42 operations) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in
+tiles of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096. With scales of blocks it has 24
 operations, and took 2.66 and 1.77 ms. That of a norm, which moves as much with 20 operations, took
 1.44 and 1.73 ms at 16384 x 4096 x 11008."""
 

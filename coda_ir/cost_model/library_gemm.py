@@ -123,7 +123,7 @@ def products_us(
     is_f32: bool,
     unaligned: float = 1.0,
 ) -> float:
-    """Return the microseconds of the products of so many matrices, whose M, N and K are `extents`:
+    """Return the microseconds of the products of matrices, whose M, N and K are `extents`:
     by their operations, or by their tiles, which small matrices do not fill. `unaligned` is a
     factor of `UNALIGNED`. For vectors, the library has kernels that take as long as their bytes.
     """

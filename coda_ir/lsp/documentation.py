@@ -43,7 +43,7 @@ CLASSES: dict[str, type] = {
     "finalize": gemm.FinalizeOp,
     **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
 }
-"""The operators of the IR that stand for those of the language."""
+"""The operators of the IR for those of the language."""
 
 _TEXTS = {
     "clamp": "x, but at least `min` and at most `max`; NaN propagates.",

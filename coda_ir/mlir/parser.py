@@ -1,6 +1,6 @@
 """xDSL's parser with source locations of operators, and with limits that xDSL lacks.
 
-Some short texts stand for something exponentially large or deep: an alias of aliases, a dense
+Some short texts expand to something exponentially large or deep: an alias of aliases, a dense
 literal, the width of an integer. They are syntax errors here.
 
 xDSL documents no hooks for this. The classes override methods of its parser and its lexer that
@@ -208,7 +208,7 @@ class ModuleParser(Parser):
         used = _ALIAS.findall(self.lexer.input.slice(start + len(name), self.pos) or "")
         self._alias_sizes[name] = 1 + sum(self._alias_sizes.get(each, 1) for each in used)
         if self._alias_sizes[name] > MAX_ALIAS_SIZE:
-            message = f"the alias {name} stands for more than {MAX_ALIAS_SIZE} others"
+            message = f"the alias {name} expands to more than {MAX_ALIAS_SIZE} others"
             self.raise_error(message, start, start + len(name))
 
     def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:

@@ -89,7 +89,7 @@ class _Reader:
         """Refuse a module that would exhaust the stack, here or in a later pass."""
         position = too_deep(text)
         if position is not None:
-            # In what the text stands for, which it need not be itself, the place says nothing.
+            # The place is in the expansion of the text, so it means nothing in the text itself.
             position = position if text is self.text else 0
             message = f"brackets are nested more than {MAX_DEPTH} levels deep"
             raise self._error(position, position + 1, message)

@@ -24,8 +24,8 @@ OTHER_SPLITS = 2
 """Numbers of programs for a tile that are measured beside that of the best shape."""
 
 NEARLY = 1.15
-"""The best of another main loop is measured in any case where the model gives it less than so many
-times the time of the best.
+"""The best of another main loop is always measured if the model gives it less than this multiple of
+the time of the best.
 """
 
 UNLIKELY = 1.5

@@ -221,7 +221,7 @@ class CrossEntropyGradOp(InferTypeOp):
     `dloss` has the type of the loss; it is divided by the number of targets that count for
     reduction `mean`. Rows whose target is `ignore_index` give 0. Computed in float32. `lse`, the
     logsumexp of each row as a column, is not computed again where it is given: the float32 and,
-    in a column of its own, what that lacks, or the float32 alone. A second result is
+    in a separate column, what that lacks, or the float32 alone. A second result is
     the sum of logits ⊙ result over each row, as a column.
 
     With `start`, the logits are the columns from `start` on of longer rows, whose logsumexp is

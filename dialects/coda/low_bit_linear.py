@@ -47,7 +47,7 @@ from coda_ir.dialects.coda.shapes import (
 
 _U8 = IntegerType(8, Signedness.UNSIGNED)
 _WORDS: dict[int, Attribute] = {2: _U8, 8: i32}
-"""The type of the words that hold so many elements of four bits."""
+"""The type of the words, by the number of elements of four bits that they hold."""
 _SCALES = (Float32Type, Float16Type, BFloat16Type)
 
 

@@ -217,7 +217,7 @@ class SelectiveScanOp(StateSpaceModel, ScanLike):
     A second result has the states after the last position.
 
     x and dt are B x T x D, a is D x N, b and c are B x T x N; every channel has N states of its
-    own, in float32, B x D x N at one position. What surrounds the scan are operators of their own:
+    own, in float32, B x D x N at one position. What surrounds the scan are separate operators:
     the softplus of dt, the skip connection of x, the gate.
 
     `%y = coda.selective_scan %x, %dt, %a, %b, %c : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>,
@@ -321,7 +321,7 @@ class SSDOp(StateSpaceModel, SSDLike):
     states `initial`. A second result has the states after the last position.
 
     x is B x T x heads·columns, dt is B x T x heads, a has one rate for each head; b and c are
-    B x T x groups·states, and each group serves as many heads that follow one another. States are
+    B x T x groups·states, and consecutive heads share a group equally. States are
     float32, B x heads x columns of a head x states. The result may be wider than x. What surrounds
     the model are separate operators: the softplus of dt, the skip connection of x, the gate and its
     norm.

@@ -139,7 +139,7 @@ def ceiling(extent: int, divisor: int) -> int:
 def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
     """Return the NumPy broadcast of two shapes, or None if they do not fit.
 
-    A dynamic extent never stands for a broadcast 1: broadcasting is visible in the types.
+    A dynamic extent is never a broadcast 1: broadcasting is visible in the types.
     """
     rank = max(len(a), len(b))
     padded_a = (1,) * (rank - len(a)) + tuple(a)

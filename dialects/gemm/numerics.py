@@ -103,10 +103,10 @@ PROMOTED_COLUMNS = 128
 class OrderAttr(ParametrizedAttribute):
     """The order of the reductions of an operator, which every schedule must keep.
 
-    `depth`: K is multiplied in steps of so many elements, whose products are added to the
-    accumulator one step after another. `columns`, `rows`: a `partial_row` combines so many columns
-    (a `partial_col` so many rows), as a tree that adds the halves. `partials`: a finalize combines
-    so many partials as such a tree, and the trees one after another.
+    `depth`: K is multiplied in steps of this number of elements, whose products are added to the
+    accumulator one step after another. `columns`, `rows`: a `partial_row` combines this number of
+    columns (a `partial_col` of rows), as a tree that adds the halves. `partials`: a finalize
+    combines this number of partials as such a tree, and the trees one after another.
 
     `order<depth = 64, columns = 64, rows = 64>` on gemm.fused, `order<columns = 64, rows = 64>` on
     gemm.map, `order<partials = 32>` on gemm.finalize.

@@ -79,7 +79,7 @@ class FusedOp(RowsOfFused):
             columns(%x : tensor<?x8xbf16>) kn -> (tile : tensor<4x16x8xbf16>) {...}
 
     With `numbered(%ids)` instead, ids has the numbers of groups of each row of x, k of them. A row
-    of K elements has k products, each a row of its own. One of kK elements is k rows side by side,
+    of K elements has k products, each a separate row. One of kK elements is k rows side by side,
     whose products are added: what the experts of a token compute, without a sort.
 
         %y = gemm.fused %x : tensor<2x8xbf16> numbered(%ids : tensor<6xi64>)

@@ -420,7 +420,7 @@ def known_tiles(partials: SSAValue) -> int | None:
 
 
 def map_columns(segment: Segment, columns: int, order: OrderAttr | None = None) -> ColumnRange:
-    """Return the range of a `gemm.map` over so many columns: its tiles are wide where rows are
+    """Return the range of a `gemm.map` over a number of columns: its tiles are wide where rows are
     long, and a group of columns fits in a tile. A stated `order` fixes the columns of a tile.
     """
     paired = 2 if segment.pairing else 1

@@ -47,7 +47,7 @@ def columns_alike(segment: Segment, n: int) -> dict[SSAValue, int]:
     """Return the size of the aligned groups of the `n` columns on which each value of the region is
     constant.
 
-    In pair mode the groups have the pairs of so many columns.
+    In pair mode the groups have the pairs of that number of columns.
     """
     alike = dict[SSAValue, int]()
     alike |= dict.fromkeys(segment.block.args, 1)

@@ -88,7 +88,7 @@ _WITHOUT_DERIVATIVE = frozenset(
 _ATTENTION = frozenset(
     f"_scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn")
 )
-"""Kernels; the operator that chooses one has a derivative of its own here (`fused_attention`)."""
+"""Kernels; the operator that chooses one has a separate derivative here (`fused_attention`)."""
 
 LISTED = (
     *(_ATTENTION | _CONVOLUTIONS | _OTHER_CONVOLUTIONS | _ADDING | _PUTTING | _REDUCING),

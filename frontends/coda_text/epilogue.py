@@ -157,7 +157,7 @@ def call_epilogue(
 
 
 def _signature(definition: EpilogueDefinition, interface: Interface, node: Call) -> Signature:
-    """The parameters; `pairs(...)` stands for both accumulators."""
+    """The parameters; `pairs(...)` gives both accumulators."""
     whole = definition.signature
     first = node.arguments[0].value if node.arguments else None
     if interface.is_pair and isinstance(first, Call) and first.callee.text == "pairs":

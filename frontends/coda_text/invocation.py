@@ -59,7 +59,7 @@ _REMEDIES = {
     ("embedding", "padding_idx"): "name the row whose gradient is 0",
     ("selective_scan", "a"): "give the last dimension of a as a number or a const",
     ("delta_rule", "head_dim"): "it is the number of columns of a head of q and k",
-    ("delta_rule", "k"): "each of its heads has `head_dim` columns, and serves as many heads of v",
+    ("delta_rule", "k"): "k has heads of `head_dim` columns; heads of v share them equally",
     ("ssd", "b"): "give `states`, the states of a group",
     ("ssd", "x"): "a has one rate for each head",
     ("topk", "k"): "sort(x) gives all of them in order",

@@ -59,7 +59,7 @@ def lower_program(
 ) -> ModuleOp:
     """Return the module of the main file. Every function of every file is checked.
 
-    `lowering` makes what lowers a function by itself. Raises DiagnosticError where there are
+    `lowering` makes what lowers a function alone. Raises DiagnosticError where there are
     errors.
     """
     lowered = lower_functions(scopes, reporter, lowering or FunctionLowering.of_definition)

@@ -39,7 +39,7 @@ class Inexpressible(Exception):
 class Text:
     """An expression: `strength` is one of SUM, PRODUCT, NEGATION and ATOM.
 
-    A number stands for a scalar whose element type is that of the other operand.
+    A number is a scalar whose element type is that of the other operand.
     """
 
     text: str
@@ -119,9 +119,9 @@ class OperatorWriter:
         """The call of an operator by its name. Its properties, but those `without`, and what is
         `stated` are arguments by name, unless they are defaults of the signature.
         """
-        name, told = _name_of(op)
+        name, chosen = _name_of(op)
         formals = {formal.name: formal.default for formal in OPERATORS[name].signature.formals}
-        left_out = {"operandSegmentSizes", told, *without}
+        left_out = {"operandSegmentSizes", chosen, *without}
         given = {k: _text_of(k, v) for k, v in op.properties.items() if k not in left_out}
         if "dtype" in formals:
             given |= _widened(op)

@@ -378,7 +378,7 @@ NAMED_BY: Mapping[type[Operation], tuple[str, Mapping[str, str]]] = {
 
 
 def _named(op: type[Operation], parameters: str, rule: Callable[..., Value]) -> dict[str, Rule]:
-    """The names of an operator in the language: `rule` takes the value that a name stands for."""
+    """The names of an operator in the language: `rule` takes the value of a name."""
     _, names = NAMED_BY[op]
     return {f"{name}({parameters})": partial(rule, value) for value, name in names.items()}
 

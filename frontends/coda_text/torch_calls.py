@@ -79,7 +79,7 @@ def _callee_and_arguments(call: Invocation) -> tuple[str, str]:
 
 
 def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
-    """The arguments with the sizes that the symbols of an inlined function stand for."""
+    """The arguments with the sizes of the symbols of an inlined function."""
     try:
         template = ArgumentTemplate.parse(text)
     except ValueError as error:

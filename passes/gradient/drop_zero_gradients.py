@@ -187,8 +187,8 @@ class _Backward:
         """Return the arguments with uses, and those that alone determine a size."""
         block, shapes = self.func.body.block, SymbolicShapes(self.func)
         kept: set[SSAValue] = {argument for argument in block.args if argument.uses}
-        told = {dim for argument in kept for dim in shapes.dims(argument)}
-        needed = sizes_in(block.ops, shapes) - told
+        known = {dim for argument in kept for dim in shapes.dims(argument)}
+        needed = sizes_in(block.ops, shapes) - known
         for argument in block.args:
             if needed & set(shapes.dims(argument)):
                 kept.add(argument)

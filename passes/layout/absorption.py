@@ -176,7 +176,7 @@ def _check_ports(
 
 
 def _check_map(user: MapOp, partials: int) -> Refusal | None:
-    """Return the reason why a pointwise kernel cannot combine so many partials; else None."""
+    """Return the reason why a pointwise kernel cannot combine that many partials; else None."""
     if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
         return Refusal(
             "the columns of a gemm.map are known",

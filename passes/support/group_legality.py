@@ -92,7 +92,7 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
 
 
 def _fits_stated_tile(gemm: FusedOp, columns: int) -> bool:
-    """Return whether a tile holds so many columns, if the GEMM has a schedule already."""
+    """Return whether a tile holds that many columns, if the GEMM has a schedule already."""
     return gemm.schedule is None or 1 << (columns - 1).bit_length() <= gemm.schedule.block_n.data
 
 

@@ -133,10 +133,10 @@ class _FunctionCopy:
     ) -> set[SSAValue]:
         """Return the values in `available` that are needed for sizes in the code of `wanted`."""
         shapes = SymbolicShapes(self.joint.func)
-        told = {dim for value in available if value in read for dim in shapes.dims(value)}
+        known = {dim for value in available if value in read for dim in shapes.dims(value)}
         needed = sizes_in(backward_slice(wanted, available, self.instead), shapes)
         found: set[SSAValue] = set()
-        for symbol in sorted(needed - told):
+        for symbol in sorted(needed - known):
             tells = [value for value in available if symbol in shapes.dims(value)]
             if tells and not found & set(tells):
                 found.add(tells[0])

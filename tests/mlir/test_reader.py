@@ -239,7 +239,7 @@ class TestErrors:
     def test_aliases_that_double(self):
         aliases = "".join(f"#a{i} = [#a{i - 1}, #a{i - 1}]\n" for i in range(1, 40))
         error = error_of(f"#a0 = [1, 1]\n{aliases}{attribute('#a39')}")
-        assert "a.mlir:10:1: error[E0601]: the alias #a9 stands for more than 1000 others" in str(
+        assert "a.mlir:10:1: error[E0601]: the alias #a9 expands to more than 1000 others" in str(
             error
         )
 

@@ -116,7 +116,7 @@ class ElementPlaces:
         return runs
 
     def starts_at_multiple_of(self, bytes: int) -> bool:
-        """Return whether the first of elements of so many bytes is aligned for vector loads."""
+        """Return whether the first of elements of that many bytes is aligned for vector loads."""
         return all(factor * bytes % ALIGNMENT == 0 for _, factor in self.start.terms)
 
 

@@ -68,7 +68,7 @@ class WaitingLaunches:
     """Variables to drop after them."""
 
     def accepts(self, launch: Launched) -> bool:
-        """Return whether a launch may follow these: its loops have no stages of their own."""
+        """Return whether a launch may follow these: its loops have no separate stages."""
         stages = {EmittedKernel.num_stages, *(x.kernel.num_stages for x in self.launches[:1])}
         is_free = len(self.launches) < MAX_STEPS and launch.kernel.num_stages in stages
         return is_free and launch.can_follow()

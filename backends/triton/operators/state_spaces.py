@@ -47,7 +47,7 @@ def row_pitches_of(host: HostProgram, op: StateSpaceLike) -> Mapping[SSAValue, i
 
 
 class _Chunks:
-    """The launches of a state space model over chunks of so many rows, and the tensors between."""
+    """The launches of a state space model over chunks of `rows` rows, and the tensors between."""
 
     def __init__(self, host: HostProgram, op: StateSpaceLike, rows: int):
         self.host, self.op = host, op

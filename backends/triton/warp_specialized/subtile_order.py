@@ -59,7 +59,7 @@ class SubtileOrder:
     # Subtiles that are joined to a box: neighbours, which the order takes apart.
 
     def allows(self, joined: int) -> bool:
-        """Return whether the expressions below hold for boxes of so many subtiles."""
+        """Return whether the expressions below hold for boxes of that many subtiles."""
         return self.is_plain or joined in (1, self.period)
 
     def begins_holding(self, joined: int) -> str:

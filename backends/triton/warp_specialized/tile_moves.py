@@ -34,7 +34,7 @@ BOUND = 2**30
 """The number of the row before which a box ends, in descriptors where the kernel names this row."""
 
 _Block: TypeAlias = tuple[int, list[str]]
-"""Statements for the last of so many subtiles."""
+"""Statements for the last of that many subtiles."""
 
 
 @dataclass(frozen=True)

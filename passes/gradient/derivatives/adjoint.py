@@ -231,7 +231,7 @@ def join_pads(parts: Sequence[SSAValue], insert: Insert) -> list[SSAValue]:
     """Join those of `parts` that pad neighbouring slices into one concatenation.
 
     pad(a) {start = 0} + pad(b) {start = 8}  ->  concat(a, b), where both together are whole.
-    So do slices of each nth element, in a dimension of their own that the gradient lacks.
+    So do slices of each nth element, in a separate dimension that the gradient lacks.
     """
     found = [_Padded.of(part) for part in parts]
     joined = [part for part, padded in zip(parts, found, strict=True) if padded is None]
