@@ -40,7 +40,7 @@ from coda_ir.frontends.torch.graph_inputs import (
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
-from coda_ir.frontends.torch.regions import READS_DATA
+from coda_ir.frontends.torch.regions import has_products
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, forward_graph
 from coda_ir.frontends.torch.types import tensors_in
@@ -60,11 +60,14 @@ NOT_FOLDED = Remark(
 )
 
 
-NUMBER_OF_TENSOR = (
-    "an operator reads a number from a tensor, which has no value while the graph is traced\n"
-    "  help: pass sizes as Python numbers, such as x.shape[0]"
+READS_VALUES = (
+    "an operator reads a number or a size from a tensor, which has no values while the graph is "
+    "traced\n"
+    "  help: pass sizes as Python numbers, such as x.shape[0], and use torch.where for masks"
 )
-"""The reason for which a graph with a call such as `arange(end=tensor)` is not compiled."""
+"""The reason for which a graph with `arange(end=tensor)`, or with gradients of `x[mask] = y`, is
+not compiled.
+"""
 
 
 READ_BY_STRIDES = (
@@ -127,8 +130,8 @@ def coda(
             raise
         name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
         left = f"{described_graph(graph)} runs in {RUNNERS[name]}"
-        if str(error).split("\n", 1)[0] in READS_DATA:  # of AOTAutograd, which cannot trace it
-            logger.warning("%s: %s", left, NUMBER_OF_TENSOR)
+        if _reads_values(error):
+            logger.warning("%s: %s", left, READS_VALUES)
         else:
             logger.exception("%s: a defect of coda_ir", left)
         return _lookup_backend(name)(graph, example_inputs)
@@ -139,6 +142,14 @@ def _traces_again(error: Exception) -> bool:
     # Where a version of PyTorch lacks the name, such a graph runs in another compiler.
     restart: Any = getattr(import_module("torch._dynamo.exc"), "RestartAnalysis", ())
     return isinstance(error, restart)
+
+
+def _reads_values(error: Exception) -> bool:
+    """Return whether AOTAutograd cannot trace a graph without the values of a tensor."""
+    # Where a version of PyTorch lacks a name, the message is that of a defect.
+    fake_tensor: Any = import_module("torch._subclasses.fake_tensor")
+    names = ("DataDependentOutputException", "DynamicOutputShapeException")
+    return isinstance(error, tuple(getattr(fake_tensor, name, ()) for name in names))
 
 
 def _are_on_gpu(inputs: list[Any]) -> bool:
@@ -174,7 +185,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
                 compiler = TrainingCompiler(chosen, inputs, forward)
                 return _trace_whole(compiler, forward, example_inputs)
         except NotDerivedError as reason:
-            is_refused = not isinstance(reason.__cause__, NothingToDo)
+            is_refused = not isinstance(reason.__cause__, NothingToDo) and has_products(graph)
             if _has_inductor(chosen, example_inputs):
                 raise LeftToInductor(
                     f"no gradients are derived: {reason}", is_refused=is_refused

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.node import map_arg
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -153,6 +154,11 @@ class DynamoGraph:
             is_weight = found.is_weight and not is_updated and not self._is_backward
             name = found.name or node.name
             return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
+        if not value.node.has_hint() and not statically_known_true(value >= 0):
+            raise ModelError(
+                f"the graph reads {node.name}, a number from a tensor, which may be negative",
+                "move code with item() or tolist() out of the compiled function",
+            )
         # PyTorch compiles the graph again for a number on the other side of this condition.
         if value < 0:
             raise ModelError(

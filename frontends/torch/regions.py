@@ -27,7 +27,9 @@ PRODUCTS = ("linear", "mm", "matmul", "conv", "einsum")
 
 def has_products(graph: GraphModule) -> bool:
     """Return whether a graph may have a linear map, without which there is nothing to fuse."""
-    calls = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+    parts = [module for module in graph.modules() if isinstance(module, GraphModule)]
+    nodes = [node for part in parts for node in part.graph.nodes]
+    calls = [str(node.target) for node in nodes if node.op.startswith("call_")]
     return any(part in name for name in calls for part in PRODUCTS)
 
 

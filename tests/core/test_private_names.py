@@ -77,6 +77,10 @@ REASONS = {
         "PyTorch documents aot_autograd and lookup_backend in its page on custom backends; without "
         "RestartAnalysis, a graph that is traced again runs in Inductor"
     ),
+    "frontends/torch/dynamo.py: torch._subclasses*": (
+        "PyTorch documents FakeTensorMode under this name; without its exceptions, a "
+        "message calls what cannot be traced a defect"
+    ),
     "frontends/torch/graph_compiler.py: torch._subclasses*": (
         "leaves the mode of tensors without data; without it graphs run through the fallback"
     ),

@@ -292,6 +292,16 @@ def test_tracing_again_is_no_defect(caplog: pytest.LogCaptureFixture):
     assert "defect" not in caplog.text
 
 
+def test_numbers_from_tensors():
+    layer = linear()
+
+    def model(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return layer(x) * layer(x[mask]).sum() + mask.sum().item()
+
+    fast = compiled(model, fullgraph=True)
+    check(fast, model, torch.randn(3, 8), torch.tensor([True, False, True]))
+
+
 def test_integers_of_the_caller_of_any_sign(caplog: pytest.LogCaptureFixture):
     """A program has integers as sizes, so that PyTorch runs a graph where they are negative."""
     layer = linear()

@@ -143,21 +143,45 @@ def test_products_of_activations_are_no_linear_maps(caplog: pytest.LogCaptureFix
     assert all("the graph has no linear map" in m and "bmm" in m for m in messages)
 
 
-def test_a_number_that_is_read_from_a_tensor(caplog: pytest.LogCaptureFixture):
-    """As in TAPAS: AOTAutograd cannot trace the call, which is no defect."""
+def test_views_without_a_linear_map_are_left_to_autograd(caplog: pytest.LogCaptureFixture):
+    """No warning: there was nothing to fuse."""
+
+    def first(x: Tensor) -> Tensor:
+        return x[:2]
+
+    with caplog.at_level(logging.INFO, "coda_ir.frontends"), torch.enable_grad():
+        compiled(first)(torch.randn(3, 4, requires_grad=True))
+    assert {record.levelno for record in caplog.records} == {logging.INFO}
+    assert "left to autograd: the graph returns a view of an input" in caplog.text
+
+
+def first_rows(x: Tensor, count: Tensor) -> Tensor:
+    """As in TAPAS."""
     arange: Any = torch.arange
+    return x[arange(start=0, end=torch.as_tensor(count))]
+
+
+def stored_rows(x: Tensor, count: Tensor) -> Tensor:
+    """As in Qwen3-VL: the gradients are those of a number of rows that depends on data."""
+    mask = x[:, 0] < count
+    x[mask] = x[mask] * 2
+    return x
+
+
+@pytest.mark.parametrize("run", [first_rows, stored_rows])
+def test_values_that_are_read_from_a_tensor(run: Any, caplog: pytest.LogCaptureFixture):
+    """AOTAutograd cannot trace the call, which is no defect."""
     model, x, count = nn.Linear(4, 4), torch.randn(3, 4), torch.tensor(2)
 
-    def first(x: Tensor, count: Tensor) -> Tensor:
-        return model(x)[arange(start=0, end=torch.as_tensor(count))]
+    def call(x: Tensor, count: Tensor) -> Tensor:
+        return model(run(model(x), count))
 
-    with caplog.at_level(logging.WARNING, "coda_ir.frontends"):
-        y = compiled(first, errors="fallback")(x, count)
-    torch.testing.assert_close(y, model(x)[:2])
-    (record,) = caplog.records
+    with caplog.at_level(logging.WARNING, "coda_ir.frontends.torch.dynamo"), torch.enable_grad():
+        torch.testing.assert_close(compiled(call, errors="fallback")(x, count), call(x, count))
+    record = caplog.records[-1]
     message = record.getMessage()
     assert record.exc_info is None and "runs in eager PyTorch: an operator reads" in message
-    assert "defect" not in message and "x.shape[0]" in message
+    assert "defect" not in caplog.text and "x.shape[0]" in message
 
 
 def test_no_remark_is_without_a_place(caplog: pytest.LogCaptureFixture):
