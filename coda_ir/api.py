@@ -254,11 +254,10 @@ def compile(
         compiled = CompiledFunction(lowering, entry, target, place)
         compiled.prepare()
         return compiled
-    from coda_ir.training.functions import TrainableFunction, find_trained
+    from coda_ir.training.functions import TrainableFunction
 
     start(target, place)
-    module = origin.module()
-    return TrainableFunction(module, find_trained(module, entry), target, place, options, policy)
+    return TrainableFunction(origin, entry, target, place, options, policy)
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:

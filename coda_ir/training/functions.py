@@ -11,7 +11,7 @@ define the two itself (see `gradient_pair`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,7 +29,6 @@ from coda_ir.context import make_context
 from coda_ir.diagnostics import GradientError
 from coda_ir.functions import find_entry, functions_of, only_functions
 from coda_ir.lowering import Level, Lowering
-from coda_ir.mlir.writer import located_text
 from coda_ir.options import Accept, CompileOptions, SavePolicy, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
@@ -58,20 +57,24 @@ class TrainableFunction(NotCopied):
 
     def __init__(
         self,
-        module: ModuleOp,
-        func: FuncOp,
+        origin: Origin,
+        entry: str | None,
         target: Target,
         device: torch.device,
         options: CompileOptions,
         policy: SavePolicy,
     ):
-        """Set up the function; a pair of programs is derived when it is first needed."""
+        """Set up the function `entry` of a program, or the only one; a pair of programs is derived
+        when it is first needed. Raises CodaError if there is no such function.
+        """
+        self._origin, self._module = origin, origin.module()
+        func = _find_trained(self._module, entry)
         self.name = func.sym_name.data
         self.signature: Signature = signature_of(func)
         self.target: Target = target
         self.device = device
         self.policy = policy
-        self._module, self._options = module, options
+        self._options = options
         self._pairs: dict[Wrt, GradientPair] = {}
         self._latest: GradientPair | None = None
 
@@ -194,21 +197,22 @@ class TrainableFunction(NotCopied):
     def _compiled(self, lowering: Lowering | TunedLowerings, name: str) -> CompiledFunction:
         return CompiledFunction(lowering, name, self.target, self.device)
 
-    @cached_property
-    def _text(self) -> str:
-        """The text that identifies the program in the cache."""
-        return located_text(self._module)
-
     def _part(self, *names: str) -> Origin:
         """Return a module of some of the functions."""
-        identity = {"module": self._text, "functions": names}
-        return Origin(identity, lambda _: only_functions(self._module, names))
+        return self._made(lambda: only_functions(self._module, names), functions=names)
+
+    def _made(self, make: Callable[[], ModuleOp], **how: Any) -> Origin:
+        """Return a program that is made from this one, in a way that `how` describes."""
+        return Origin({**self._origin.identity, **how}, lambda _: make(), self._origin.files)
 
     def _given(self, forward: str, backward: str) -> Origin:
         """The user's forward and backward programs."""
         names = (forward, backward)
-        identity = {"module": self._text, "functions": names, "boxed": backward}
-        return Origin(identity, lambda _: _boxed(only_functions(self._module, names), backward))
+        return self._made(
+            lambda: _boxed(only_functions(self._module, names), backward),
+            functions=names,
+            boxed=backward,
+        )
 
     def _derived(self, wrt: Wrt, sizes: Mapping[str, int]) -> Origin:
         """Return the forward and the backward program, derived on demand."""
@@ -219,8 +223,7 @@ class TrainableFunction(NotCopied):
             "pack_weights": self._options.pack_weights,
             **asdict(self.policy),
         }
-        identity = {"module": self._text, "differentiate": options}
-        return Origin(identity, lambda _: self._differentiate(options))
+        return self._made(lambda: self._differentiate(options), differentiate=options)
 
     def _differentiate(self, options: Mapping[str, Any]) -> ModuleOp:
         from coda_ir.passes.pipelines.differentiate import DifferentiatePass
@@ -297,7 +300,7 @@ class TrainableFunction(NotCopied):
         return self.pair().saved_bytes
 
 
-def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
+def _find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
     """Return the requested function, which may have a forward and a backward program beside it.
 
     Raises CodaError if there is none.
