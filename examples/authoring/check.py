@@ -168,10 +168,13 @@ def tuple_of(value: Any) -> tuple[torch.Tensor, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 where there is a problem."""
-    (file,) = sys.argv[1:] if arguments is None else arguments
+    """The exit code: 1 where there is a problem, 2 for a wrong command line."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) != 1:
+        print("usage: python examples/authoring/check.py FILE.coda", file=sys.stderr)
+        return 2
     try:
-        found = check(Path(file))
+        found = check(Path(given[0]))
     except CodaError as error:
         found = {"": list(diagnostics_of(error))}
     for name, diagnostics in found.items():

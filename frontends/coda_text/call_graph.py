@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.frontends.coda_text.program import FunctionDefinition, Scope
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import Call, calls
@@ -62,12 +63,9 @@ def _report_recursion(
     call: Call, cycle: list[FunctionDefinition], caller: FunctionDefinition, reporter: Reporter
 ) -> None:
     names = " -> ".join(function.name for function in (*cycle, cycle[0]))
-    reporter.error(
-        caller.scope.file,
-        call.callee.span,
-        f"recursion: {names}",
-        "functions are inlined where they are called, so a function cannot call itself",
-        "E0205",
-    )
+    remedy = "functions are inlined where they are called, so a function cannot call itself"
+    if cycle[0].name in OPERATORS:
+        remedy = f"rename this function: it hides the operator {cycle[0].name}"
+    reporter.error(caller.scope.file, call.callee.span, f"recursion: {names}", remedy, "E0205")
     for function in cycle:
         function.failed = True

@@ -29,10 +29,17 @@ Report = Callable[[Span, str, str, str], object]
 UNSTATED = tuple(name for name in ELEMENT_TYPES if name not in FLOAT_TYPES)
 """Element types that a port has to state."""
 
+_MADE_BY_PASSES = (
+    PortKind.TILE_T,
+    PortKind.GROUP_ROW,
+    PortKind.HALF_GROUP_ROW,
+    PortKind.GATHER_COL,
+    PortKind.SCATTER_COL,
+)
 OPERAND_KINDS = [
-    kind.value for kind in PortKind if kind != PortKind.TILE_T and kind.combiner is None
+    kind.value for kind in PortKind if kind not in _MADE_BY_PASSES and kind.combiner is None
 ]
-"""Ports of the language; the gradients of weights have other ports too."""
+"""Ports of the language; passes make others."""
 
 RESULT_KINDS = [
     kind.value for kind in ResultKind if kind not in (ResultKind.TILE_T, ResultKind.ACCUMULATE)

@@ -14,6 +14,7 @@ from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
 from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
 from coda_ir.frontends.coda_text.arguments import REFUSED_VALUE, Mistake
+from coda_ir.frontends.coda_text.counterparts import SUPERFLUOUS
 from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -257,7 +258,8 @@ class Invocation:
             remedy = f"combine it first: finalize(${name})"
             raise self.wrong(name, complete, remedy, "E0301", given=describe(value))
         if not isinstance(value, TensorValue):
-            raise self.wrong(name, "expected a tensor", given=describe(value), code="E0508")
+            remedy = SUPERFLUOUS.get(self.name) if is_number(value) else None
+            raise self.wrong(name, "expected a tensor", remedy, "E0508", given=describe(value))
         actual = len(value.dims)
         if (rank is not None and actual != rank) or actual < least_rank:
             expected = f"{rank}" if rank is not None else f"at least {least_rank}"

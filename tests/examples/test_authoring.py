@@ -46,6 +46,11 @@ def test_every_task_is_stated_once_with_its_signature():
         assert f"{signature} {{" in text
 
 
+def test_a_command_without_a_file(capsys: pytest.CaptureFixture[str]):
+    assert check.main([]) == 2
+    assert "usage: python examples/authoring/check.py FILE.coda" in capsys.readouterr().err
+
+
 def told(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """The only line that the check prints, of a file with a problem."""
     file = folder / "solution.coda"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from coda_ir.frontends.coda_text import epilogue_ports
 from coda_ir.frontends.coda_text.push_parser import raw_tokens
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 from coda_ir.lsp.documentation import COMBINERS, PORT_KINDS, RESULT_KINDS, SIGNATURES
@@ -97,6 +98,17 @@ def expected_name_scope(text: str, before: str, after: str) -> str | None:
     if text == "weight":
         return "storage.modifier.coda"
     return "constant.language.coda" if text in ("true", "false") else None
+
+
+def test_kinds_of_ports_are_those_of_the_language():
+    assert {*PORT_KINDS} == {*epilogue_ports.OPERAND_KINDS}
+    assert {*RESULT_KINDS} == {*epilogue_ports.RESULT_KINDS}
+    kinds = {*PORT_KINDS, *RESULT_KINDS}
+    documented = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    assert not [kind for kind in kinds if not re.search(rf"`{kind}[`<]", documented)]
+    for kind in kinds:
+        ((_, _, scope),) = [found for found in scopes_of_line(f": {kind}") if "port" in found[2]]
+        assert scope == "support.type.port.coda"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
