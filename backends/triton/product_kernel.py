@@ -56,6 +56,11 @@ class Factor:
         batch = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
         return Factor(batch, *map(int, places.strides[-2:]), int(places.start))
 
+    @property
+    def has_lines(self) -> bool:
+        """True if the elements of a row or of a column are beside each other."""
+        return 1 in (self.by_row, self.by_column)
+
     def place(self, row: str, column: str) -> str:
         """Return where the elements of the matrices of number `plane` are."""
         first = f"{row_start('plane', self.batch)} + " if self.batch.strides else ""

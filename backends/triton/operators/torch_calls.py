@@ -187,10 +187,12 @@ def _multiply(host: HostProgram, op: CallOp, product: SmallProduct) -> None:
 
 
 def _matrices(host: HostProgram, value: SSAValue) -> tuple[str, Factor]:
-    """Return the tensor that has the matrices of an operand, and their places in it."""
+    """Return the tensor that has the matrices of an operand, and their places in it: a dense copy
+    where neither rows nor columns are contiguous, as a load would use few of the bytes it moves.
+    """
     found = host.places(value)
     factor = None if found is None else Factor.of(found[1])
-    if found is not None and factor is not None:
+    if found is not None and factor is not None and factor.has_lines:
         return host.operand(found[0]), factor
     dense = Factor.of(ElementPlaces.dense(host.dims(value)))
     assert dense is not None, "extents of matrices are known"

@@ -34,6 +34,17 @@ def test_matrices(factors: str) -> None:
     torch.testing.assert_close(function(a, b), eval(product, places).bfloat16())
 
 
+def test_matrices_without_contiguous_lines_are_copied() -> None:
+    product = "transpose(a, [0, 3, 1, 2]) @ b"
+    text = f"fn f(a: bf16[B, 5, 40, 3], b: bf16[B, 3, 40, 6]) {{ return {product} }}"
+    function = cast(Any, coda_ir.compile(text, device="cpu"))
+    a, b = torch.randn(2, 5, 40, 3).bfloat16(), torch.randn(2, 3, 40, 6).bfloat16()
+    exact = a.double().permute(0, 3, 1, 2) @ b.double()
+    torch.testing.assert_close(function(a, b), exact.bfloat16())
+    copy, multiplication = function.kernels
+    assert copy.startswith("copy") and multiplication.startswith("products")
+
+
 def test_deep_sums_are_left_to_the_library() -> None:
     text = "fn f(a: bf16[B, 2, {0}], b: bf16[B, {0}, 2]) {{ return a @ b }}"
     sources = [
