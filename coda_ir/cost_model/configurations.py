@@ -26,8 +26,12 @@ from coda_ir.dialects.gemm.warp_specialized import WARPS, staging, tile_obstacle
 
 Tile = tuple[int, int, int]
 
-SPLITS = (2, 3, 4, 6, 8, 12, 16)
+SPLITS = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 """The numbers of programs that are considered for the K of a tile, beside one."""
+
+FEW_SPLITS, MAX_SUMS = 16, 16384
+"""More programs share a tile only if they have at most so many sums in all, which the last one
+loads at the same time."""
 
 MAX_WAVES = 2
 """Programs for each processor that K is split for."""
@@ -289,7 +293,7 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
     has_parts = op.has_ragged_depth or op.summed_rows > 1
     if op.order is not None or has_parts or not workload.has_known_rows:
         return
-    bm, _, bk = found.schedule.tile
+    bm, bn, bk = found.schedule.tile
     tiles = workload.tiles(bm) * found.programs
     is_row = found.schedule.has_one_row
     # Each thread loads more words at a time for several columns.
@@ -301,6 +305,7 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
         is_wide = found.schedule.warps.data > 1 and tiles > 1
         most = ROW_SPLITS if is_wide else 2 * ROW_SPLITS
         is_useful &= not is_row or split_k <= most
+        is_useful &= split_k <= FEW_SPLITS or split_k * bm * bn <= MAX_SUMS
         if found.schedule.multiplies_parts and workload.depth >= split_k * bk * STEPS_OF_PARTS:
             is_useful = tiles * split_k <= WAVES_OF_PARTS * device.processors
         if is_useful and workload.depth >= split_k * bk * steps:

@@ -192,17 +192,31 @@ class Estimate:
     def main(self) -> float:
         """The time of the main loop of one program."""
         longer, shorter = sorted((self.multiplying, self.loading), reverse=True)
+        rows = self.gathering + self.sharing_rows
         if self._hides_steps:
             longer *= SUMMED_ROWS if self.workload.sums_rows else 1.0
-            return max(longer + self.gathering, self.waiting)
+            return max(longer + rows, self.waiting)
         barriers = self.steps * self.main_loop.step_ns
-        return max(longer + EXPOSED_LOADS * shorter + barriers + self.gathering, self.waiting)
+        return max(longer + EXPOSED_LOADS * shorter + barriers + rows, self.waiting)
 
     @property
     def _hides_steps(self) -> bool:
         schedule, device = self.configuration.schedule, self.device
         has_many_stages = schedule.stages.data > device.stages
         return self.main_loop.hides_steps and has_many_stages and schedule.block_m.data > SMALL_ROWS
+
+    @property
+    def sharing_rows(self) -> float:
+        """The time of loading short rows of the weights of one tile in boxes, which processors that
+        work on other rows of x load as well.
+        """
+        workload = self.workload
+        if not workload.has_short_rows:
+            return 0.0
+        _, bn, bk = self.configuration.schedule.tile
+        rows = bn if workload.loads_along_k else bk
+        row_ns = self.main_loop.short_row_ns * 16 / workload.weight_row_bytes
+        return self.steps * rows * row_ns / self.configuration.programs
 
     @property
     def gathering(self) -> float:
@@ -284,12 +298,13 @@ class Estimate:
 
         Several programs at a time on a processor share its rates and count as one after the other:
         what they hide of one another is less than what their smaller tiles cost. Only tiles of few
-        rows, which wait for memory, start at the same time and wait together.
+        rows, which wait for memory, and those of a single step start at the same time and wait
+        together.
         """
         if self.main_loop.overlaps_epilogue:
             longer, shorter = sorted((self.main, self.epilogue), reverse=True)
             return longer + EXPOSED_EPILOGUE * shorter
-        is_small = self.configuration.schedule.block_m.data <= SMALL_ROWS
+        is_small = self.configuration.schedule.block_m.data <= SMALL_ROWS or self.steps == 1
         together = self.resident if is_small else 1
         epilogue = self.sharing + self.epilogue / self.splits
         latency = 0.0 if self.main_loop.loads_ahead else self.device.latency_ns / together

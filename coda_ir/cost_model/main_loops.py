@@ -33,6 +33,10 @@ class MainLoop:
     """Nanoseconds from when a stage is free until it is loaded again, while all processors load."""
     piece_ns: float = 0.0
     """The same for each further box that the columns of a stage are loaded in."""
+    short_row_ns: float = 0.0
+    """Nanoseconds more for a row of 16 bytes of weights in a box: all processors load the same
+    lines of the L2 cache, row by row. Longer rows take less in proportion, and whole lines nothing.
+    """
     gathered_row_ns: float = 0.0
     """Nanoseconds more for a row of a step that threads copy by its number, beside boxes."""
     overlaps_epilogue: bool = False
@@ -83,7 +87,9 @@ def _staging_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 # 4096. Bare ones took what cuBLAS takes. At 4096 x 4096 x 4096, a step of 128 x 128 tiles took
 # 529, 410 and 387 ns with 3, 4 and 5 stages, and one of 128 x 192 tiles 698 and 540 ns with 3
 # and 4. Of 4096 x 50257 x 768 the result took 0.61 ms, of 50304 columns 0.45. Mixtral's 16384 rows
-# took 6.1 ms gathered and 5.4 in boxes (28672 x 4096), and 3.67 and 3.36 (14336 x 4096).
+# took 6.1 ms gathered and 5.4 in boxes (28672 x 4096), and 3.67 and 3.36 (14336 x 4096). On an
+# H200, 614656 x 8 x 8, 614656 x 32 x 32 and 131072 x 64 x 8 took 24.5, 27.6 and 16.6 us by TMA in
+# tiles of 128 rows, and 7.4, 20.3 and 6.1 through pointers.
 _WARP_SPECIALIZED = MainLoop(
     "warp_specialized",
     "warp specialization",
@@ -91,6 +97,7 @@ _WARP_SPECIALIZED = MainLoop(
     step_ns=0,
     stage_ns=1050,
     piece_ns=340,
+    short_row_ns=21,
     gathered_row_ns=0.7,
     unaligned_ns=0.1,
     loads_ahead=True,
@@ -112,6 +119,7 @@ _MAIN_LOOPS = (
         "TMA",
         efficiency=0.97,
         step_ns=70,
+        short_row_ns=21,
         hides_steps=True,
         unaligned_ns=0.06,
         half_word_ns=2.0,

@@ -49,14 +49,15 @@ def rank(
     are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
     order of the space. A single row is multiplied by weights of few bits by `one_row` where that is
-    legal, and `warp_specialized` includes `ping_pong` where the tile is open. Raises ValueError
-    for a tile or a `split_k` of the space that is not legal.
+    legal, and `warp_specialized` includes `ping_pong` where the tile is open, and `pointer` where
+    rows of weights are short, too. Raises ValueError for a tile or a `split_k` of the space that is
+    not legal.
     """
     workload, cuts = Workload.of(op, rows, nominal), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
     illegal: ValueError | None = None
     for configuration in configurations(cuts, space, device, workload):
-        for name in _main_loops(configuration, space, cuts):
+        for name in _main_loops(configuration, space, cuts, workload):
             try:
                 ranked = _rank(cuts, configuration, name, workload, device)
             except ValueError as error:
@@ -70,14 +71,18 @@ def rank(
     return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))
 
 
-def _main_loops(configuration: Configuration, space: Space, cuts: ColumnCuts) -> tuple[str, ...]:
-    """Return the main loops of the space, after the warp-specialized one for promoted sums, or the
-    only one that the configuration is for.
+def _main_loops(
+    configuration: Configuration, space: Space, cuts: ColumnCuts, workload: Workload
+) -> tuple[str, ...]:
+    """Return the main loops of the space, after the warp-specialized one for promoted sums and
+    before `pointer` for short rows of weights, or the only one that the configuration is for.
     """
     if configuration.schedule.mainloop in (ONE_ROW, PING_PONG, IN_PARTS):
         return (configuration.schedule.mainloop,)
     is_split = SPECIALIZED in space.main_loops and cuts.promotes_sums
     others = tuple("pointer" if name == ONE_ROW else name for name in space.main_loops)
+    if SPECIALIZED in others and space.tile is None and workload.has_short_rows:
+        others = (*others, "pointer")
     return (SPLIT, *others) if is_split else others
 
 

@@ -19,6 +19,9 @@ from coda_ir.dialects.gemm.tiling import group_sizes
 NOMINAL_ROWS = 16384
 """The rows that an unknown number of tokens is assumed to be: two sequences of 8192 tokens."""
 
+LINE_BYTES = 128
+"""Bytes of a line of the L2 cache."""
+
 FUNCTION_OPERATIONS = 8.0
 """The weight of an exponential, a logarithm or a root relative to an addition: special function
 units have an eighth to a quarter of the rate, and the libraries add range reduction."""
@@ -55,6 +58,8 @@ class Workload:
     """The bytes of an element of the inputs."""
     weight_bytes: float
     """The average bytes of an element of the weights."""
+    weight_row_bytes: int
+    """The bytes of the longest row of the weights in memory."""
     epilogue_bytes: float
     """Bytes that the epilogue moves for each accumulator, without reductions."""
     operations: float
@@ -108,6 +113,7 @@ class Workload:
             depths=depths,
             element_bytes=element_bytes(op.x.type),
             weight_bytes=weight_bytes(op),
+            weight_row_bytes=max(_row_bytes(weight) for weight in op.weights),
             epilogue_bytes=sum(_bytes(s) * s.columns for s in segments) / columns,
             operations=sum(_operations(s) * s.columns for s in segments) / columns,
             instructions=max(map(_instructions, segments)),
@@ -127,6 +133,11 @@ class Workload:
     @property
     def depth(self) -> int:
         return sum(self.depths)
+
+    @property
+    def has_short_rows(self) -> bool:
+        """True if several rows of weights are in a line of the cache that all processors load."""
+        return not self.sums_rows and self.weight_row_bytes < LINE_BYTES
 
     @property
     def used_groups(self) -> int:
@@ -201,8 +212,11 @@ def _unaligned(segment: Segment, alignment: int) -> float:
 
 
 def _has_half_words(value: SSAValue) -> bool:
-    columns = shape_of(value)[-1]
-    return columns != DYNAMIC_INDEX and columns * element_bytes(value.type) % 4 != 0
+    return shape_of(value)[-1] != DYNAMIC_INDEX and _row_bytes(value) % 4 != 0
+
+
+def _row_bytes(value: SSAValue) -> int:
+    return _known(shape_of(value)[-1:], NOMINAL_ROWS) * element_bytes(value.type)
 
 
 def _share(port: ResultPortAttr) -> float:

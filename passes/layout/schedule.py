@@ -60,10 +60,10 @@ class SchedulePass(NamedPass):
     A tile must fit into the registers and the shared memory of `target` (portable, sm_80, sm_90,
     h200, gfx942, interpreter). `tile`, `warps`, `stages`, `group_m` and `split_k` override the
     choice. `mainloop=tma` is used where the operator allows it, and `pointer` elsewhere, with a
-    remark; without `tile`, `warp_specialized` includes `ping_pong`. `sizes` gives the values of
-    symbols, such as "B=1,T=1", so that the last wave of programs counts if there are few rows;
-    by default, only static extents are known. `explain` adds a remark with the best configurations
-    and their predicted times.
+    remark; without `tile`, `warp_specialized` includes `ping_pong`, and `pointer` for weights with
+    rows shorter than a line of the cache. `sizes` gives the values of symbols, such as "B=1,T=1",
+    so that the last wave of programs counts if there are few rows; by default, only static extents
+    are known. `explain` adds a remark with the best configurations and their predicted times.
 
     `gemms=fused` keeps epilogues in their GEMMs, `unfused` separates them where that is legal, and
     `library` lets PyTorch compute the products (see `unfuse-gemms`). By default, epilogues are

@@ -31,12 +31,12 @@ func.func @large(%x: tensor<?x4096xbf16>, %w: tensor<12288x4096xbf16>) -> tensor
 
 // CHECK-LABEL: func.func @narrow
 // CHECK: gemm.fused %x : tensor<?x24xf16>
-// SM90-NEXT: schedule<pointer, "128x64x32", warps = 4, stages = 3, group_m = 8>
+// SM90-NEXT: schedule<pointer, "128x16x32", warps = 4, stages = 3, group_m = 8>
 // PORTABLE-NEXT: schedule<pointer, "128x64x32", warps = 4, stages = 3, group_m = 8>
 // INTERPRETER-NEXT: schedule<pointer, "64x64x32", warps = 4, stages = 1, group_m = 8>
-// LOADS-NEXT: schedule<pointer, "128x64x32", warps = 4, stages = 3, group_m = 8>
+// LOADS-NEXT: schedule<pointer, "128x16x32", warps = 4, stages = 3, group_m = 8>
 // GIVEN-NEXT: schedule<pointer, "64x64x32", warps = 4, stages = 4, group_m = 2>
-// REMARK: remark[analysis] schedule: gemm.fused: M x 36 x 24 in tiles of 128 x 64 x 32, 4 warps, 3 stages, pointer main loop: 1 program per row of tiles, 44% padding; no TMA: 36 columns of a K x N weight are not multiples of 16 bytes
+// REMARK: remark[analysis] schedule: gemm.fused: M x 36 x 24 in tiles of 128 x 16 x 32, 4 warps, 3 stages, pointer main loop: 3 programs per row of tiles, 25% padding; no TMA: 36 columns of a K x N weight are not multiples of 16 bytes
 func.func @narrow(%x: tensor<?x24xf16>, %w: tensor<24x36xf16>) -> tensor<?x36xf16> {
   %z = gemm.fused %x : tensor<?x24xf16>
     columns(%w : tensor<24x36xf16>) kn
