@@ -136,6 +136,8 @@ class Configuration:
     ranges: tuple[ColumnRange, ...]
     stage_bytes: int
     """The bytes of the tiles of both operands of one step."""
+    has_single_step: bool = False
+    """True if a term of several has a single step, whose tiles lie beside the stages of others."""
 
     @staticmethod
     def of(cuts: ColumnCuts, schedule: ScheduleAttr, workload: Workload) -> Configuration:
@@ -144,7 +146,8 @@ class Configuration:
         bm, bn, bk = schedule.tile
         # Weights of 8 bits that float32 multiplies take as many registers as others.
         bytes = bm * workload.element_bytes + bn * (4 if workload.is_f32 else workload.weight_bytes)
-        return Configuration(schedule, tuple(ranges), round(bytes * bk))
+        has_single_step = len(workload.depths) > 1 and min(workload.depths) <= bk
+        return Configuration(schedule, tuple(ranges), round(bytes * bk), has_single_step)
 
     @property
     def programs(self) -> int:
@@ -162,9 +165,9 @@ class Configuration:
         return self.schedule.accumulators
 
     def shared_memory(self, device: Device) -> int:
-        """Return the bytes of the pipeline of the main loop."""
+        """Return the bytes of the main loop: of its pipeline, and of steps without one."""
         buffers = self.schedule.stages.data * device.buffers_per_stage
-        return round(buffers * self.stage_bytes)
+        return round((buffers + self.has_single_step) * self.stage_bytes)
 
     def fits(self, cuts: ColumnCuts, device: Device) -> bool:
         bm, bn, _ = self.schedule.tile

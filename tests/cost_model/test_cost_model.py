@@ -456,6 +456,23 @@ def test_shared_memory_limits_the_stages():
     assert stages == {3, 4}  # 48 KiB each of 227
 
 
+SUM_OF_PRODUCTS = """
+fn f(x: bf16[{m}, {k}], w: bf16[{n}, {k}], y: bf16[{m}, {short}], v: bf16[{n}, {short}]) {{
+    return linear(x, w) + linear(y, v)
+}}
+"""
+
+
+@pytest.mark.parametrize(("short", "buffers"), [(8, 4), (1024, 3)])
+def test_a_term_of_one_step_has_a_buffer_beside_the_stages(short: int, buffers: int):
+    program = SUM_OF_PRODUCTS.replace("{short}", str(short))
+    op = with_epilogue(program, 1024, 1024, 1024)
+    assert len(op.inputs) == 2
+    space = Space(("tma",), tile=(128, 64, 64), stages=(3,))
+    found = best(op, space).estimate.configuration
+    assert found.shared_memory(SM_90) == buffers * (128 + 64) * 64 * 2
+
+
 def test_explanation_is_a_table():
     lines = explanation(rank(gemm("?", 4096, 4096), Space(), SM_90), count=3).splitlines()
     assert len(lines) == 5
