@@ -18,6 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from coda_ir.diagnostics import ModelError
 from coda_ir.frontends.torch.capture import losses_of_rows, normalized_channels
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
+from coda_ir.frontends.torch.losses import cross_entropy_of_rows
 from coda_ir.frontends.torch.types import (
     called_name,
     dims_of,
@@ -370,6 +371,7 @@ def _kept_whole(*, is_differentiated: bool) -> AbstractContextManager[None]:
         map(_overload, WHOLE_OPERATORS), _not_decomposed
     )
     rules[_overload("batch_norm.default")] = _updating_statistics
+    rules[_overload("cross_entropy_loss.default")] = cross_entropy_of_rows
     attention = partial(_attention_of_four_axes, decomposes_dropout=is_differentiated)
     rules[_overload("scaled_dot_product_attention.default")] = attention
     return keep(rules)

@@ -1,7 +1,12 @@
 """Losses of ATen as operators of the dialect `coda`."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
+import torch.nn.functional as F
 from torch.fx import Node
+from xdsl.dialects.builtin import f32
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
@@ -11,13 +16,17 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.frontends.torch.importer import GraphImporter, Value
-from coda_ir.frontends.torch.types import element_type
+from coda_ir.frontends.torch.types import dims_of, element_type
+from coda_ir.symbolic_shapes import dims_attribute
 
 _REDUCTIONS = ("none", "mean", "sum")
 """The reductions, in the order of PyTorch's numbers."""
 
 _DEFAULTS: tuple[object, ...] = (None, 1, -100, 0.0)
 """Weight of the classes, reduction, ignored class, label smoothing."""
+
+_NEVER = -(2**31)
+"""A number that is no class."""
 
 
 def cross_entropy(graph: GraphImporter, node: Node) -> Value | None:
@@ -46,3 +55,75 @@ def cross_entropy(graph: GraphImporter, node: Node) -> Value | None:
     return (
         loss if element_type_of(loss) == wanted else graph.insert(coda.CastOp(loss, wanted)).result
     )
+
+
+def cross_entropy_of_rows(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Decompose a cross entropy with smoothed labels, or of classes that are not the last
+    dimension, into that of rows. Others stay whole.
+
+    The smoothed part of a loss is that of equally probable classes, logsumexp(row) - mean(row).
+    """
+    is_whole = logits.dim() == 2 and label_smoothing == 0.0
+    has_classes = logits.dim() > 1 and target.dim() == logits.dim() - 1
+    if is_whole or not has_classes or weight is not None:
+        return NotImplemented
+    rows, target = logits.movedim(1, -1).flatten(0, -2), target.flatten()
+    kind = _REDUCTIONS[reduction]
+    if label_smoothing == 0.0:
+        loss = F.cross_entropy(rows, target, ignore_index=ignore_index, reduction=kind)
+    else:
+        wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+        counts = target != ignore_index
+        sharp = F.cross_entropy(wide, target, ignore_index=ignore_index, reduction="none")
+        even = torch.where(counts, wide.logsumexp(1) - wide.mean(1), 0.0)
+        loss = torch.lerp(sharp, even, label_smoothing)
+        if kind != "none":
+            loss = loss.sum() / counts.sum() if kind == "mean" else loss.sum()
+        loss = loss.to(logits.dtype)
+    return loss.view(logits.movedim(1, -1).shape[:-1]) if kind == "none" else loss
+
+
+def logsumexp_of_others(
+    decompose: Callable[..., Any], x: torch.Tensor, dim: Sequence[int], keepdim: bool = False
+) -> Any:
+    """Decompose a logsumexp over other dimensions than the last, which is an operator of the IR."""
+    is_of_rows = x.is_floating_point() and list(dim) in ([-1], [x.dim() - 1])
+    return NotImplemented if is_of_rows else decompose(x, dim, keepdim)
+
+
+def gather(graph: GraphImporter, node: Node) -> Value | None:
+    """Import log probabilities of one class of each row: a negated cross entropy.
+
+    Other elements that are taken by number are left to `raise-library-calls`.
+    """
+    rows, dim, index = node.args[:3]
+    if not isinstance(rows, Node) or not isinstance(index, Node) or not _is_of_rows(rows, dim):
+        return None
+    logits, number = graph.tensor(rows.args[0]), graph.tensor(index)
+    (*extents, columns), after = dims_of(index.meta["val"]), dims_of(rows.meta["val"])
+    is_narrow = computes_in_float32(element_type_of(logits))
+    if columns != 1 or (*extents,) != after[:-1] or not is_narrow:
+        return None
+    ids = coda.ReshapeOp(number, shape_of(number)[:-1])
+    ids.attributes["coda.dims"] = dims_attribute(tuple(extents))
+    target = graph.insert(ids).result
+    loss = coda.CrossEntropyOp(logits, target, ignore_index=_NEVER, reduction="none")
+    negated = graph.insert(coda.NegOp(graph.insert(loss).result)).result
+    column = graph.insert(coda.ReshapeOp(negated, shape_of(number))).result
+    wanted = element_type(node.meta["val"].dtype)
+    return column if wanted == f32 else graph.insert(coda.CastOp(column, wanted)).result
+
+
+def _is_of_rows(rows: Node, dim: object) -> bool:
+    """Return whether `rows` are log probabilities along their last dimension, which is `dim`."""
+    if str(rows.target) not in ("aten._log_softmax.default", "aten.log_softmax.int"):
+        return False
+    last = (-1, rows.meta["val"].dim() - 1)
+    return dim in last and rows.args[1] in last

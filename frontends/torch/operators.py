@@ -23,7 +23,7 @@ from coda_ir.frontends.torch.arguments import argument, arguments, result_dtype
 from coda_ir.frontends.torch.attention import KERNELS, attention
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
-from coda_ir.frontends.torch.losses import cross_entropy
+from coda_ir.frontends.torch.losses import cross_entropy, gather
 from coda_ir.frontends.torch.scaled_products import SCALED_PRODUCTS
 from coda_ir.frontends.torch.state_spaces import imported_state_space
 from coda_ir.frontends.torch.types import UNNAMED, dims_of, element_type, tensor_type
@@ -415,12 +415,14 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten._softmax.default": softmax,
     "aten.mean.dim": reduce("mean"),
     "aten.sum.dim_IntList": reduce("sum"),
+    "aten.logsumexp.default": reduce("lse"),
     "aten.amax.default": reduce("max"),
     "aten.amin.default": reduce("max", negated=True),
     "aten.layer_norm.default": layer_norm,
     "aten.rms_norm.default": rms_norm,
     "aten.embedding.default": embedding,
     "aten.cross_entropy_loss.default": cross_entropy,
+    "aten.gather.default": gather,
     "aten.view.default": view,
     "aten._unsafe_view.default": view,
     "aten.reshape.default": view,

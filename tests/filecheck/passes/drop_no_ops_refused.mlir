@@ -119,6 +119,19 @@ func.func @split_columns(%z: tensor<3x80xf32>, %t: tensor<3x2xi64>) -> tensor<f3
 
 // -----
 
+// Rows of other columns than those that are reduced.
+
+func.func @other_columns(%z: tensor<3x80xf32>) -> tensor<6x1xf32> {
+  %flat = coda.reshape %z : (tensor<3x80xf32>) -> tensor<6x40xf32>
+  %sum = coda.reduce %flat {kind = "sum"} : (tensor<6x40xf32>) -> tensor<6x1xf32>
+  func.return %sum : tensor<6x1xf32>
+}
+
+// CHECK-LABEL: func.func @other_columns(
+// CHECK:         coda.reduce %flat
+
+// -----
+
 // A matrix would move, and something else reads the product.
 
 func.func @outer(%m: tensor<8x4xf32>, %c: tensor<4xf32>, %f: tensor<8x1xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>) {

@@ -1,5 +1,8 @@
 """Losses through `torch.compile`: of any number of samples and tokens, and under autocast."""
 
+import copy
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from support.torch_compile import compiled, gradients, torch_compile
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.graph_inputs import widen_losses
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -35,6 +39,52 @@ def test_targets_that_are_a_slice_of_any_number_of_tokens():
         x = torch.randn(shape)
         found, wanted = (gradients(f, model, x) for f in (fast, model))
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+class OddLosses(nn.Module):
+    """Smoothed labels, classes in dimension 1, and log probabilities of one class of each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(16, 20, bias=False)
+
+    def forward(self, x: torch.Tensor, ids: torch.Tensor) -> list[torch.Tensor]:
+        z = self.head(x)
+        rows, targets = z.flatten(0, 1), ids.flatten()
+        chosen = z.log_softmax(-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+        return [
+            F.cross_entropy(rows, targets, ignore_index=3, label_smoothing=0.1),
+            F.cross_entropy(rows, targets, label_smoothing=0.2, reduction="sum"),
+            F.cross_entropy(z.mT, ids, ignore_index=3, label_smoothing=0.3, reduction="none"),
+            F.cross_entropy(z.mT, ids),
+            F.cross_entropy(z.mT, ids, reduction="none"),
+            chosen.exp(),
+            (-z).logsumexp(-1),
+            z.logsumexp((0, 2)),
+        ]
+
+
+def test_losses_without_calls_of_pytorch(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "coda_ir")
+    model = OddLosses().bfloat16()
+    x, ids = torch.randn(2, 5, 16, dtype=torch.bfloat16), torch.randint(0, 20, (2, 5))
+    fast = compiled(model, target="reference")
+    found, wanted = (_with_gradients(f, model, x, ids) for f in (fast, model))
+    exact = _with_gradients(double := copy.deepcopy(model).double(), double, x.double(), ids)
+    for got, eager, truth in zip(found, wanted, exact, strict=True):
+        assert (got.dtype, got.shape) == (eager.dtype, eager.shape)
+        assert relative_error(got, truth) <= max(1.25 * relative_error(eager, truth), 2**-9)
+    assert not re.search("softmax|cross_entropy_loss", caplog.text)
+
+
+def _with_gradients(
+    f: Callable[..., list[torch.Tensor]], model: nn.Module, x: torch.Tensor, ids: torch.Tensor
+) -> list[torch.Tensor]:
+    x = x.clone().requires_grad_()
+    losses = f(x, ids)
+    total = torch.stack([loss.float().sum() for loss in losses]).sum()
+    found = torch.autograd.grad(total, [x, *model.parameters()])
+    return [*(loss.detach() for loss in losses), *found]
 
 
 def test_a_loss_is_wide_under_autocast_of_a_gpu():
