@@ -18,6 +18,7 @@ from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
 from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
+from coda_ir.passes.block.drop_places import DropPlacesPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
 from coda_ir.passes.block.flatten_groups import FlattenGroupsPass
@@ -52,6 +53,7 @@ from coda_ir.passes.support.function_pass import NamedPass
 
 FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
+    DropPlacesPass(),
     ExpandQuantizedLinearPass(),
     SplitGroupNormPass(),
     SplitBiasPass(),

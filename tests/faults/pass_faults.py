@@ -302,6 +302,11 @@ PASS_FAULTS = (
         f"{P}block.split_concatenation:_Split._together",
         Text("total = reduce(insert.add, values)", "total = values[0]"),
     ),
+    Fault(
+        "maximum: rows of another dimension",
+        f"{P}block.drop_places:_reduce",
+        Text("if axis != dim), dim]", "if axis != 0), 0]"),
+    ),
     Fault("gate and up swapped", f"{P}fusion.pair_glu:_fuse_glu", Nth("swap", "Tuple")),
     Fault(
         "activation of the gate dropped",
