@@ -157,6 +157,7 @@ def _check_number(name: str, value: object, least: int, of_what: str) -> None:
 
 def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return names as a tuple. Raises CodaError for a string, which is a sequence of strings."""
+    expect_kind(option, names, Sequence, f"pass a list of names, such as {option}=['h']")
     if isinstance(names, str):
         raise OptionError(f"{option} is {names!r}, not a list", f"pass {option}=[{names!r}]")
     return tuple(names)

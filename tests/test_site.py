@@ -1,6 +1,7 @@
-"""Builds the documentation site, in which a warning is an error."""
+"""The documentation site: it builds without warnings, and has the public interface."""
 
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -8,7 +9,15 @@ from pathlib import Path
 import pytest
 from support.pages import environment_for_make
 
+import coda_ir
+
 ROOT = Path(__file__).parents[1]
+
+
+def test_public_names_are_documented():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\.\. auto\w+:: coda_ir\.(\w+)$", page, re.MULTILINE)
+    assert {*documented} == {*coda_ir.__all__} - {"__version__"}
 
 
 @pytest.mark.slow

@@ -67,7 +67,17 @@ def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tenso
     float32, by default 0. y has the type of x or v, but is float32 for `ssd`; states are float32.
     Raises CodaError for operands that the operators do not accept.
     """
-    for name, value in zip(_NAMES[model], operands, strict=False):
+    if model not in _NAMES:
+        raise ArgumentError(
+            f"state_space: unknown model {model!r}", f"use one of {', '.join(_NAMES)}"
+        )
+    names = _NAMES[model]
+    if len(operands) not in (5, 6):
+        raise ArgumentError(
+            f"state_space: {model} takes 5 or 6 operands, got {len(operands)}",
+            f"pass a list of {', '.join(names)}; initial is optional",
+        )
+    for name, value in zip(names, operands, strict=False):
         if value.dtype not in _TYPES:
             types = ", ".join(map(str, _TYPES))
             raise ArgumentError(
@@ -78,7 +88,7 @@ def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tenso
     dtype = operands[_written(model)].dtype
     given = [
         value.to(dtype) if name in narrow else value.float() if name == "initial" else value
-        for name, value in zip(_NAMES[model], operands, strict=False)
+        for name, value in zip(names, operands, strict=False)
     ]
     return _OPERATOR(given, model, states)
 

@@ -142,6 +142,7 @@ def test_a_program_of_kernels_has_no_derivative():
         ({"stream_logits": 2.5}, "stream_logits is 2.5"),
         ({"save": "h"}, r"save is 'h', not a list\n  help: pass save=\['h'\]"),
         ({"recompute": "h"}, "recompute is 'h', not a list"),
+        ({"save": None}, "save is None\n  help: pass a list of names"),
         ({"tune": 0}, "tune is 0, expected seconds"),
     ],
 )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import coda_ir
 from coda_ir.backends.reference.scan import delta_rule, scanned_channels, scanned_states
+from coda_ir.diagnostics import ArgumentError
 from coda_ir.dialects import coda
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.state_spaces import DELTA_RULE, HEADS, SCAN, state_space
@@ -55,6 +56,18 @@ def test_operator(model: str, initial: bool) -> None:
     found, expected = state_space(model, operands, 4), exact(model, operands)
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == torch.float32 and relative_error(a, b) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("model", "count", "message"),
+    [
+        ("mamba", 5, "unknown model 'mamba'\n  help: use one of selective_scan, ssd, delta_rule"),
+        (HEADS, 3, "ssd takes 5 or 6 operands, got 3\n  help: pass a list of x, dt, a, b, c"),
+    ],
+)
+def test_wrong_calls(model: str, count: int, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        state_space(model, operands_of(HEADS)[:count], 4)
 
 
 @pytest.mark.slow
