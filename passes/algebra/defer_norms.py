@@ -284,7 +284,7 @@ def check_pays(
         "the products of scale and shift with the weights cost less than the norm saves",
         f"the norm is not deferred: another kernel would move {spent} bytes to save {saved}"
         + (f", with {assumed}" if assumed else ""),
-        "state the known sizes, or use modulated-norms=always",
+        "write known sizes as numbers, or use coda-to-gemm{modulated-norms=always}",
     )
 
 

@@ -133,7 +133,7 @@ func.func @small(%x: tensor<1x4x8xbf16>, %s: tensor<1x1x8xbf16>, %t: tensor<1x1x
 }
 
 // REMARK: remark[missed] defer-norms: coda.layer_norm: the norm is not deferred: another kernel would move 512 bytes to save 128; failed condition: the products of scale and shift with the weights cost less than the norm saves; costs 160 bytes
-// REMARK: help: state the known sizes, or use modulated-norms=always
+// REMARK: help: write known sizes as numbers, or use coda-to-gemm{modulated-norms=always}
 // CHECK:      func.func @small(
 // CHECK-NEXT:   %y = coda.silu %x : (tensor<1x4x8xbf16>) -> tensor<1x4x8xbf16>
 // CHECK-NEXT:   %rstd, %mean = coda.norm_stats %y {kind = "layer", eps = 1.000000e-06 : f64} : (tensor<1x4x8xbf16>) -> (tensor<1x4x1xf32>, tensor<1x4x1xf32>)
