@@ -92,8 +92,14 @@ class TritonExecutable:
         return load_source(self.info.source, self.info.signature.name)
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """Import the module. The first call compiles its kernels, or waits for the compiler."""
-        _ = self.module
+        """Import the module and hash its kernels, which a compiler may be compiling meanwhile. The
+        first call compiles them, or waits for the compiler.
+        """
+        from coda_ir.launching.triton_keys import settle_keys
+
+        module = self.module
+        if not self.is_interpreted:
+            settle_keys(module)
 
     def begin_compiling(self) -> None:
         """Start compiling the kernels, if there is a compiler."""
@@ -141,18 +147,14 @@ def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
     import torch
 
     from coda_ir.launching.kernels_ahead import compile_ahead
-    from coda_ir.launching.triton_keys import settle_keys
 
     waiting = [
         each for each in dict.fromkeys(programs) if not each.is_compiled and not each.is_interpreted
     ]
     if waiting and not torch.cuda.is_current_stream_capturing():
+        for each in waiting:
+            each.finish_compiling()
         with collector_paused():
-            # Other processes still compile while this one hashes.
-            for each in waiting:
-                settle_keys(each.module)
-            for each in waiting:
-                each.finish_compiling()
             launches = [(each.module, each.info.launches) for each in waiting]
             compile_ahead(launches, waiting[0].device, waiting[0].jobs)
     for each in programs:

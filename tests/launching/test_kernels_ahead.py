@@ -235,7 +235,7 @@ def test_the_first_call_of_a_program(monkeypatch: pytest.MonkeyPatch, is_capturi
     gpu = torch.device("cuda", 0)
     lowering = Lowering(coda_ir.parse(PROGRAM), CompileOptions(None, architecture="sm_90", jobs=7))
     function = CompiledFunction(lowering, None, "triton", gpu)
-    module = SimpleNamespace(run=run, INTERPRET=SimpleNamespace(value=False), KERNELS=())
+    module = SimpleNamespace(run=run, INTERPRET=SimpleNamespace(value=False))
     vars(function.executable)["module"] = module
     for _ in range(3):
         assert function.unchecked(torch.zeros(1), torch.zeros(1))
