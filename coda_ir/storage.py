@@ -5,6 +5,7 @@ their roots.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.dialects.func import FuncOp
@@ -232,6 +233,13 @@ def is_stored_by_kernel(op: Operation) -> bool:
 
 
 EXPAND = "aten.expand.default"
+"""The call that repeats a tensor along dimensions of any size."""
+
+
+def repeats(op: object) -> TypeGuard[coda.BroadcastOp | CallOp]:
+    """Return whether `op` is a view of its first operand, which it repeats along dimensions."""
+    is_call = isinstance(op, CallOp) and op.callee.data == EXPAND
+    return is_call or isinstance(op, coda.BroadcastOp)
 
 
 def filling(part: SSAValue) -> coda.ConstantOp | None:

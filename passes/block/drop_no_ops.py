@@ -16,6 +16,7 @@ from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.permuted import moves_elements
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.passes.support.views import start_of, taken_by
+from coda_ir.storage import EXPAND
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 
@@ -71,7 +72,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             return same or _before_reshape(op, rewriter)
         case coda.TransposeOp():
             return _reshaped(op, rewriter) or _transposed_product(op, rewriter)
-        case CallOp() if op.callee.data == "aten.expand.default":
+        case CallOp() if op.callee.data == EXPAND:
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == SLICE_SCATTER:
             return joined_slices(op, rewriter.before(op))

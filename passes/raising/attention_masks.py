@@ -10,15 +10,13 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
-from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import before, operands_of, reached
 from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask
 from coda_ir.passes.support.matching import FAR, defined_by, number_of, unconverted
+from coda_ir.storage import repeats
 from coda_ir.symbolic_shapes import Dim, Dims
-
-EXPAND = "aten.expand.default"
 
 HIDDEN = -65504.0
 """The largest number that hides a score: added to it or in its place, it leaves nothing in the
@@ -255,13 +253,7 @@ def _difference(a: Dim, b: Dim) -> int | None:
 
 def unexpanded(value: SSAValue) -> SSAValue:
     """Return `value` before it was broadcast."""
-    return before(value, Operation, is_expansion)
-
-
-def is_expansion(op: Operation) -> bool:
-    """Return whether `op` repeats its first operand along dimensions."""
-    is_call = isinstance(op, CallOp) and op.callee.data == EXPAND
-    return is_call or isinstance(op, coda.BroadcastOp)
+    return before(value, Operation, repeats)
 
 
 def _number_in(part: Part) -> float:
@@ -299,7 +291,7 @@ def _may_hide(bias: SSAValue) -> bool:
 
     def values_in(value: SSAValue) -> Sequence[SSAValue]:
         op, operands = value.owner, () if coda.is_of_extents(value) else operands_of(value)
-        return operands[:1] if isinstance(op, Operation) and is_expansion(op) else operands
+        return operands[:1] if repeats(op) else operands
 
     def is_large(value: SSAValue) -> bool:
         number = number_of(value)

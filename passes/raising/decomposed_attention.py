@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import PRODUCTS, CallOp
-from coda_ir.passes.raising.attention_masks import AttentionMask, is_expansion
+from coda_ir.passes.raising.attention_masks import AttentionMask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import (
@@ -24,6 +24,7 @@ from coda_ir.passes.support.matching import (
     unconverted,
 )
 from coda_ir.passes.support.views import View
+from coda_ir.storage import repeats
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 PRODUCT_AND_SUM = "aten.baddbmm.default"
@@ -267,7 +268,7 @@ class AttentionFinder:
         scores, column = joined.parts
         dims = self.shapes.dims
         column = unconverted(column)
-        while isinstance(op := column.owner, Operation) and is_expansion(op):
+        while repeats(op := column.owner):
             column = unconverted(op.operands[0])
         *heads, _, _ = dims(scores)
         if len(heads) < 2 or dims(weights) != dims(scores):
@@ -330,7 +331,7 @@ _POINTWISE = (
 
 
 def _is_pointwise(op: CallOp) -> bool:
-    return is_expansion(op) or op.callee.data == SLICE
+    return repeats(op) or op.callee.data == SLICE
 
 
 def _is_product(value: SSAValue) -> bool:

@@ -13,10 +13,10 @@ from coda_ir.passes.support.fillers import filler
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.index_values import literal
 from coda_ir.shape_rules import broadcast_dims
+from coda_ir.storage import EXPAND
 from coda_ir.symbolic_shapes import Dim
 
 ARANGE = ("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
-EXPAND = "aten.expand.default"
 FULL, FULL_LIKE = "aten.full.default", "aten.full_like.default"
 
 _EXACT = 2**24

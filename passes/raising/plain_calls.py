@@ -17,7 +17,7 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.made_tensors import EXPAND
+from coda_ir.passes.support.fillers import expanded
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.index_values import Affine, IndexValues, Known, literal
 from coda_ir.symbolic_shapes import Dims, dims_attribute
@@ -30,12 +30,7 @@ def repeated(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     aligned = after[len(after) - len(before) :]
     if any(a not in (1, b) for a, b in zip(before, aligned, strict=True)):
         return None
-    if not rewriter.shapes.are_declared(after):
-        return None
-    sizes = ", ".join(map(str, after))
-    call = CallOp(EXPAND, [x], f"{{0}}, [{sizes}]", [result.type], view=True)
-    call.attributes["coda.dims"] = dims_attribute(after)
-    return [call]
+    return [expanded(x, after, result.type)] if rewriter.shapes.are_declared(after) else None
 
 
 def rows_in_order(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:

@@ -13,8 +13,7 @@ from coda_ir.passes.raising.rotations import HALF_SPLIT
 from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.passes.support.heads import Heads
 from coda_ir.passes.support.matching import defined_by
-
-EXPAND = "aten.expand.default"
+from coda_ir.storage import EXPAND
 
 
 def pair_table(

@@ -1,7 +1,7 @@
 """Constant tensors."""
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import static_shape
@@ -15,8 +15,13 @@ def filler(number: float, element: Attribute, dims: Dims) -> tuple[coda.Constant
     declare.
     """
     constant = coda.ConstantOp(number, element)
-    arguments = f"{{0}}, [{', '.join(map(str, dims))}]"
     type = TensorType(element, static_shape(dims))
-    call = CallOp(EXPAND, [constant.result], arguments, [type], view=True)
+    return constant, expanded(constant.result, dims, type)
+
+
+def expanded(x: SSAValue, dims: Dims, type: Attribute) -> CallOp:
+    """Return a view of `x` repeated to these dimensions, whose symbols arguments declare."""
+    arguments = f"{{0}}, [{', '.join(map(str, dims))}]"
+    call = CallOp(EXPAND, [x], arguments, [type], view=True)
     call.attributes["coda.dims"] = dims_attribute(dims)
-    return constant, call
+    return call

@@ -14,6 +14,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
 from coda_ir.passes.support.views import Columns, Factor, Factors, View, extent_of
+from coda_ir.storage import EXPAND
 from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes
 
 HEADS_FIRST = (0, 2, 1, 3)
@@ -220,7 +221,7 @@ def _unrepeated(value: SSAValue, axis: int, rewriter: FunctionRewriter) -> SSAVa
     """Return the heads of `value`, which are dimension `axis`, before each was repeated."""
     joined, dims = defined_by(value, coda.ReshapeOp), rewriter.shapes.dims
     expanded = defined_by(joined.x if joined else value, CallOp)
-    if expanded is None or expanded.callee.data != "aten.expand.default":
+    if expanded is None or expanded.callee.data != EXPAND:
         return None
     x = expanded.inputs[0]
     one, many, after = map(dims, (x, expanded.outputs[0], value))

@@ -15,13 +15,14 @@ from math import isinf
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i1, i32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import before
 from coda_ir.passes.support.matching import number_of
+from coda_ir.storage import repeats
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 
@@ -134,8 +135,8 @@ class IndexValues:
                 return _cut(self.of(op.x), dim, start, shape_of(op.result))
             case coda.ConstantOp() as op:
                 return _constant(op)
-            case coda.BroadcastOp() as op:
-                return _spread(self.of(op.x), len(shape_of(value)))
+            case Operation() as op if repeats(op):
+                return _spread(self.of(op.operands[0]), len(shape_of(value)))
             case coda.CastOp() as op:
                 chosen = self._chosen(op.operand, bool) if element_type == i1 else None
                 known = chosen or self.of(op.operand)
@@ -352,10 +353,6 @@ def _converted(known: Known | None, type: Attribute, rank: int) -> Known | None:
             return None
 
 
-def _expand(op: CallOp, operands: _Operands) -> Known | None:
-    return _spread(operands[0], len(shape_of(op.outputs[0])))
-
-
 def _slice(op: CallOp, operands: _Operands) -> Known | None:
     known, numbers = operands[0], [literal(node) for node in op.template.call.args]
     if known is None or len(numbers) < 3 or op.template.call.keywords:
@@ -395,7 +392,6 @@ def _index(op: CallOp, operands: _Operands) -> Known | None:
 
 _CALLS: dict[str, Callable[[CallOp, _Operands], Known | None]] = {
     "aten.arange.start_step": _arange,
-    "aten.expand.default": _expand,
     "aten.slice.Tensor": _slice,
     "aten.cumsum.default": _cumsum,
     "aten.index.Tensor": _index,

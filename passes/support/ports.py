@@ -9,7 +9,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Port, PortKind, Segment
 from coda_ir.dialects.gemm.tables import port_kind, serves_samples
-from coda_ir.dialects.torch import CallOp
+from coda_ir.storage import repeats
 
 _CHEAP = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
 
@@ -45,10 +45,10 @@ class Repetition(NamedTuple):
 
 def repetition_of(value: SSAValue) -> Repetition | None:
     """Return the tensor whose columns `value` repeats: within groups, or for every group."""
-    if not isinstance(value.owner, coda.ReshapeOp):
+    if not isinstance(value.owner, coda.ReshapeOp) or not repeats(op := value.owner.x.owner):
         return None
-    source, shape = _expanded(value.owner.x), shape_of(value.owner.x)
-    if source is None or len(shape) < 2 or shape_of(value) != (*shape[:-2], shape[-2] * shape[-1]):
+    source, shape = op.operands[0], shape_of(value.owner.x)
+    if len(shape) < 2 or shape_of(value) != (*shape[:-2], shape[-2] * shape[-1]):
         return None
     if shape_of(source) == (*shape[:-1], 1):
         return Repetition(PortKind.GROUP, source)
@@ -67,17 +67,6 @@ def repeated_group(value: SSAValue) -> SSAValue | None:
     if isinstance(source, coda.ReshapeOp) and shape_of(source.x) == repeated.shape:
         return source.x
     return None
-
-
-def _expanded(value: SSAValue) -> SSAValue | None:
-    """Return the tensor that `value` repeats along some of its dimensions."""
-    match value.owner:
-        case coda.BroadcastOp() as op:
-            return op.x
-        case CallOp() as op if op.callee.data == "aten.expand.default":
-            return op.inputs[0]
-        case _:
-            return None
 
 
 def move_columns(segments: Sequence[Segment], ids: SSAValue, kind: PortKind) -> list[Segment]:

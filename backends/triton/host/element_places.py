@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects.coda import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
-from coda_ir.dialects.torch import CallOp
-from coda_ir.storage import ALIGNMENT, EXPAND
+from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
+from coda_ir.storage import ALIGNMENT, repeats
 from coda_ir.symbolic_shapes import Dims
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -122,13 +121,8 @@ class ElementPlaces:
 
 def _step_to(value: SSAValue) -> Operation | None:
     """Return the operator that makes `value` a view of its first operand; None for another one."""
-    match value.owner:
-        case BroadcastOp() | ReshapeOp() | SliceOp() | TransposeOp() as op:
-            return op
-        case CallOp() as op if op.callee.data == EXPAND:
-            return op
-        case _:
-            return None
+    op = value.owner
+    return op if isinstance(op, ReshapeOp | SliceOp | TransposeOp) or repeats(op) else None
 
 
 def _sizes(dims: Dims) -> tuple[SymbolicSize, ...]:
