@@ -35,7 +35,6 @@ from coda_ir.frontends.torch.graph_inputs import (
     model_inputs,
     needs_gradients,
     reads_inputs_by_strides,
-    transforms_itself,
     widen_losses,
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
@@ -43,6 +42,7 @@ from coda_ir.frontends.torch.kept_scans import keep_scans
 from coda_ir.frontends.torch.regions import has_products
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, forward_graph
+from coda_ir.frontends.torch.transforms import transforms_itself
 from coda_ir.frontends.torch.types import tensors_in
 from coda_ir.launching.executable import start_triton
 from coda_ir.remarks import Remark

@@ -454,11 +454,6 @@ def _attention_of_four_axes(
     return found.unflatten(0, outer[:-1])
 
 
-_TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")
-"""Modules of the functions that a graph calls for transforms. TorchDynamo replaces `torch.func` by
-these private functions, and only their modules distinguish them from operators."""
-
-
 def reads_inputs_by_strides(graph: GraphModule) -> bool:
     """Return whether a graph of TorchDynamo reads memory of its inputs by strides.
 
@@ -474,18 +469,6 @@ def reads_inputs_by_strides(graph: GraphModule) -> bool:
 
 def _given(node: Node) -> Iterable[torch.Tensor]:
     return tensors_in(node.meta.get("example_value"))
-
-
-def transforms_itself(graph: GraphModule) -> bool:
-    """Return whether a graph applies `torch.func` transforms or `torch.autograd.grad` to parts of
-    itself, which requires PyTorch's own rules for their operators.
-    """
-    return any(
-        str(getattr(node.target, "__module__", None) or "").startswith(_TRANSFORMS)
-        for module in graph.modules()
-        if isinstance(module, GraphModule)
-        for node in module.graph.nodes
-    )
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:

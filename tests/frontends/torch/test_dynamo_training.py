@@ -406,6 +406,26 @@ def test_what_is_left_to_autograd(
     assert reason in caplog.text
 
 
+def test_masks_that_vmap_builds(derived: list[TrainableFunction]):
+    """As in T5Gemma 2, whose embeddings of some ids are replaced besides: AOTAutograd cannot trace
+    the gradients of that.
+    """
+
+    def sees(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        return (row >= column) & (row - column < 3)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        rows = torch.arange(len(x))
+        mask = torch.vmap(torch.vmap(sees, (None, 0)), (0, None))(rows, rows)
+        h = linear(x)
+        h[rows == 2] = linear.bias
+        return linear(F.scaled_dot_product_attention(h[None], h[None], h[None], mask)[0])
+
+    linear, x = nn.Linear(16, 16), torch.randn(5, 16)
+    torch.testing.assert_close(gradients(compiled(run), linear, x), gradients(run, linear, x))
+    assert len(derived) == 1
+
+
 @pytest.mark.parametrize("mode", ["sum", "max"])
 def test_bags_of_computed_rows(mode: str, derived: list[TrainableFunction]):
     def run(x: torch.Tensor) -> torch.Tensor:
