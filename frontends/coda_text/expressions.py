@@ -191,6 +191,9 @@ class ExpressionLowering(BodyEvaluator):
             )
         callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
         remedy = function_remedy(name, [*callable, *OPERATORS], given)
+        library = program.names_of_library().get(name)
+        if library is not None:
+            remedy = f'write import "{library}"'
         return self.error(node.callee.span, f"unknown function '{name}'", remedy, "E0202")
 
     def may_inline(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Generic, TypeAlias, TypeVar
 
 from coda_ir.diagnostics import CodaError, FileError, OptionError, closest
@@ -67,6 +68,18 @@ def missing_message(target: str, reason: str) -> str:
 def files_of_library() -> list[str]:
     """Return the names of the files of the standard library."""
     return sorted(name for name in os.listdir(FOLDER) if name.endswith(".coda"))
+
+
+@cache
+def names_of_library() -> Mapping[str, str]:
+    """Return the path of each function and epilogue of the standard library."""
+    return {
+        name: f"{PREFIX}{file}"
+        for file in files_of_library()
+        for name in re.findall(
+            r"^(?:fn|epilogue) (\w+)", read_source(os.path.join(FOLDER, file)), re.MULTILINE
+        )
+    }
 
 
 RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
