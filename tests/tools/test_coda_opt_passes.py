@@ -270,7 +270,8 @@ class TestDefects:
         assert captured.out == ""
         assert re.match(rf"coda-opt: error\[E1901\]: {message}", error)
         assert notes[0].startswith(f"coda-opt: note: pass '{pass_name}' failed: ")
-        assert notes[1] == f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}"
+        again = f"to see it again, with its traceback: coda-opt --run-reproducer {path} --debug"
+        assert notes[1] == f"coda-opt: note: {again}"
         assert "Traceback" not in captured.err
         text = path.read_text()
         assert f"'--passes=builtin.module({pass_name},func.func(cse))'" in text
@@ -379,7 +380,8 @@ class TestDefectsOutsideOfPasses:
         error = capsys.readouterr().err
         assert error.splitlines() == [
             "coda-opt: note: KeyError: 'target'",
-            f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}",
+            "coda-opt: note: to see it again, with its traceback: "
+            f"coda-opt --run-reproducer {path} --debug",
             "coda-opt: error[E1901]: internal error: KeyError: 'target'",
         ]
         lines = path.read_text().splitlines()

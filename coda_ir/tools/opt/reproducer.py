@@ -122,7 +122,7 @@ def _write(session: Session, data: bytes, suffix: str, reason: str) -> None:
     """Write a reproducer and report it."""
     path = _path(session.options, suffix)
     path.write_bytes(data)
-    again = f"to see it again: coda-opt --run-reproducer {path}"
+    again = f"to see it again, with its traceback: coda-opt --run-reproducer {path} --debug"
     session.report(*(Diagnostic("note", None, text) for text in (reason, again)))
 
 
