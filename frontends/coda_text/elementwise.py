@@ -222,9 +222,7 @@ def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims =
     if not isinstance(a, TensorValue) and not isinstance(b, TensorValue):
         raise Mistake(
             f"{call.name}: a is {describe(a)} and b is {describe(b)}, expected a tensor",
-            "$a // $b divides sizes"
-            if call.name == "/"
-            else "turn one of the numbers into a tensor: cast(0, f32)",
+            "$a // $b divides sizes" if call.name == "/" else "write cast($a, f32)",
             "E0508",
             argument="a",
         )
