@@ -1,4 +1,4 @@
-"""The time of a product of matrices, or of a depthwise convolution, in the vendor's library."""
+"""The time of a product of matrices in the vendor's library."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,12 +54,6 @@ UNALIGNED_PRODUCT = 2.6
 2048 of 5 x 4 x 1024 and 4 x 5 x 1024 took 154 and 77 us, and 40 and 45 if padded; 64 of 300 x 64 x
 300 and 300 x 300 x 64 took 19 and 14, and 6.5 and 4.2. Products of more operations take longer by
 the factors of `UNALIGNED`: 64 of 512 x 512 x 273 and 512 x 273 x 512 took 94 and 122."""
-
-DEPTHWISE_US, CHANNELS_LAST_US = 9e-6, 4e-6
-"""Microseconds of an element of a depthwise convolution beside the start of its kernel: in kernels
-of PyTorch, which count channels and positions for each element, and in cuDNN's for images with
-channels last, in which compilers store them. On an H200, 32 x 40 x 28 x 28 elements of windows of 3
-x 3 took 11.8 and 6.8, and 4 x 1024 x 512 elements of windows of 3 took 22.9 in both."""
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,9 @@ def is_attention(op: Operation) -> bool:
 
 
 def before_kernel(op: Operation) -> Sequence[SSAValue]:
-    """Return the values that PyTorch moves in a kernel before that of `op`: a norm of groups reads
-    its operand for the statistics, and a derivative computes the operator again.
+    """Return the values that PyTorch moves in a kernel before that of `op`: a derivative computes
+    the operator again.
     """
-    if isinstance(op, coda.GroupNormOp):
-        return [op.x]
     return op.operands if isinstance(op, torch.VjpOp) else ()
 
 

@@ -10,14 +10,8 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.cost_model.attention import idle_factor
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.library_gemm import (
-    CHANNELS_LAST_US,
-    DEPTHWISE_US,
-    EXTENTS,
-    LibraryGemm,
-    products_us,
-    slowdown,
-)
+from coda_ir.cost_model.library_calls import NORM_ROWS, Convolution, group_norm_us
+from coda_ir.cost_model.library_gemm import EXTENTS, LibraryGemm, products_us, slowdown
 from coda_ir.cost_model.memory_times import (
     EXTENT,
     KERNEL_US,
@@ -98,11 +92,6 @@ CALL_PASSES = 3
 """Times that a call of PyTorch in a program moves its bytes, in kernels of PyTorch and copies for
 them. Chosen between indexing, the maximum over a dimension before others, and batch norms of
 channels in rows, which moved theirs 2, 4 and 8 times on an H100; a compiler's kernel does once."""
-
-NORM_ROWS = 900
-"""Rows of a norm for which PyTorch's kernels, with one block of threads for each, move bytes at the
-rate of memory; fewer take as long. On an H200, 32 rows of 164352 numbers in float32 took 298, and
-their gradients as long again."""
 
 SCAN_PASSES, COLUMN_SCAN_PASSES = 4, 8
 """The same of running sums along rows, and along columns, of which each is a thread or is copied to
@@ -226,6 +215,8 @@ class OperatorTimes:
         if is_attention(op):
             kernel = self.kernel_us(self.traffic([op]))
             return max(self.attention_us(op), kernel) + self.masked_us(op)
+        if isinstance(op, coda.ConvolutionOp | coda.GroupNormOp):
+            return self.call_us(op)
         moved_before = self.bytes(before_kernel(op))
         return sum(self.kernel_us(bytes) for bytes in (self.traffic([op]), moved_before) if bytes)
 
@@ -368,10 +359,11 @@ class OperatorTimes:
             is_own = not is_compiled and SmallProduct.of(op, self.shapes) is not None
             us = self.kernel_us(self.traffic([op]))
             return us if is_own else max(us, self._product_us(op, is_compiled=is_compiled))
-        if isinstance(op, coda.ConvolutionOp) and shape_of(op.weight)[1] == 1:
-            is_last = is_compiled and len(shape_of(op.x)) == 4
-            element_us = CHANNELS_LAST_US if is_last else DEPTHWISE_US
-            return self.kernel_us(0) + element_us * self._product(self.shapes.dims(op.result))
+        if isinstance(op, coda.ConvolutionOp):
+            return self._convolution(op).us(is_compiled=is_compiled)
+        if isinstance(op, coda.GroupNormOp):
+            rows = self._product((self.shapes.dims(op.x)[0], op.groups.value.data))
+            return group_norm_us(rows, self.bytes([op.x]), self.device)
         passes = CALL_PASSES if isinstance(op, torch.CallOp) else 1
         if isinstance(op, coda.CumsumOp):
             is_of_rows = op.dim.value.data == len(shape_of(op.x)) - 1
@@ -381,6 +373,12 @@ class OperatorTimes:
         if (norms := dims_of_norms(op, self.shapes)) is not None:
             passes = max(passes, NORM_ROWS / self._product(norms))
         return self.kernel_us(int(passes * self.traffic([op])))
+
+    def _convolution(self, op: coda.ConvolutionOp) -> Convolution:
+        x, weight, result = map(self.extents_of, (op.x, op.weight, op.result))
+        is_last = isinstance(op.x.owner, coda.TransposeOp)
+        element, groups = element_bytes(op.x.type), op.groups.value.data
+        return Convolution(x, weight, result, groups, element, self.device, is_last=is_last)
 
     def _product_us(self, op: Operation, *, is_compiled: bool) -> float:
         """Return the time of a product of batches of matrices in the library. Compilers pad
