@@ -40,10 +40,12 @@ class FusePointwisePass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if _is_candidate(op) and pair_of_siblings(op, rewriter.order) is None:
-                site = find_site(op, rewriter.order)
-                if not isinstance(site, Refusal):
-                    fuse_at(op, site, rewriter)
+            if not _is_candidate(op):
+                continue
+            site = find_site(op, rewriter.order)
+            if isinstance(site, Refusal) or pair_of_siblings(op, rewriter.order) is not None:
+                continue
+            fuse_at(op, site, rewriter)
 
 
 def _is_candidate(op: Operation) -> bool:
