@@ -57,13 +57,13 @@ nightly: $(DEV_STAMP) ## Run all tests, all combinations of their parameters, al
 	$(BIN)/python -m pytest -n auto --dist worksteal --nightly $(PYTEST_ARGS)
 	$(MAKE) faults random
 
-faults: $(STAMP) ## Plant all faults in passes and kernels (FAULTS=name to select): how many are seen?
+faults: $(STAMP) ## Plant all faults in passes and kernels (FAULTS=name to select), and count those that the checks notice
 	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS) $(FAULTS)
 
-fuzz: $(DEV_STAMP) ## Fuzz everything that reads text (TARGETS=pipeline, SECONDS=600, SEED=0 for another one each time)
+fuzz: $(DEV_STAMP) ## Fuzz everything that reads text (TARGETS=pipeline, SECONDS=600, SEED=1 repeats a run)
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(addprefix --target ,$(TARGETS))
 
-goldens: $(STAMP) ## Rewrite the goldens that fail from what the tools print now
+goldens: $(STAMP) ## Rewrite failing goldens with the current output of the tools
 	$(BIN)/python -m pytest -q -n 0 --update-goldens $(GOLDENS)
 
 filecheck: $(STAMP) ## Run the lit goldens only
@@ -96,10 +96,10 @@ screenshots: $(STAMP) ## Take the pictures of the explorer in docs/images, with 
 	$(BIN)/python -c "import diffusers" 2>/dev/null || $(BIN)/python -m pip install -c $(CONSTRAINTS) diffusers
 	PYTHONPATH=tests $(BIN)/python -m support.screenshots
 
-check: lint types test ## Everything that a change has to pass
+check: lint types test ## Run everything that a change must pass
 
 wheel: $(STAMP) ## Build the wheel into dist/
 	$(BIN)/python -m pip wheel --no-deps -w dist .
 
-clean: ## Remove what was built, but not the environment
+clean: ## Remove build outputs, but not the environment
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache

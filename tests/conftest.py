@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-goldens",
         action="store_true",
-        help="rewrite goldens that fail from what the tools print now; see `make goldens`",
+        help="rewrite failing goldens with the current output of the tools; see `make goldens`",
     )
 
     parser.addoption(

@@ -1,4 +1,4 @@
-"""Goldens rewritten from what the tools print now: `pytest --update-goldens`.
+"""Goldens rewritten with the current output of the tools: `pytest --update-goldens`.
 
 In a golden of tests/filecheck, a block begins with a line `CHECK:` or `CHECK-LABEL:`, and goes on
 with `CHECK-NEXT:` and `CHECK-EMPTY:`. A block keeps its first and its last line; what is between
