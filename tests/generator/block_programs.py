@@ -11,6 +11,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.symbolic_shapes import Dims
 from generator.choices import Choices
 from generator.function_builder import FLOATS, FunctionBuilder, Style
+from generator.jump_motifs import JUMPS
 from generator.motifs import MOTIFS
 from generator.operators import STEPS, add_linear, add_unary, constant
 from generator.program import Program
@@ -32,7 +33,7 @@ ROWS: Sequence[tuple[int, Dims]] = (
 
 ELEMENTS = ((5, "bf16"), (6, "f32"), (2, "f16"), (1, "f64"))
 
-TABLES = ((45, MOTIFS), (30, STEPS), (25, VIEWS))
+TABLES = ((42, MOTIFS), (28, STEPS), (24, VIEWS), (6, JUMPS))
 """The tables of steps, with their weights."""
 
 EXTENTS = (2, 1, 3, 5, 7)

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.symbolic_shapes import Dims
 from generator.function_builder import FunctionBuilder
 from generator.norms import EPSILONS, norm
@@ -122,7 +122,10 @@ def add_buried(b: FunctionBuilder) -> None:
 def code_on(b: FunctionBuilder, x: Shaped) -> Shaped:
     """Arithmetic on a value of any shape, with another view or with what broadcasts to it."""
     element = element_type_of(x.value)
-    match b.choices.pick(("unary", "view", "broadcast", "reduction")):
+    match b.choices.pick(("unary", "view", "broadcast", "reduction", "linear")):
+        case "linear" if x.dims and isinstance(x.dims[-1], int):
+            y = linear(b, x.value)
+            return Shaped(y, (*x.dims[:-1], b.columns_of(y)))
         case "view":
             other = view_parameter(b, x.dims, element)
         case "broadcast" if x.dims:
@@ -154,6 +157,35 @@ def add_split(b: FunctionBuilder) -> None:
         b.extras.append(b.choices.pick(parts))
 
 
+def add_convolution(b: FunctionBuilder) -> None:
+    """A convolution over the last rows of a tile, whose columns are its channels."""
+    x = b.pick_tile()
+    if len(b.style.rows) != 2:
+        return
+    swapped = b.add(coda.TransposeOp(x, (0, 2, 1)))
+    inputs, before = b.columns_of(x), b.choices.integer(0, 2)
+    groups = b.choices.pick([n for n in (1, 2, inputs) if inputs % n == 0])
+    outputs = groups * b.choices.integer(1, 3)
+    taps = (outputs, inputs // groups, 2 * before + 1)
+    weight = b.parameter(taps, element_type_of(x), hint="taps", weight=True)
+    bias = b.row(outputs, x) if b.choices.chance(30) else None
+    convolution = coda.ConvolutionOp(swapped, weight, bias, [1], [before], [1], groups)
+    convolved = b.add(convolution, "convolved")
+    b.tile(coda.TransposeOp(convolved, (0, 2, 1)))
+
+
+def add_padded(b: FunctionBuilder) -> None:
+    """A tile with more columns, or with more rows, which a linear map or a function reads."""
+    x = b.pick_tile()
+    before, after = b.choices.below(4), b.choices.below(4)
+    axis, number = b.choices.below(len(shape_of(x))), b.choices.pick((0, 0, 1.5, -3.0))
+    padded = b.add(coda.PadOp.around(x, axis, before, after, number))
+    if axis == len(shape_of(x)) - 1:
+        b.tiles.append(padded)
+    else:
+        b.extras.append(b.choices.pick((linear, smooth))(b, padded))
+
+
 def add_viewed_tile(b: FunctionBuilder) -> None:
     """A new tile for what follows, as a view of a parameter."""
     x = b.pick_tile()
@@ -167,4 +199,6 @@ VIEWS: Sequence[tuple[int, Step]] = (
     (3, add_buried),
     (2, add_split),
     (1, add_viewed_tile),
+    (1, add_convolution),
+    (1, add_padded),
 )
