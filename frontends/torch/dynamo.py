@@ -179,6 +179,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
         return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)
     chosen = _without_inference(chosen)
     if is_whole and chosen.backward == "derived":
+        compiler: TrainingCompiler | None = None
         try:
             forward = forward_graph(graph)
             with torch.no_grad():
@@ -187,8 +188,9 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
         except NotDerivedError as reason:
             is_refused = not isinstance(reason.__cause__, NothingToDo) and has_products(graph)
             if _has_inductor(chosen, example_inputs):
+                rounds = compiler is not None and compiler.rounds
                 raise LeftToInductor(
-                    f"no gradients are derived: {reason}", is_refused=is_refused
+                    f"no gradients are derived: {reason}", rounds, is_refused=is_refused
                 ) from reason
             level = logging.WARNING if is_refused else logging.INFO
             logger.log(level, "the gradients of a graph are left to autograd: %s", reason)

@@ -126,6 +126,23 @@ def test_it_rounds_there_before_a_discontinuous_function(
     assert inductor.options == ROUNDING if rounds else inductor.options == {}
 
 
+@pytest.mark.parametrize("threshold", [0.5, None])
+def test_so_does_a_trained_graph_without_products(
+    inductor: Inductor, threshold: float | None
+) -> None:
+    class Gate(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(16, dtype=torch.bfloat16))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x * self.scale * 0.3
+            return y.relu() if threshold is None else y * (y > threshold)
+
+    compiled(Gate())(torch.randn(4, 16).bfloat16())
+    assert inductor.options == ({} if threshold is None else ROUNDING)
+
+
 ROUNDING = {"config_patches": {"emulate_precision_casts": True}}
 
 
