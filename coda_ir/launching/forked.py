@@ -4,6 +4,7 @@ If a compiler crashes its process, only one request fails. This module imports l
 process that serves requests starts quickly.
 """
 
+import gc
 import json
 import os
 import signal
@@ -244,6 +245,9 @@ class KernelCompiler:
                 self._is_open = False
                 try:
                     with Progress({"compiling kernels": self._kernels}) as progress:
+                        # Lowering has left garbage, whose collection would delay the first call.
+                        if gc.isenabled():
+                            gc.collect()
                         for _ in self._process.answers():
                             progress.advance("compiling kernels")
                 finally:
