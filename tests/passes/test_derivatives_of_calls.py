@@ -53,6 +53,9 @@ CASES: dict[str, Case] = {
     "index_select": Case("index_select.default", "{0}, 1, {1}", [X, numbers(7, below=4)]),
     "gather": Case("gather.default", "{0}, 0, {1}", [X, ROW]),
     "gather of few columns": Case("gather.default", "{0}, -1, {1}", [X, ROW]),
+    "gather of one": Case(
+        "gather.default", "{0}, 1, {1}", [floats(5, 20), numbers(5, 1, below=20)]
+    ),
     "scatter of a number": Case("scatter.value", "{0}, 1, {1}, 0.5", [X, ROW]),
     "scatter": Case("scatter.src", "{0}, 1, {1}, {2}", [X, ROW[3:, :], floats(2, 3)]),
     "scatter_add": Case("scatter_add.default", "{0}, 1, {1}, {2}", [X, ROW, floats(5, 3)]),
@@ -143,14 +146,16 @@ def test_fewer_rows_than_those_gathered_from_are_added_where_they_were(rows: str
 
 
 @pytest.mark.slow
-def test_few_columns_are_summed_without_sorting():
+@pytest.mark.parametrize("name", ["gather of few columns", "gather of one"])
+def test_gradients_are_summed_without_sorting(name: str):
     """Fixed bits of sums at places that tensors name need sorted indices in PyTorch."""
-    module = module_of(CASES["gather of few columns"], is_open=False)
+    case = CASES[name]
+    module, (x, index) = module_of(case, is_open=False), case.tensors
     block = joint_of(module.clone()).block
     assert not any(isinstance(op, CallOp) and "scatter" in op.callee.data for op in block.ops)
-    x, dy = floats(5, 4).float().requires_grad_(), floats(5, 3).float()
-    coda_ir.compile(module, training=True, device="cpu")(x, ROW).backward(dy)
-    wanted = torch.zeros(5, 4).double().scatter_add(1, ROW, dy.double())
+    x, dy = x.float().requires_grad_(), floats(*index.shape).float()
+    coda_ir.compile(module, training=True, device="cpu")(x, index).backward(dy)
+    wanted = torch.zeros_like(x, dtype=torch.float64).scatter_add(1, index, dy.double())
     torch.testing.assert_close(x.grad, wanted.float())
 
 

@@ -182,11 +182,15 @@ def _index_select(call: Call, dy: SSAValue) -> None:
 
 
 def _gather(call: Call, dy: SSAValue) -> None:
-    """Add up what each element was taken for: of few columns, all in one pass over dy, whose bits
-    repeat without sorting the indices.
+    """Add up what each element was taken for: in one pass over dy for few columns, and in one over
+    x if one element of each row was taken. The bits repeat without sorting the indices.
     """
     x, index, dim = call.op.inputs[0], call.operand(2, "index"), call.literal(1, "dim", None)
-    if index is None or dim not in (-1, len(shape_of(x)) - 1) or not _are_few(call, x, index):
+    if index is None or dim not in (-1, len(shape_of(x)) - 1) or not _are_of_rows(call, x, index):
+        return _add_where_taken("aten.scatter_add.default", call, dy)
+    if shape_of(index)[-1] == 1:
+        return call.adjoint.give(x, _in_column(call, x, index, dy))
+    if shape_of(x)[-1] > FEW_COLUMNS:
         return _add_where_taken("aten.scatter_add.default", call, dy)
     insert = call.adjoint.insert
     zero, number = insert(coda.ConstantOp(0.0, element_type_of(dy))), element_type_of(index)
@@ -197,16 +201,23 @@ def _gather(call: Call, dy: SSAValue) -> None:
     call.adjoint.give(x, insert(coda.ConcatOp(sums, len(shape_of(x)) - 1)))
 
 
+def _in_column(call: Call, x: SSAValue, index: SSAValue, dy: SSAValue) -> SSAValue:
+    """Return rows of zeros with dy in the column that `index` names."""
+    insert = call.adjoint.insert
+    zero, columns = insert(coda.ConstantOp(0.0, element_type_of(dy))), shape_of(x)[-1]
+    is_here = coda.CompareOp(insert(coda.PositionsOp(columns)), index, "eq")
+    return insert(coda.WhereOp(insert(is_here), dy, zero))
+
+
 FEW_COLUMNS = 16
 """The most columns whose sums one kernel computes in the time in which it loads their elements."""
 
 
-def _are_few(call: Call, x: SSAValue, index: SSAValue) -> bool:
-    """Return whether `index` takes elements of each row of x from few columns."""
+def _are_of_rows(call: Call, x: SSAValue, index: SSAValue) -> bool:
+    """Return whether `index` takes known numbers of elements of each row of x."""
     shapes = call.adjoint.backward.shapes
     is_of_all_rows = shapes.dims(x)[:-1] == shapes.dims(index)[:-1]
-    are_known = 0 < shape_of(x)[-1] <= FEW_COLUMNS and shape_of(index)[-1] > 0
-    return is_of_all_rows and are_known
+    return is_of_all_rows and shape_of(x)[-1] > 0 and shape_of(index)[-1] > 0
 
 
 def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> None:
