@@ -45,9 +45,11 @@ def test_matrices_without_contiguous_lines_are_copied() -> None:
     assert copy.startswith("copy") and multiplication.startswith("products")
 
 
-def test_deep_sums_are_left_to_the_library() -> None:
-    text = "fn f(a: bf16[B, 2, {0}], b: bf16[B, {0}, 2]) {{ return a @ b }}"
+@pytest.mark.parametrize(("rows", "most"), [(2, 4096), (8, 512)])
+def test_deep_sums_are_left_to_the_library(rows: int, most: int) -> None:
+    text = "fn f(a: bf16[B, {1}, {0}], b: bf16[B, {0}, {1}]) {{ return a @ b }}"
     sources = [
-        cast(Any, coda_ir.compile(text.format(k), device="cpu")).source for k in (4096, 4104)
+        cast(Any, coda_ir.compile(text.format(k, rows), device="cpu")).source
+        for k in (most, most + 8)
     ]
     assert ["def products(" in source for source in sources] == [True, False]
