@@ -170,7 +170,8 @@ def test_operators(dtype: torch.dtype):
     inputs = example(4)
     for got, wanted in zip(run(exported, *inputs), Operators()(*inputs), strict=True):
         assert got.dtype == wanted.dtype
-        tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
+        # Eager PyTorch rounds sums of up to 16 twice, by up to 2^-5 each, which may then cancel.
+        tolerance = {"rtol": 2e-2, "atol": 7e-2} if dtype == torch.bfloat16 else {}
         torch.testing.assert_close(got, wanted, equal_nan=True, **tolerance)  # pyright: ignore
 
 
