@@ -69,6 +69,9 @@ def without_overlaps(
 ) -> Callable[..., Any]:
     """Return `run`, replaced by the original `graph` of TorchDynamo for calls in which a changed
     input overlaps another one: AOTAutograd made `run` functional for `inputs` that do not.
+
+    For `inputs` that overlap, `run` has one input with the memory of both. Results that are views
+    of it are made by the strides of what `run` returns where sizes vary, which are then others.
     """
     nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
     traced = [node.meta.get("example_value") for node in nodes]
@@ -88,7 +91,8 @@ def without_overlaps(
     def run_apart(*inputs: Any) -> Any:
         return graph(*inputs) if overlap(inputs) else run(*inputs)
 
-    return run if overlap(inputs) else run_apart
+    has_known_sizes = not any(isinstance(x, torch.SymInt) for x in traced)
+    return run if has_known_sizes and overlap(inputs) else run_apart
 
 
 def _have_common_bytes(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:

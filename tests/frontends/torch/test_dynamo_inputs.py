@@ -480,6 +480,25 @@ def test_inputs_that_overlap():
         torch.testing.assert_close(memory, wanted)
 
 
+def test_views_of_a_changed_input_that_overlaps_another():
+    layer = linear()
+
+    def model(x: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        parts = rows.unflatten(-1, (4, 2))
+        parts.mul_(2)
+        return parts, layer(x)
+
+    fast = compiled(model, dynamic=True)
+    with torch.no_grad():
+        for length in (5, 7):
+            memory = torch.randn(length, 8)
+            other = memory.clone()
+            found = fast(memory[:-1], memory[1:])
+            wanted = model(other[:-1], other[1:])
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(memory, other)
+
+
 def test_a_weight_that_overlaps_a_changed_input():
     layer = linear()
 
