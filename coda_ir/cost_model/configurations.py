@@ -30,8 +30,8 @@ SPLITS = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 """The numbers of programs that are considered for the K of a tile, beside one."""
 
 FEW_SPLITS, MAX_SUMS = 16, 16384
-"""More programs share a tile only if they have at most so many sums in all, which the last one
-loads at the same time."""
+"""More than FEW_SPLITS programs share a tile only if it has at most MAX_SUMS sums in all of them,
+which the last one loads at the same time."""
 
 MAX_WAVES = 2
 """Programs for each processor that K is split for."""

@@ -30,8 +30,8 @@ that took 16 us for 512 x 512 x 3 x 3 in 16 bits, and 80 for 1280 x 1280 x 3 x 3
 
 
 def group_norm_us(rows: int, bytes: int, device: Device) -> float:
-    """Return the microseconds of the two kernels of a norm of groups: the statistics of so many
-    `rows`, each a group of a sample, and the norm of so many bytes.
+    """Return the microseconds of the two kernels of a norm of groups: the statistics of `rows`,
+    each a group of a sample, and the norm of `bytes` bytes.
     """
     statistics = moving_us(int(max(1.0, NORM_ROWS / max(1, rows)) * bytes), device)
     return 2 * kernel_us(0, device) + statistics + moving_us(2 * GROUP_NORM_PASSES * bytes, device)

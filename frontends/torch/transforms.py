@@ -13,8 +13,8 @@ def transforms_itself(graph: GraphModule) -> bool:
     """Return whether a graph applies `torch.func` transforms or `torch.autograd.grad` to numbers
     that are no integers, which requires PyTorch's own rules for their operators.
 
-    Transformers build masks by `vmap` over the numbers of rows and columns: the operators between
-    have rules of their own in any case.
+    Transformers build masks by `vmap` over the numbers of rows and columns, whose operators need no
+    such rules.
     """
     modules = [module for module in graph.modules() if isinstance(module, GraphModule)]
     return any(map(_transforms_numbers, modules))

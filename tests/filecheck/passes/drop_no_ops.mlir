@@ -134,13 +134,13 @@ func.func @losses(%z: tensor<2x3x40xf32>, %t: tensor<2x3xi64>) -> tensor<6xf32> 
 
 // Rows that are flattened, and of which a logsumexp is taken.
 
-func.func @flattened(%z: tensor<?x?x40xf32> {coda.dims = ["B", "T", 40 : i64]}) -> tensor<?x1xf32> {
+func.func @reduced_rows(%z: tensor<?x?x40xf32> {coda.dims = ["B", "T", 40 : i64]}) -> tensor<?x1xf32> {
   %flat = coda.reshape %z : (tensor<?x?x40xf32>) -> tensor<?x40xf32>
   %lse = coda.reduce %flat {kind = "lse"} : (tensor<?x40xf32>) -> tensor<?x1xf32>
   func.return %lse : tensor<?x1xf32>
 }
 
-// CHECK-LABEL: func.func @flattened(
+// CHECK-LABEL: func.func @reduced_rows(
 // CHECK-NEXT:    %lse = coda.reduce %z
 // CHECK-NEXT:    %lse_1 = coda.reshape %lse
 // CHECK-NEXT:    func.return %lse_1
