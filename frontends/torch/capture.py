@@ -4,7 +4,7 @@ import inspect
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
@@ -24,7 +24,7 @@ from coda_ir.frontends.torch.encoder_layers import encoder_layer, multi_head_att
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.kept_scans import keep_scans_of
-from coda_ir.frontends.torch.losses import cross_entropy_of_rows, logsumexp_of_others
+from coda_ir.frontends.torch.losses import loss_rules
 from coda_ir.frontends.torch.masked_rows import masked_scatter
 from coda_ir.pytree import pytree
 
@@ -303,11 +303,10 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         known.eye.default: _eye,
         known.eye.m: _eye,
         known.masked_scatter.default: masked_scatter,
-        known.cross_entropy_loss.default: cross_entropy_of_rows,
-        known.logsumexp.default: partial(logsumexp_of_others, table[known.logsumexp.default]),
         known._native_multi_head_attention.default: multi_head_attention,
         known._transformer_encoder_layer_fwd.default: encoder_layer,
         **activation_rules(),
+        **loss_rules(table),
     }
     kept = {
         overload: rule

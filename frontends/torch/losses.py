@@ -1,6 +1,7 @@
 """Losses of ATen as operators of the dialect `coda`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,6 +58,18 @@ def cross_entropy(graph: GraphImporter, node: Node) -> Value | None:
     )
 
 
+def loss_rules(table: Mapping[Any, Callable[..., Any]]) -> Mapping[Any, Callable[..., Any]]:
+    """Return decompositions of losses, and of logsumexp. `table` has those of PyTorch."""
+    known: Any = torch.ops.aten
+    logsumexp = known.logsumexp.default
+    return {
+        known.cross_entropy_loss.default: cross_entropy_of_rows,
+        known.huber_loss.default: _huber_loss,
+        known.smooth_l1_loss.default: _smooth_l1_loss,
+        logsumexp: partial(_logsumexp_of_others, table[logsumexp]),
+    }
+
+
 def cross_entropy_of_rows(
     logits: torch.Tensor,
     target: torch.Tensor,
@@ -90,12 +103,44 @@ def cross_entropy_of_rows(
     return loss.view(logits.movedim(1, -1).shape[:-1]) if kind == "none" else loss
 
 
-def logsumexp_of_others(
+def _logsumexp_of_others(
     decompose: Callable[..., Any], x: torch.Tensor, dim: Sequence[int], keepdim: bool = False
 ) -> Any:
     """Decompose a logsumexp over other dimensions than the last, which is an operator of the IR."""
     is_of_rows = x.is_floating_point() and list(dim) in ([-1], [x.dim() - 1])
     return NotImplemented if is_of_rows else decompose(x, dim, keepdim)
+
+
+def _huber_loss(
+    x: torch.Tensor, target: torch.Tensor, reduction: int = 1, delta: float = 1.0
+) -> torch.Tensor:
+    """Decompose a Huber loss, whose derivative is the limited difference, also where that is
+    infinite.
+    """
+    return _limited_loss(x, target, reduction, delta, 1.0)
+
+
+def _smooth_l1_loss(
+    x: torch.Tensor, target: torch.Tensor, reduction: int = 1, beta: float = 1.0
+) -> torch.Tensor:
+    """Decompose a smooth L1 loss, which is a Huber loss over `beta`, like `_huber_loss`."""
+    if beta == 0.0:
+        return F.l1_loss(x, target, reduction=_REDUCTIONS[reduction])
+    return _limited_loss(x, target, reduction, beta, beta)
+
+
+def _limited_loss(
+    x: torch.Tensor, target: torch.Tensor, reduction: int, limit: float, divisor: float
+) -> torch.Tensor:
+    dtype = torch.result_type(x, target)
+    wide = torch.promote_types(dtype, torch.float32)
+    difference = x.to(wide) - target.to(wide)
+    limited = difference.clamp(-limit, limit)
+    loss = limited / divisor * (difference - limited / 2)
+    kind = _REDUCTIONS[reduction]
+    if kind != "none":
+        loss = loss.sum() if kind == "sum" else loss.mean()
+    return loss.to(dtype)
 
 
 def gather(graph: GraphImporter, node: Node) -> Value | None:

@@ -1,6 +1,7 @@
 """Gradients where the formulas of a derivative divide 0 by 0, or lose an overflow."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -44,6 +45,14 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
     "log_ndtr": (special.log_ndtr, [-30.0, 0.5, 2.0, 40.0]),
     "entr": (special.entr, [0.0, 0.5, 1.0, 2.0]),
     "logit": (torch.logit, [0.0, 0.25, 0.75, 1.0]),
+    "huber_loss": (
+        lambda x: F.huber_loss(x, torch.ones_like(x), reduction="none", delta=2.0),
+        [-inf, -1.0, 1.5, inf],
+    ),
+    "smooth_l1_loss": (
+        lambda x: F.smooth_l1_loss(x, torch.ones_like(x), reduction="none", beta=0.5),
+        [-inf, 0.5, 1.25, inf],
+    ),
 }
 
 
