@@ -26,11 +26,13 @@ _HEADS_AT_A_TIME = 8
 """Heads whose tiles follow one another, so that what they share is in the L2 cache."""
 
 
-_PROGRAMS_OF_PROCESSOR = 3
-"""Programs that balance the load of a processor. It runs two of them at a time, and the longest
-under a causal mask take twice the mean. H100, 32 heads of 128, both kernels in ms: 2 x 2048 tokens
-with 2 heads of keys 1.16, 0.57 and 0.63 for 1, 4 and 8 programs (128 tiles); with 8 heads of keys
-0.56 and 0.61 for 1 and 2 (512 tiles), and 0.38, 0.37 and 0.44 for half the tokens."""
+_ROUNDS = 1.5
+"""Programs that balance the load of a processor, for each of the two at most that it runs at a
+time: the longest under a causal mask take twice the mean. H100, 32 heads of 128, both kernels in
+ms: 2 x 2048 tokens with 2 heads of keys 1.16, 0.57 and 0.63 for 1, 4 and 8 programs (128 tiles);
+with 8 heads of keys 0.56 and 0.61 for 1 and 2 (512 tiles), and 0.38, 0.37 and 0.44 for half the
+tokens. H200, dK and dV of 2 x 1024 tokens, 16 heads of 256, of which one fits: with 1 head of keys
+289, 180 and 234 us for 4, 8 and 16 programs (32 tiles), with 4 269, 171 and 199 for 1, 2 and 4."""
 
 
 _BUSY_TILES = 100
@@ -159,7 +161,8 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
     if rows is None:
         return 1
     tiles = -(-rows // tile.rows) * op.tile_heads
-    enough = (n for n in counts if tiles * n >= _PROGRAMS_OF_PROCESSOR * device.processors)
+    at_a_time = min(2, int(device.shared_memory // tile.shared_memory(op, device)))
+    enough = (n for n in counts if tiles * n >= _ROUNDS * at_a_time * device.processors)
     return next(enough, counts[-1])
 
 
