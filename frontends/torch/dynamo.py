@@ -39,6 +39,7 @@ from coda_ir.frontends.torch.graph_inputs import (
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
+from coda_ir.frontends.torch.masked_rows import select_masked_rows
 from coda_ir.frontends.torch.regions import has_products
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, forward_graph
@@ -175,6 +176,8 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     fix_numbers_of_modules(graph)
     widen_losses(graph)
     is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
+    if is_whole:
+        select_masked_rows(graph)
     if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)
     chosen = _without_inference(chosen)

@@ -1,8 +1,11 @@
 """Rows that a mask selects, as models of images and text place the features of images."""
 
+import operator
 from typing import Any
 
 import torch
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 
 def masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> Any:
@@ -26,3 +29,58 @@ def masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) ->
     number = torch.where(is_stored, is_stored.cumsum(0) - 1, positions)
     rows = torch.nn.functional.embedding(number.view(x.shape[:-1]), table)
     return torch.where(is_row_stored.unsqueeze(-1), rows, x)
+
+
+def select_masked_rows(graph: GraphModule) -> None:
+    """Replace `x[mask] = value` in a graph of TorchDynamo by `x.copy_(torch.where(...))`, where all
+    rows that the mask selects get the same value.
+
+    AOTAutograd cannot trace the gradients of a number of rows that depends on data.
+    """
+    for module in graph.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        for node in list(module.graph.nodes):
+            if node.target is operator.setitem:
+                _select(node)
+        module.recompile()
+
+
+def _select(node: Node) -> None:
+    """Replace `x[mask] = value`, if `value` is the same for all rows and `x` can be copied to."""
+    stored, index, value = node.args
+    mask, *others = index if isinstance(index, tuple) else (index,)
+    x, selected = _tensor(stored), _tensor(mask)
+    if x is None or selected is None or any(other not in (slice(None), ...) for other in others):
+        return
+    inner = x.dim() - selected.dim()
+    is_mask = selected.dtype == torch.bool and selected.dim() > 0 and selected.device == x.device
+    # PyTorch refuses to copy to expanded tensors.
+    is_expanded = any(statically_known_true(stride == 0) for stride in x.stride())
+    if not is_mask or is_expanded or not x.is_floating_point():
+        return
+    if not _is_same_for_rows(value, x, inner):
+        return
+    graph = node.graph
+    with graph.inserting_before(node):
+        columns: Any = (..., *(None for _ in range(inner)))
+        is_stored = graph.call_function(operator.getitem, (mask, columns))
+        chosen = graph.call_function(torch.where, (is_stored, value, stored))
+        copy = graph.call_method("copy_", (stored, chosen))
+    is_stored.meta.update(node.meta, example_value=selected[columns])
+    chosen.meta.update(node.meta, example_value=torch.empty_like(x))
+    copy.meta.update(node.meta)
+    graph.erase_node(node)
+
+
+def _tensor(node: object) -> torch.Tensor | None:
+    value: object = node.meta.get("example_value") if isinstance(node, Node) else None
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def _is_same_for_rows(value: object, x: torch.Tensor, inner: int) -> bool:
+    """Return whether a stored value is a number, or has at most the `inner` last axes of `x`."""
+    tensor = _tensor(value)
+    if tensor is None:
+        return isinstance(value, int | float)
+    return tensor.dim() <= inner and tensor.dtype == x.dtype and tensor.device == x.device

@@ -407,9 +407,7 @@ def test_what_is_left_to_autograd(
 
 
 def test_masks_that_vmap_builds(derived: list[TrainableFunction]):
-    """As in T5Gemma 2, whose embeddings of some ids are replaced besides: AOTAutograd cannot trace
-    the gradients of that.
-    """
+    """As in T5Gemma 2, whose embeddings of some ids are replaced besides."""
 
     def sees(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
         return (row >= column) & (row - column < 3)

@@ -258,6 +258,58 @@ def test_stored_rows(rows: int) -> None:
         torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-5)
 
 
+def store_row(x: Tensor, mask: Tensor, row: Tensor) -> None:
+    x[mask] = row
+
+
+def store_number(x: Tensor, mask: Tensor, row: Tensor) -> None:
+    x[mask, :] = 0.1
+
+
+def store_in_view(x: Tensor, mask: Tensor, row: Tensor) -> None:
+    x.transpose(0, 1)[..., ::2][mask.T] = row[::2]
+
+
+def store_in_elements(x: Tensor, mask: Tensor, row: Tensor) -> None:
+    x[x > 0.5] = row.sum()
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("is_trained", [False, True])
+@pytest.mark.parametrize("store", [store_row, store_number, store_in_view, store_in_elements])
+def test_rows_of_a_mask_in_place(
+    store: Callable[[Tensor, Tensor, Tensor], None],
+    is_trained: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """AOTAutograd, to which changes of inputs with gradients are left, cannot trace `x[mask]`."""
+    model, mask = nn.Linear(8, 8), torch.rand(3, 7) > 0.5
+    x, row = torch.randn(3, 7, 8), torch.randn(8)
+
+    def run(model: nn.Module, x: Tensor, mask: Tensor, row: Tensor) -> Tensor:
+        store(x, mask, row)
+        return model(x)
+
+    def results(function: Callable[..., Tensor], dtype: torch.dtype) -> list[Tensor]:
+        layer = copy.deepcopy(model).to(dtype)
+        leaves = [each.to(dtype, copy=True).requires_grad_() for each in (x, row)]
+        with torch.set_grad_enabled(is_trained):
+            changed = leaves[0] * 1
+            y = function(layer, changed, mask, leaves[1])
+        if not is_trained:
+            return [y, changed]
+        parameters = [*leaves, *layer.parameters()]
+        loss = (y * y + y).sum()
+        grads = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        return [y.detach(), changed.detach(), *grads]
+
+    found, eager = (results(each, torch.float32) for each in (compiled(run), run))
+    exact = results(run, torch.float64)
+    for got, rounded, wanted in zip(found, eager, exact, strict=True):
+        assert relative_error(got, wanted) <= ERROR * relative_error(rounded, wanted) + FLOOR
+    assert "eager" not in caplog.text
+
+
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_one_row_of_mixed_values(caplog: pytest.LogCaptureFixture) -> None:
     model, x = Part(mixed), torch.randn(1, 1, 32)
