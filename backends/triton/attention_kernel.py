@@ -44,20 +44,17 @@ class _SumEmitter(SegmentEmitter):
     def emit_sums(self, sums: list[str]) -> list[str]:
         """Emit the statements for `sums`: `a_parts` has the parts of a head of the sums `a`."""
         self.tile = self.program_tile = "head"
+        parts = [(part, lanes) for part, lanes in enumerate(self.head[1:]) if lanes]
+        values = [f"{name}_parts[{part}]" for part, _ in parts for name in sums]
+        before: list[str] = []
         if self.split is not None:
-            return self._emit_shared(self.split, sums)
-        for part, lanes in enumerate(self.head[1:]):
-            if lanes:
-                values = [f"{name}_parts[{part}]" for name in sums]
-                self._emit_part_of_head(part, lanes, sums, values)
-        return self.lines
-
-    def _emit_shared(self, split: SplitK, sums: list[str]) -> list[str]:
-        """Emit the epilogue in the program of a tile that has the sums of all programs."""
-        before = split.publish([f"{name}_parts[0]" for name in sums])
-        lanes = self.head.first
-        self._emit_part_of_head(0, lanes, sums, split.sums(len(sums), lanes))
-        return [*before, *indented(self.lines)]
+            columns = [lanes for _, lanes in parts for _ in sums]
+            before = self.split.publish(values, columns)
+            values = self.split.sums(columns)
+        for part, lanes in parts:
+            of_part = values[part * len(sums) : (part + 1) * len(sums)]
+            self._emit_part_of_head(part, lanes, sums, of_part)
+        return self.lines if self.split is None else [*before, *indented(self.lines)]
 
     def _emit_part_of_head(
         self, part: int, lanes: int, sums: list[str], values: Sequence[str]
@@ -145,7 +142,7 @@ class _Kernel:
         self.is_of_queries = not isinstance(op, AttentionDkvOp)
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
-        sums = len(op.SUMS) * schedule.block_m.data * op.parts.columns
+        sums = len(op.SUMS) * schedule.block_m.data * op.parts.lanes
         self.split = SplitK.of(schedule, self.arguments, sums)
 
     @property

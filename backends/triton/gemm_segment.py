@@ -60,10 +60,10 @@ class SegmentEmitter(SegmentResults):
 
     def _emit_in_last_program(self, split: SplitK, accumulators: Sequence[str]) -> None:
         """Emit the epilogue in the program of the tile that has the sums of all programs."""
-        before = [*self.lines, *split.publish(accumulators)]
+        columns = [self.columns.lanes * self.columns.subtiles] * len(accumulators)
+        before = [*self.lines, *split.publish(accumulators, columns)]
         self.lines = []
-        columns = self.columns.lanes * self.columns.subtiles
-        sums = split.sums(len(accumulators), columns)
+        sums = split.sums(columns)
         names = self._accumulator_variables("_tile" if self.columns.subtiles > 1 else "")
         self.lines += [f"{name} = {sum}" for name, sum in zip(names, sums, strict=True)]
         self._emit_subtiles_of(names)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host.program import HostProgram
@@ -62,25 +63,28 @@ class SplitK:
             f"partials = {partials} + tile.to(tl.int64) * (SPLIT_K * {self.elements})",
         ]
 
-    def publish(self, accumulators: Sequence[str]) -> list[str]:
-        """Return the statements that store a program's sums, and the condition of what follows."""
+    def publish(self, accumulators: Sequence[str], columns: Sequence[int]) -> list[str]:
+        """Return the statements that store a program's sums, accumulators of so many columns each,
+        and the condition of what follows.
+        """
         stores = [
             f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
-            for place, name in zip(self._places(len(accumulators)), accumulators, strict=True)
+            for place, name in zip(self._places(columns), accumulators, strict=True)
         ]
         return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
 
-    def sums(self, accumulators: int, columns: int) -> list[str]:
-        """Return expressions of the sums over all of K, for accumulators of this many columns."""
+    def sums(self, columns: Sequence[int]) -> list[str]:
+        """Return expressions of the sums over all of K, for accumulators of so many columns."""
         return [
-            f"sum_of_partials({place}, row_mask, {columns}, {self.elements}, SPLIT_K)"
-            for place in self._places(accumulators)
+            f"sum_of_partials({place}, row_mask, {count}, {self.elements}, SPLIT_K)"
+            for place, count in zip(self._places(columns), columns, strict=True)
         ]
 
-    def _places(self, accumulators: int) -> list[str]:
+    def _places(self, columns: Sequence[int]) -> list[str]:
         """Return where the first program of the tile has the sums of each accumulator."""
-        size = self.elements // accumulators
-        return ["partials", *(f"partials + {i * size}" for i in range(1, accumulators))]
+        rows = self.elements // sum(columns)
+        starts = accumulate(columns[:-1], initial=0)
+        return ["partials" + (f" + {rows * start}" if start else "") for start in starts]
 
 
 def workspace(

@@ -156,7 +156,7 @@ def attention_schedule(
 
 def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int | None) -> int:
     """Return how many programs share a tile's query heads: the fewest that occupy the device."""
-    heads = op.split_heads if op.parts.is_whole and op.value_dim is None else 1
+    heads = op.split_heads if op.value_dim is None else 1
     counts = [n for n in range(1, min(heads, MAX_SPLITS) + 1) if heads % n == 0]
     if rows is None:
         return 1

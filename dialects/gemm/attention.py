@@ -281,11 +281,6 @@ class AttentionSumOp(AttentionLike, ABC):
         parts = 1 if self.schedule is None else self.schedule.split_k.data
         if parts > 1 and self.value_dim is not None:
             raise VerifyException(f"schedule: split_k is {parts}, expected 1: there is a value_dim")
-        if parts > 1 and not self.parts.is_whole:
-            raise VerifyException(
-                f"schedule: split_k is {parts}, expected 1: heads have {self.parts.columns} "
-                "columns, not a power of two"
-            )
         if heads % parts:
             raise VerifyException(
                 f"schedule: split_k is {parts}, expected a divisor of the {heads} heads of queries "

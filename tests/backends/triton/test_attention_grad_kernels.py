@@ -251,7 +251,7 @@ def test_what_is_done_with_parts_of_heads_agrees_with_float64():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32)], ids=["6", "4"])
+@pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32), Heads(2, 1, 80)])
 def test_programs_share_the_heads_of_queries(of: Heads):
     """If few heads of keys have many of queries, each program sums over some of those."""
     compiled = trained(of.text.replace("B, T", "1, 50").replace("B, S", "1, 61"))

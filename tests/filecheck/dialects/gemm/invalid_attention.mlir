@@ -208,19 +208,6 @@ func.func @f(%q: tensor<2x6x48xbf16>, %lse: tensor<2x2x6xf32>, %s: tensor<2xbf16
 
 // -----
 
-func.func @f(%q: tensor<2x6x96xbf16>, %k: tensor<2x6x48xbf16>, %lse: tensor<2x4x6xf32>) {
-  // expected-error@below {{schedule: split_k is 2, expected 1: heads have 24 columns, not a power of two}}
-  %r:2 = gemm.attention_dkv (%q : tensor<2x6x96xbf16>, %lse : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x96xbf16>, %k : tensor<2x6x48xbf16>, %k : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
-    schedule<tma, "64x64x32", warps = 4, stages = 2, group_m = 8, split_k = 2>
-      -> (tile : tensor<2x6x48xbf16>, tile : tensor<2x6x48xbf16>) {
-    ^bb0(%a: f32, %b: f32):
-      gemm.yield %a, %b : f32, f32
-    }
-  func.return
-}
-
-// -----
-
 func.func @f(%dy: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x96xbf16>, %k: tensor<2x9x48xbf16>, %v: tensor<2x9x32xbf16>) {
   // expected-error@below {{an epilogue of heads of keys and of values with different numbers of columns, expected one that stores the sums unchanged}}
   %r:2 = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x96xbf16>, %k : tensor<2x9x48xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 24 : i64, value_dim = 16 : i64, causal = true}
