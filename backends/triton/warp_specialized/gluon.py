@@ -4,7 +4,6 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from types import MappingProxyType
 
 from xdsl.ir import Attribute
 
@@ -87,16 +86,20 @@ def render_gluon_prelude(kernels: str) -> str:
     return render(specialized(gluon_definitions(), kernels))
 
 
-@cache
 def gluon_definitions() -> Mapping[str, Definition]:
     """Return all device functions in Gluon, by name: the helpers of `prelude.py`, then others."""
-    translations = {
+    return {**_translated_helpers(), **_HELPERS}
+
+
+@cache
+def _translated_helpers() -> Mapping[str, Definition]:
+    """Return the helpers of `prelude.py` in Gluon, by their names there."""
+    return {
         _in_gluon(name): Definition(
             translated(each.source), frozenset(map(_in_gluon, each.uses)), each.modules
         )
         for name, each in device_definitions().items()
     }
-    return MappingProxyType({**translations, **_HELPERS})
 
 
 def _in_gluon(name: str) -> str:
