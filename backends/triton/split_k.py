@@ -64,8 +64,8 @@ class SplitK:
         ]
 
     def publish(self, accumulators: Sequence[str], columns: Sequence[int]) -> list[str]:
-        """Return the statements that store a program's sums, accumulators of so many columns each,
-        and the condition of what follows.
+        """Return the statements that store a program's sums, accumulators with these numbers of
+        columns, and the condition of what follows.
         """
         stores = [
             f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
@@ -74,7 +74,7 @@ class SplitK:
         return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
 
     def sums(self, columns: Sequence[int]) -> list[str]:
-        """Return expressions of the sums over all of K, for accumulators of so many columns."""
+        """Return expressions of the sums over all of K, for accumulators with these `columns`."""
         return [
             f"sum_of_partials({place}, row_mask, {count}, {self.elements}, SPLIT_K)"
             for place, count in zip(self._places(columns), columns, strict=True)
