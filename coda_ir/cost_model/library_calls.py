@@ -48,7 +48,7 @@ class Convolution:
     element_bytes: int
     device: Device
     is_last: bool
-    """Whether x is a view of a tensor with its channels last."""
+    """True if x is a view of a tensor that stores its channels last."""
 
     def us(self, *, is_compiled: bool) -> float:
         """Return the microseconds of the library's kernels. Compilers store images with channels

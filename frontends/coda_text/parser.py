@@ -234,13 +234,8 @@ class _Recovery:
             return NO_POWER
         if token.type == "EQUAL" and previous.type == "RSQB" and bracket is None:
             return "tensors do not change: scatter and concat make new ones"
-        is_option = token.type == "EQUAL" or previous in ("int", "float", "str")
-        if is_option and expected == {"LSQB"}:
-            return "an option has a default and no type: eps=1e-5"
-        if token.type == "COLON" and expected == {"LSQB"}:
-            return "results of a function are types without names: -> bf16[M, 64]"
-        if previous == "weight" and expected == {"LSQB"}:
-            return "the word weight comes before the name: weight w: bf16[64, 64]"
+        if expected == {"LSQB"} and (known := _remedy_of_type(token, previous)) is not None:
+            return known
         if previous.type == "COLON" and token.type == "LSQB":
             return "an element type comes before the sizes: w: bf16[64, 64]"
         if token.type == "COMPARISON" and "PLUS" in expected:
@@ -350,6 +345,17 @@ class _Recovery:
 
     def _inside_body(self) -> bool:
         return self.parser.height_of("RETURN") > 0
+
+
+def _remedy_of_type(token: Token, previous: Token) -> str | None:
+    """Return the remedy for a token in place of the sizes of a type."""
+    if token.type == "EQUAL" or previous in ("int", "float", "str"):
+        return "an option has a default and no type: eps=1e-5"
+    if token.type == "COLON":
+        return "results of a function are types without names: -> bf16[M, 64]"
+    if previous == "weight":
+        return "the word weight comes before the name: weight w: bf16[64, 64]"
+    return None
 
 
 def _describe(token: Token, at_end: bool) -> str:

@@ -377,10 +377,13 @@ class GraphImporter:
             return self.insert(ConstantOp(argument, element_type(dtype))).result
         if not isinstance(argument, Node) or argument not in self.values:
             return None
-        value = self.tensor(argument)
-        if element_type_of(value) == element_type(dtype):
+        return self.converted(self.tensor(argument), element_type(dtype))
+
+    def converted(self, value: SSAValue, type: Attribute) -> SSAValue:
+        """Return a value in the element type `type`."""
+        if element_type_of(value) == type:
             return value
-        return self.insert(CastOp(value, element_type(dtype))).result
+        return self.insert(CastOp(value, type)).result
 
     # Results
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch.fx import Node
-from xdsl.dialects.builtin import f32
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
@@ -52,10 +51,7 @@ def cross_entropy(graph: GraphImporter, node: Node) -> Value | None:
     ).result
     value = node.meta["val"]
     assert isinstance(value, torch.Tensor)
-    wanted = element_type(value.dtype)
-    return (
-        loss if element_type_of(loss) == wanted else graph.insert(coda.CastOp(loss, wanted)).result
-    )
+    return graph.converted(loss, element_type(value.dtype))
 
 
 def loss_rules(table: Mapping[Any, Callable[..., Any]]) -> Mapping[Any, Callable[..., Any]]:
@@ -162,8 +158,7 @@ def gather(graph: GraphImporter, node: Node) -> Value | None:
     loss = coda.CrossEntropyOp(logits, target, ignore_index=_NEVER, reduction="none")
     negated = graph.insert(coda.NegOp(graph.insert(loss).result)).result
     column = graph.insert(coda.ReshapeOp(negated, shape_of(number))).result
-    wanted = element_type(node.meta["val"].dtype)
-    return column if wanted == f32 else graph.insert(coda.CastOp(column, wanted)).result
+    return graph.converted(column, element_type(node.meta["val"].dtype))
 
 
 def _is_of_rows(rows: Node, dim: object) -> bool:
