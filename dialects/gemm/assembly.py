@@ -9,14 +9,16 @@ gemm.fused %x : tensor<?x8xbf16>
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import groupby
+from operator import attrgetter
+from typing import TypeVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, Region, SSAValue
+from xdsl.ir import Operation, ParametrizedAttribute, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm.attrs import (
     Layout,
     LayoutAttr,
@@ -26,22 +28,9 @@ from coda_ir.dialects.gemm.attrs import (
     ResultPortAttr,
     SegmentAttr,
 )
-from coda_ir.dialects.gemm.segment import Port, Segment
+from coda_ir.dialects.gemm.segment import Port, Result, Segment
 
 AttrT = TypeVar("AttrT", bound=ParametrizedAttribute)
-
-
-@dataclass
-class ParsedSegments:
-    """The parsed segments of one operation."""
-
-    weights: list[SSAValue] = field(default_factory=list[SSAValue])
-    scales: list[SSAValue] = field(default_factory=list[SSAValue])
-    zeros: list[SSAValue] = field(default_factory=list[SSAValue])
-    ports: list[SSAValue] = field(default_factory=list[SSAValue])
-    result_types: list[Attribute] = field(default_factory=list[Attribute])
-    attrs: list[SegmentAttr] = field(default_factory=list[SegmentAttr])
-    bodies: list[Region] = field(default_factory=list[Region])
 
 
 def print_new_line(printer: Printer) -> None:
@@ -75,14 +64,15 @@ def parse_clause(parser: Parser, keyword: str, kind: type[AttrT]) -> AttrT | Non
     return kind.new(kind.parse_parameters(parser))
 
 
-def print_typed_values(printer: Printer, values: Sequence[SSAValue]) -> None:
-    def print_one(value: SSAValue) -> None:
-        printer.print_ssa_value(value)
-        printer.print_string(" : ")
-        printer.print_attribute(value.type)
+def print_typed_value(printer: Printer, value: SSAValue) -> None:
+    printer.print_ssa_value(value)
+    printer.print_string(" : ")
+    printer.print_attribute(value.type)
 
+
+def print_typed_values(printer: Printer, values: Sequence[SSAValue]) -> None:
     with printer.in_parens():
-        printer.print_list(values, print_one)
+        printer.print_list(values, lambda value: print_typed_value(printer, value))
 
 
 def parse_typed_value(parser: Parser) -> SSAValue:
@@ -99,11 +89,7 @@ def parse_typed_values(parser: Parser) -> list[SSAValue]:
 
 def print_sum(printer: Printer, values: Sequence[SSAValue]) -> None:
     """`%x : type + %y : type + ...`."""
-    for number, value in enumerate(values):
-        printer.print_string(" + " if number else "")
-        printer.print_ssa_value(value)
-        printer.print_string(" : ")
-        printer.print_attribute(value.type)
+    printer.print_list(values, lambda value: print_typed_value(printer, value), " + ")
 
 
 def parse_sum(parser: Parser) -> list[SSAValue]:
@@ -121,25 +107,19 @@ def print_operand(printer: Printer, keyword: str, value: SSAValue | None) -> Non
         print_typed_values(printer, [value])
 
 
-def parse_operand(parser: Parser, keyword: str) -> list[SSAValue]:
+def parse_operand(parser: Parser, keyword: str) -> SSAValue | None:
     """`keyword(%value : type)`, or nothing."""
     if not parser.parse_optional_keyword(keyword):
-        return []
+        return None
     with parser.in_parens():
-        return [parse_typed_value(parser)]
+        return parse_typed_value(parser)
 
 
 def print_ports(printer: Printer, ports: list[Port]) -> None:
     """Print the ports in order, neighbours of one kind in one group."""
-    start = 0
-    while start < len(ports):
-        kind = ports[start].kind
-        end = start
-        while end < len(ports) and ports[end].kind == kind:
-            end += 1
+    for kind, neighbours in groupby(ports, attrgetter("kind")):
         printer.print_string(f" {kind.value}")
-        print_typed_values(printer, [port.value for port in ports[start:end]])
-        start = end
+        print_typed_values(printer, [port.value for port in neighbours])
 
 
 def parse_ports(parser: Parser) -> list[Port]:
@@ -153,9 +133,7 @@ def print_segment(printer: Printer, segment: Segment) -> None:
     """Print the weights (if any), ports, results and region of a segment."""
     if segment.weights:
         printer.print_string("columns")
-        for number, weights in enumerate(segment.terms):
-            printer.print_string(" + " if number else "")
-            print_typed_values(printer, weights)
+        printer.print_list(segment.terms, lambda each: print_typed_values(printer, each), " + ")
         if segment.layout != Layout.NK:
             printer.print_string(f" {segment.layout.value}")
     if segment.scales:
@@ -175,16 +153,16 @@ def print_segment(printer: Printer, segment: Segment) -> None:
     printer.print_region(segment.body)
 
 
-def _print_result(printer: Printer, port: ResultPortAttr, type: Attribute) -> None:
+def _print_result(printer: Printer, port: ResultPortAttr, type: AnyTensor) -> None:
     port.print_port(printer)
     printer.print_string(" : ")
     printer.print_attribute(type)
 
 
-def _parse_result(parser: Parser) -> tuple[ResultPortAttr, Attribute]:
+def _parse_result(parser: Parser) -> Result:
     port = ResultPortAttr.parse_port(parser)
     parser.parse_punctuation(":")
-    return port, parser.parse_type()
+    return Result(port, cast(AnyTensor, parser.parse_type()))  # The operator verifies it.
 
 
 def parse_terms(parser: Parser, count: int) -> list[list[SSAValue]]:
@@ -209,36 +187,34 @@ def parse_terms(parser: Parser, count: int) -> list[list[SSAValue]]:
     return terms
 
 
-def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
+def parse_segment(parser: Parser, *, inputs: int) -> Segment:
     """Read one segment, after the keyword `columns` where there are inputs."""
     terms: list[list[SSAValue]] = [[]]
-    layout = Layout.NK
+    layout, scales, zeros = Layout.NK, list[SSAValue](), list[SSAValue]()
     if inputs:
         terms = parse_terms(parser, inputs)
         if parser.parse_optional_keyword(Layout.KN.value):
             layout = Layout.KN
         if parser.parse_optional_keyword("scales"):
-            into.scales.extend(parse_typed_values(parser))
+            scales = parse_typed_values(parser)
         if parser.parse_optional_keyword("zeros"):
-            into.zeros.extend(parse_typed_values(parser))
+            zeros = parse_typed_values(parser)
     pairing = parse_clause(parser, "pair", PairingAttr)
     ports = parse_ports(parser)
     parser.parse_punctuation("->")
     results = parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: _parse_result(parser)
     )
-    into.weights.extend(weight for weights in terms for weight in weights)
-    into.ports.extend(port.value for port in ports)
-    into.result_types.extend(type for _, type in results)
-    into.bodies.append(parser.parse_region())
-    into.attrs.append(
-        SegmentAttr(
-            IntAttr(len(terms[0])),
-            LayoutAttr(layout),
-            pairing or NoneAttr(),
-            ArrayAttr([PortKindAttr(port.kind) for port in ports]),
-            ArrayAttr([port for port, _ in results]),
-        )
+    return Segment(
+        terms[0],
+        ports,
+        results,
+        parser.parse_region(),
+        layout,
+        pairing,
+        more_weights=terms[1:],
+        scales=scales,
+        zeros=zeros,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i1
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -33,10 +33,15 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike, lse_type
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, expect_tensor, shape_of
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    element_type_of,
+    expect_tensor,
+    optional_operand,
+    shape_of,
+)
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
-    ParsedSegments,
     parse_attributes,
     parse_clause,
     parse_operand,
@@ -212,33 +217,14 @@ class AttentionSumOp(AttentionLike, ABC):
         mask: SSAValue | None = None,
     ) -> Self:
         """The operator with `properties` on `tensors`: those of the property of the same name."""
-        return cls._built(
-            tensors,
-            [port.value for port in segment.ports],
-            (sinks, mask),
-            {**properties, "segment": segment_attr(segment)},
-            [result.type for result in segment.results],
-            segment.body,
-        )
-
-    @classmethod
-    def _built(
-        cls,
-        tensors: Sequence[SSAValue],
-        ports: Sequence[SSAValue],
-        hiding: tuple[SSAValue | None, SSAValue | None],
-        properties: Mapping[str, Attribute | None],
-        types: Sequence[Attribute],
-        body: Region,
-    ) -> Self:
-        """Build the operator; `hiding` has the sinks and the mask."""
         before, inputs = tensors[: len(cls.BEFORE)], tensors[len(cls.BEFORE) :]
-        optional = [[] if value is None else [value] for value in hiding]
+        ports = [port.value for port in segment.ports]
+        types = [result.type for result in segment.results]
         return cls.build(
-            operands=[*before, list(ports), *inputs, *optional],
-            properties={name: value for name, value in properties.items() if value is not None},
-            result_types=[*cls._own_types(tensors, hiding[1], properties), list(types)],
-            regions=[body],
+            operands=[*before, ports, *inputs, optional_operand(sinks), optional_operand(mask)],
+            properties={**properties, "segment": segment_attr(segment)},
+            result_types=[*cls._own_types(tensors, mask, properties), types],
+            regions=[segment.body],
         )
 
     @classmethod
@@ -310,18 +296,15 @@ class AttentionSumOp(AttentionLike, ABC):
         expected = len(cls.BEFORE) + 3
         if len(tensors) != expected:
             parser.raise_error(f"{len(tensors)} operands, expected {expected}", start, start + 1)
-        sinks, mask = (next(iter(parse_operand(parser, name)), None) for name in HIDING)
+        sinks, mask = (parse_operand(parser, name) for name in HIDING)
         start = parser.pos
         properties: dict[str, Attribute | None] = dict(parser.parse_optional_attr_dict())
         for name in sorted(set(properties) - set(OPTIONS)):
             message = f"unknown property {name}, expected {', '.join(OPTIONS)}"
             parser.raise_error(message, start, start + 1)
         properties["schedule"] = parse_clause(parser, "schedule", ScheduleAttr)
-        parsed = ParsedSegments()
-        parse_segment(parser, parsed, inputs=0)
-        properties["segment"] = parsed.attrs[0]
-        types, body = parsed.result_types, parsed.bodies[0]
-        op = cls._built(tensors, parsed.ports, (sinks, mask), properties, types, body)
+        segment = parse_segment(parser, inputs=0)
+        op = cls.made(tensors, properties, segment, sinks=sinks, mask=mask)
         parse_attributes(parser, op)
         return op
 

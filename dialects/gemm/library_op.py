@@ -1,6 +1,7 @@
 """GEMMs of PyTorch's library on the GEMM level."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Region, SSAValue
@@ -16,7 +17,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.coda.shapes import AnyTensor, optional_operand
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     parse_attributes,
@@ -69,7 +70,7 @@ class LibraryOp(GemmInputs):
     ):
         """`weights` has one weight for each of `inputs`."""
         super().__init__(
-            operands=[inputs, weights, [] if groups is None else [groups]],
+            operands=[inputs, weights, optional_operand(groups)],
             properties={
                 "layout": LayoutAttr(layout),
                 "transposed": UnitAttr() if transposed else None,
@@ -112,9 +113,7 @@ class LibraryOp(GemmInputs):
         print_sum(printer, self.inputs)
         print_operand(printer, "groups", self.groups)
         printer.print_string(" columns")
-        for number, weight in enumerate(self.weights):
-            printer.print_string(" + " if number else "")
-            print_typed_values(printer, [weight])
+        printer.print_list(self.weights, lambda each: print_typed_values(printer, [each]), " + ")
         if self.layout.data != Layout.NK:
             printer.print_string(f" {self.layout.data.value}")
         printer.print_string(" -> tile_t " if self.is_stored_transposed else " -> ")
@@ -131,14 +130,14 @@ class LibraryOp(GemmInputs):
         layout = Layout.KN if parser.parse_optional_keyword(Layout.KN.value) else Layout.NK
         parser.parse_punctuation("->")
         tile_t = bool(parser.parse_optional_keyword("tile_t"))
-        op = cls.build(
-            operands=[inputs, [weight for weights in terms for weight in weights], groups],
-            properties={
-                "layout": LayoutAttr(layout),
-                "transposed": UnitAttr() if transposed else None,
-                "tile_t": UnitAttr() if tile_t else None,
-            },
-            result_types=[parser.parse_type()],
+        op = cls(
+            inputs,
+            [weight for weights in terms for weight in weights],
+            cast(AnyTensor, parser.parse_type()),  # The operator verifies it.
+            layout=layout,
+            transposed=transposed,
+            tile_t=tile_t,
+            groups=groups,
         )
         parse_attributes(parser, op)
         return op

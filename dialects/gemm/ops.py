@@ -21,10 +21,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
-from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.coda.shapes import AnyTensor, optional_operand
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
-    ParsedSegments,
     parse_attributes,
     parse_clause,
     parse_operand,
@@ -38,6 +37,7 @@ from coda_ir.dialects.gemm.assembly import (
     print_ports,
     print_segment,
     print_sum,
+    print_typed_value,
     segment_attr,
 )
 from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr, PortKindAttr, SegmentAttr
@@ -136,7 +136,7 @@ class FusedOp(RowsOfFused):
             operands=[
                 [inputs] if is_single else inputs,
                 [w for segment in segments for weights in segment.terms for w in weights],
-                *([] if value is None else [value] for value in optional),
+                *map(optional_operand, optional),
                 [scales for segment in segments for scales in segment.scales],
                 [zeros for segment in segments for zeros in segment.zeros],
                 [port.value for segment in segments for port in segment.ports],
@@ -234,32 +234,32 @@ class FusedOp(RowsOfFused):
     def parse(cls, parser: Parser) -> "FusedOp":
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
-        groups, numbers, *of_rows = [parse_operand(parser, keyword) for keyword in OF_ROWS]
-        blocks, x_scales = parse_clause(parser, "blocks", BlocksAttr), list[SSAValue]()
+        of_groups, of_numbers, *of_rows = OF_ROWS
+        groups = parse_operand(parser, of_groups)
+        numbers = parse_operand(parser, of_numbers) if groups is None else None
+        rows = {keyword: parse_operand(parser, keyword) for keyword in of_rows}
+        blocks, x_scales = parse_clause(parser, "blocks", BlocksAttr), None
         if blocks is not None:
             with parser.in_parens():
-                x_scales = [parse_typed_value(parser)]
+                x_scales = parse_typed_value(parser)
         quantized = parse_clause(parser, "quantized", QuantizedAttr) if blocks is None else None
         schedule = parse_clause(parser, "schedule", ScheduleAttr)
         order = parse_clause(parser, "order", OrderAttr)
-        parsed = ParsedSegments()
+        parser.parse_keyword("columns")
+        segments = [parse_segment(parser, inputs=len(inputs))]
         while parser.parse_optional_keyword("columns"):
-            parse_segment(parser, parsed, inputs=len(inputs))
-        op = cls.build(
-            operands=[
-                *(inputs, parsed.weights, [*groups, *numbers], *of_rows, x_scales),
-                *(parsed.scales, parsed.zeros, parsed.ports),
-            ],
-            properties={
-                "segments": ArrayAttr(parsed.attrs),
-                "transposed": UnitAttr() if transposed else None,
-                "numbered": UnitAttr() if numbers else None,
-                "schedule": schedule,
-                "order": order,
-                "blocks": blocks or quantized,
-            },
-            regions=[parsed.bodies],
-            result_types=[parsed.result_types],
+            segments.append(parse_segment(parser, inputs=len(inputs)))
+        op = cls(
+            inputs,
+            segments,
+            schedule,
+            order,
+            transposed=transposed,
+            groups=groups or numbers,
+            numbered=numbers is not None,
+            x_scales=x_scales,
+            blocks=blocks or quantized,
+            **rows,
         )
         parse_attributes(parser, op)
         return op
@@ -330,14 +330,7 @@ class MapOp(HasSegments):
     @classmethod
     def parse(cls, parser: Parser) -> "MapOp":
         order = parse_clause(parser, "order", OrderAttr)
-        parsed = ParsedSegments()
-        parse_segment(parser, parsed, inputs=0)
-        op = cls.build(
-            operands=[parsed.ports],
-            properties={"segment": parsed.attrs[0], "order": order},
-            regions=parsed.bodies,
-            result_types=[parsed.result_types],
-        )
+        op = cls(parse_segment(parser, inputs=0), order)
         parse_attributes(parser, op)
         return op
 
@@ -407,9 +400,7 @@ class FinalizeOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         def print_partial(partial: tuple[Combiner, SSAValue]) -> None:
             printer.print_string(f"{partial[0].value} ")
-            printer.print_ssa_value(partial[1])
-            printer.print_string(" : ")
-            printer.print_attribute(partial[1].type)
+            print_typed_value(printer, partial[1])
 
         printer.print_string(f" {self.axis.data}")
         print_clause(printer, " order", self.order)
