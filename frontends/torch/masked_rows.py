@@ -32,10 +32,11 @@ def masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) ->
 
 
 def select_masked_rows(graph: GraphModule) -> None:
-    """Replace `x[mask] = value` in a graph of TorchDynamo by `x.copy_(torch.where(...))`, where all
-    rows that the mask selects get the same value.
+    """Replace `x[mask] = value` in a graph of TorchDynamo by `x.copy_(torch.where(...))`.
 
-    AOTAutograd cannot trace the gradients of a number of rows that depends on data.
+    All rows that the mask selects get the same value, or each gets its own row of a matrix, whose
+    number of rows is not compared with that of the mask. AOTAutograd cannot trace the gradients of
+    a number of rows that depends on data.
     """
     for module in graph.modules():
         if not isinstance(module, GraphModule):
@@ -47,7 +48,7 @@ def select_masked_rows(graph: GraphModule) -> None:
 
 
 def _select(node: Node) -> None:
-    """Replace `x[mask] = value`, if `value` is the same for all rows and `x` can be copied to."""
+    """Replace `x[mask] = value`, if `value` is one row or a matrix, and `x` can be copied to."""
     stored, index, value = node.args
     mask, *others = index if isinstance(index, tuple) else (index,)
     x, selected = _tensor(stored), _tensor(mask)
@@ -59,13 +60,17 @@ def _select(node: Node) -> None:
     is_expanded = any(statically_known_true(stride == 0) for stride in x.stride())
     if not is_mask or is_expanded or not x.is_floating_point():
         return
-    if not _is_same_for_rows(value, x, inner):
+    is_same = _is_same_for_rows(value, x, inner)
+    if not is_same and not _has_row_for_each(value, x, inner):
         return
     graph = node.graph
     with graph.inserting_before(node):
         columns: Any = (..., *(None for _ in range(inner)))
         is_stored = graph.call_function(operator.getitem, (mask, columns))
-        chosen = graph.call_function(torch.where, (is_stored, value, stored))
+        if is_same:
+            chosen = graph.call_function(torch.where, (is_stored, value, stored))
+        else:
+            chosen = graph.call_function(masked_scatter, (stored, is_stored, value))
         copy = graph.call_method("copy_", (stored, chosen))
     is_stored.meta.update(node.meta, example_value=selected[columns])
     chosen.meta.update(node.meta, example_value=torch.empty_like(x))
@@ -79,8 +84,25 @@ def _tensor(node: object) -> torch.Tensor | None:
 
 
 def _is_same_for_rows(value: object, x: torch.Tensor, inner: int) -> bool:
-    """Return whether a stored value is a number, or has at most the `inner` last axes of `x`."""
+    """Return whether a stored value is a number, or one row of the `inner` last axes of `x`."""
     tensor = _tensor(value)
     if tensor is None:
         return isinstance(value, int | float)
-    return tensor.dim() <= inner and tensor.dtype == x.dtype and tensor.device == x.device
+    is_row = tensor.dim() <= inner or (
+        tensor.dim() == inner + 1 and statically_known_true(tensor.shape[0] == 1)
+    )
+    return is_row and _has_type_of(tensor, x)
+
+
+def _has_row_for_each(value: object, x: torch.Tensor, inner: int) -> bool:
+    """Return whether a stored value is a matrix of at least two rows of the columns of `x`."""
+    tensor = _tensor(value)
+    if tensor is None or inner != 1 or tensor.dim() != 2:
+        return False
+    is_matrix = statically_known_true(tensor.shape[0] > 1)
+    is_as_wide = statically_known_true(tensor.shape[1] == x.shape[-1])
+    return is_matrix and is_as_wide and _has_type_of(tensor, x)
+
+
+def _has_type_of(tensor: torch.Tensor, x: torch.Tensor) -> bool:
+    return tensor.dtype == x.dtype and tensor.device == x.device
