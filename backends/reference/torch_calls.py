@@ -157,7 +157,8 @@ def first_topk(
 
     PyTorch leaves open which one.
     """
-    return [part.narrow(dim, 0, k) for part in x.sort(dim=dim, descending=largest, stable=True)]
+    parts = x.sort(dim=dim, descending=largest, stable=True)
+    return [part.narrow(dim, 0, k) if part.dim() else part for part in parts]
 
 
 _IMPLEMENTED: Mapping[str, Callable[..., torch.Tensor | Sequence[torch.Tensor]]] = {

@@ -76,7 +76,7 @@ class _Reader:
             op = _failing(module)
             raise self._error(*self._place(op), _message(error), INVALID) from error
         for op in module.walk():
-            if isinstance(op, FuncOp) and (fault := metadata_fault(op)) is not None:
+            if isinstance(op, FuncOp) and (fault := _fault(op)) is not None:
                 raise self._error(*self._place(op), fault, INVALID)
         misplaced = misplaced_use(module)
         if misplaced is not None:
@@ -171,6 +171,12 @@ def _message(error: Exception) -> str:
     if "integer string conversion" in str(error):
         return "the number has too many digits"
     return f"malformed IR: {error}" if str(error) else "malformed IR"
+
+
+def _fault(func: FuncOp) -> str | None:
+    """Return what is wrong with a function that its verifier accepts, if anything is."""
+    blocks = len(func.body.blocks)
+    return f"function has {blocks} blocks, expected 1" if blocks > 1 else metadata_fault(func)
 
 
 def _failing(module: ModuleOp) -> Operation:

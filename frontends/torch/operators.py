@@ -78,11 +78,15 @@ def stop_gradient(graph: GraphImporter, node: Node) -> Value | None:
 
 def linear(graph: GraphImporter, node: Node) -> Value | None:
     x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
-    bias = argument(node, 2, "bias")
-    operands = [x, weight, *([] if bias is None else [graph.tensor(bias)])]
+    given = argument(node, 2, "bias")
+    bias = None if given is None else graph.tensor(given)
+    operands = [x, weight] if bias is None else [x, weight, bias]
     if not _is_linear_map(x, weight) or not _same_float(operands):
         return None
-    return graph.insert(coda.LinearOp(*operands)).result
+    if bias is None or shape_of(bias) == shape_of(weight)[:1]:
+        return graph.insert(coda.LinearOp(*operands)).result
+    # A bias of one number, which PyTorch broadcasts.
+    return graph.insert(coda.AddOp(graph.insert(coda.LinearOp(x, weight)).result, bias)).result
 
 
 def matmul(graph: GraphImporter, node: Node) -> Value | None:
@@ -162,7 +166,8 @@ def reduce(kind: str, *, negated: bool = False) -> Handler:
         x, dims = graph.tensor(arguments(node)[0]), argument(node, 1, "dim")
         keepdim = argument(node, 2, "keepdim", False)
         last = len(shape_of(x)) - 1
-        if not is_float(element_type_of(x)) or list(dims or ()) not in ([-1], [last]):
+        is_of_rows = last >= 0 and list(dims or ()) in ([-1], [last])
+        if not is_of_rows or not is_float(element_type_of(x)):
             return None
         if negated:
             x = graph.insert(coda.NegOp(x)).result

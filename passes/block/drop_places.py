@@ -1,11 +1,19 @@
 """Pass `drop-places`: compute maxima alone where nothing uses their places."""
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    shape_of,
+    static_shape,
+)
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.symbolic_shapes import Dim, Dims
 
 
 class DropPlacesPass(FunctionPass):
@@ -41,16 +49,26 @@ def _maximum(op: Operation) -> tuple[SSAValue, int, SSAValue] | None:
         (x, dim, *_), _ = op.template.evaluate(op.inputs, {}, {})
     else:
         return None
-    return (x, dim % len(shape_of(x)), result) if computes_in_float32(element_type_of(x)) else None
+    if not shape_of(x) or not computes_in_float32(element_type_of(x)):
+        return None
+    dim %= len(shape_of(x))
+    # A type may leave open an extent that follows from the operand.
+    is_known = shape_of(result) == static_shape(_reduced(shape_of(x), dim, result))
+    return (x, dim, result) if is_known else None
+
+
+def _reduced(dims: Sequence[Dim], dim: int, result: SSAValue) -> Dims:
+    """Return `dims` with 1 for dimension `dim`, or without it, like the dimensions of `result`."""
+    kept = (1,) if len(shape_of(result)) == len(dims) else ()
+    return (*dims[:dim], *kept, *dims[dim + 1 :])
 
 
 def _reduce(
     op: Operation, x: SSAValue, dim: int, result: SSAValue, rewriter: FunctionRewriter
 ) -> None:
-    insert, dims = rewriter.before(op), list(rewriter.shapes.dims(x))
+    insert, dims = rewriter.before(op), rewriter.shapes.dims(x)
     order = [*(axis for axis in range(len(dims)) if axis != dim), dim]
-    dims[dim : dim + 1] = [1] if len(shape_of(result)) == len(dims) else []
     rows = x if dim == len(order) - 1 else insert.insert(coda.TransposeOp(x, order))
     column = insert.insert(coda.ReduceOp(rows, "max"), result.name_hint)
-    result.replace_all_uses_with(insert.reshape(column, dims))
+    result.replace_all_uses_with(insert.reshape(column, _reduced(dims, dim, result)))
     rewriter.order.erase(op)

@@ -161,7 +161,7 @@ def _kept(op: CallOp, place: int) -> list[int] | None:
     """
     x, arguments = op.inputs[0], op.template.call.args
     axes = _numbers(arguments[place]) if len(arguments) > place else None
-    if not axes or not _has_floats(x):
+    if not axes or not shape_of(x) or not _has_floats(x):
         return None
     gone = {axis % len(shape_of(x)) for axis in axes}
     return [1 if axis in gone else extent for axis, extent in enumerate(shape_of(x))]

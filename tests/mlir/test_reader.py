@@ -169,6 +169,10 @@ class TestErrors:
     def test_texts_of_another_kind(self, text: str, message: str):
         assert message in str(error_of(text))
 
+    def test_functions_of_several_blocks(self):
+        error = error_of("func.func @f() {\n  func.return\n^bb1:\n  func.return\n}\n")
+        assert "a.mlir:1:1: error[E0602]: function has 2 blocks, expected 1" in str(error)
+
     def test_use_before_definition(self):
         error = error_of(
             """\

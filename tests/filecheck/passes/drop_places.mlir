@@ -61,18 +61,20 @@ func.func @one(%x: tensor<?x7xbf16>) -> tensor<?x1xbf16> {
 
 // -----
 
-// The place is a result, there are two elements, or the type is float64.
+// The place is a result, there are two elements, the type is float64, or it leaves the 1 open.
 
-func.func @others(%x: tensor<?x7xbf16>, %y: tensor<?x7xf64>) -> (tensor<?x1xbf16>, tensor<?x1xi64>, tensor<?x2xbf16>, tensor<?x1xf64>) {
+func.func @others(%x: tensor<?x7xbf16>, %y: tensor<?x7xf64>) -> (tensor<?x1xbf16>, tensor<?x1xi64>, tensor<?x2xbf16>, tensor<?x1xf64>, tensor<?x?xbf16>) {
   %v, %i = coda.topk %x {k = 1 : i64, dim = 1 : i64} : (tensor<?x7xbf16>) -> (tensor<?x1xbf16>, tensor<?x1xi64>)
   %w, %j = coda.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<?x7xbf16>) -> (tensor<?x2xbf16>, tensor<?x2xi64>)
   %u, %k = torch.call "aten.max.dim"(%y) {arguments = "{0}, 1, True"} : (tensor<?x7xf64>) -> (tensor<?x1xf64>, tensor<?x1xi64>)
-  func.return %v, %i, %w, %u : tensor<?x1xbf16>, tensor<?x1xi64>, tensor<?x2xbf16>, tensor<?x1xf64>
+  %t, %l = torch.call "aten.max.dim"(%x) {arguments = "{0}, 1, True"} : (tensor<?x7xbf16>) -> (tensor<?x?xbf16>, tensor<?x?xi64>)
+  func.return %v, %i, %w, %u, %t : tensor<?x1xbf16>, tensor<?x1xi64>, tensor<?x2xbf16>, tensor<?x1xf64>, tensor<?x?xbf16>
 }
 
 // CHECK:      func.func @others(
 // CHECK-NEXT:   %v, %i = coda.topk %x {k = 1 : i64, dim = 1 : i64}
 // CHECK-NEXT:   %w, %j = coda.topk %x {k = 2 : i64, dim = 1 : i64}
 // CHECK-NEXT:   %u, %k = torch.call "aten.max.dim"(%y) {arguments = "{0}, 1, True"}
-// CHECK-NEXT:   func.return %v, %i, %w, %u
+// CHECK-NEXT:   %t, %l = torch.call "aten.max.dim"(%x) {arguments = "{0}, 1, True"}
+// CHECK-NEXT:   func.return %v, %i, %w, %u, %t
 // CHECK-NEXT: }

@@ -338,6 +338,21 @@ def test_identity_matrices_of_more_rows_than_8_bits_count(caplog: pytest.LogCapt
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_tensors_without_dimensions() -> None:
+    """Numbers are reduced along the dimension that they do not have, and biases of one number."""
+
+    def reduced(m: Part, y: Tensor) -> Tensor:
+        number = y.mean()
+        numbers = [number.sum(-1), number.mean(0), number.amin(-1), number.logsumexp(0)]
+        numbers += [F.normalize(number, dim=-1), number.max(0)[0], number.topk(1)[0]]
+        biased = F.linear(y, m.last.weight, m.row[:1]) + F.linear(y, m.last.weight, m.row[0])
+        return biased * torch.stack(numbers).prod()
+
+    model, x = Part(reduced), torch.randn(3, 7, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-5, atol=1e-6)
+
+
 def test_the_gradient_of_the_length_of_a_row_of_zeros() -> None:
     """It is 0, where the derivative of a root is not finite."""
     model = Part(lambda _, y: torch.ops.aten.linalg_vector_norm(y, 2, [-1]))
