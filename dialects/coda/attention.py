@@ -174,7 +174,7 @@ class AttentionLike(CodaOp, ABC):
 
 def _quotient(columns: int, head_dim: int) -> int:
     """Return the number of heads, DYNAMIC_INDEX if the number of columns is dynamic."""
-    return columns if columns == DYNAMIC_INDEX else columns // head_dim
+    return DYNAMIC_INDEX if columns == DYNAMIC_INDEX else columns // head_dim
 
 
 def _result_shape(x: SSAValue, head_dim: int, value_dim: int) -> tuple[int, ...]:

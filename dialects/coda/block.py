@@ -44,7 +44,7 @@ class GluOp(InferTypeOp):
     @staticmethod
     def infer(x: Extents, **_: object) -> list[Extents]:
         # Of symbols: see `coda_ir.shape_rules`.
-        return [(*x[:-1], x[-1] if x[-1] == DYNAMIC_INDEX else x[-1] // 2)]
+        return [(*x[:-1], DYNAMIC_INDEX if x[-1] == DYNAMIC_INDEX else x[-1] // 2)]
 
     x = operand_def(TensorType)
     activation = prop_def(StringAttr)

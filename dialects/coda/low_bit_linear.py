@@ -132,8 +132,8 @@ class QuantizedAttr(ParametrizedAttribute):
                 f"{self.axis.upper()}"
             )
         groups = ceiling(k, self.depth.data)
-        expect_shape("operand weight", weight, (along_k, along_n) if kn else (along_n, along_k))
         expect_shape("operand scales", scales, (groups, n) if kn else (n, groups))
+        expect_shape("operand weight", weight, (along_k, along_n) if kn else (along_n, along_k))
         if zeros is not None:
             columns = ceiling(n, 8) if element_type_of(zeros) == i32 else n
             expect_shape("operand zeros", zeros, (groups, columns) if kn else (columns, groups))

@@ -58,7 +58,7 @@ class BlocksAttr(ParametrizedAttribute):
         ):
             if size < least or size & (size - 1):
                 raise VerifyException(
-                    f"blocks: {name} is {size}, expected a power of two of at least {least}"
+                    f"property {name} is {size}, expected a power of two of at least {least}"
                 )
 
     def verify_scales(

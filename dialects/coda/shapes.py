@@ -42,6 +42,17 @@ def tensor_type(value: SSAValue) -> AnyTensor:
     return type
 
 
+class NamedExtent(int):
+    """A dynamic extent with a name: it is equal to no number, and to no extent of another name."""
+
+    name: str
+
+    def __new__(cls, name: str) -> "NamedExtent":
+        extent = super().__new__(cls, DYNAMIC_INDEX)
+        extent.name = name
+        return extent
+
+
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """Return the shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX`."""
     # Not `get_shape`: its generator takes twice as long.
@@ -123,8 +134,11 @@ def float_type(type: Attribute) -> AnyFloat:
 
 
 def dims_agree(a: int, b: int) -> bool:
-    """Return whether two extents can be equal: they are, or at least one is dynamic."""
-    return a == b or DYNAMIC_INDEX in (a, b)
+    """Return whether two extents can be equal: they are, or one is dynamic and has no name."""
+    if isinstance(a, NamedExtent) and isinstance(b, NamedExtent):
+        return a.name == b.name
+    open_extents = [each for each in (a, b) if each == DYNAMIC_INDEX]
+    return a == b or any(not isinstance(each, NamedExtent) for each in open_extents)
 
 
 def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
@@ -133,7 +147,7 @@ def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
 
 def ceiling(extent: int, divisor: int) -> int:
     """Return the number of blocks of `divisor` elements that cover an extent, perhaps dynamic."""
-    return extent if extent == DYNAMIC_INDEX else -(-extent // divisor)
+    return DYNAMIC_INDEX if extent == DYNAMIC_INDEX else -(-extent // divisor)
 
 
 def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
@@ -156,7 +170,16 @@ def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | No
 
 
 def format_shape(shape: Sequence[int]) -> str:
-    return "x".join("?" if d == DYNAMIC_INDEX else str(d) for d in shape) or "scalar"
+    """Return a text such as `?x8`, or `[B, T, 8]` if extents have names."""
+    is_named = any(isinstance(extent, NamedExtent) for extent in shape)
+    extents = [_format_extent(extent) for extent in shape]
+    return f"[{', '.join(extents)}]" if is_named else "x".join(extents) or "scalar"
+
+
+def _format_extent(extent: int) -> str:
+    if isinstance(extent, NamedExtent):
+        return extent.name
+    return "?" if extent == DYNAMIC_INDEX else str(extent)
 
 
 def wrong_shape(what: str, shape: Sequence[int], expected: str) -> VerifyException:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, TypeAlias
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
@@ -38,6 +38,7 @@ from coda_ir.frontends.coda_text.values import (
     ir_type,
     is_manageable,
     is_number,
+    named_type,
     with_coda_names,
     without_ones,
 )
@@ -49,23 +50,47 @@ Maker: TypeAlias = Callable[..., InferTypeOp]
 
 _ABOUT = re.compile(r"(?:operand|property) (\w+) ")
 _ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
-_SHAPE = re.compile(r"(?<=expected )\d+(x\d+)+")
+_TYPE = re.compile(r"has (element type|type|shape|rank) (\[[^]]*\]|[^ ,]+)")
+_SHAPE = re.compile(r"(?<=expected )\d+(x\d+)*")
 _ROLE = re.compile(r"\b(operand|property) ")
 """Parts of the messages of verifiers."""
 
-_PARAMETERS = {"weight": "w", "bias": "b", "x": "u"}
+_PARAMETERS = {"weight": "w", "bias": "b", "x": "u", "weight_scales": "w_scales"}
 """Parameters with another name in the dialect."""
 
 _REMEDIES = {
     ("embedding", "padding_idx"): "name the row whose gradient is 0",
-    ("selective_scan", "a"): "give the last dimension of a as a number or a const",
+    ("selective_scan", "a"): "a is channels x states; give states as a number or a const",
     ("delta_rule", "head_dim"): "it is the number of columns of a head of q and k",
     ("delta_rule", "k"): "k has heads of `head_dim` columns; heads of v share them equally",
     ("ssd", "b"): "give `states`, the states of a group",
     ("ssd", "x"): "a has one rate for each head",
+    ("ssd", "a"): "give the heads as a number or a const",
+    ("delta_rule", "beta"): "give the heads as a number or a const",
+    ("convolution", "x"): "x is B x C x positions, w is O x C / groups x windows",
+    ("gather", "ids"): "index(x, ids) takes whole rows",
+    ("group_norm", "w"): "for channels in the last dimension, pass dim=-1",
+    ("group_norm", "b"): "for channels in the last dimension, pass dim=-1",
+    ("scaled_linear", "x"): "convert it: cast($x, f8e4m3); quantized_linear(x, w) rounds it",
+    ("scaled_linear", "w"): "convert it: cast($w, f8e4m3); quantized_linear(x, w) rounds it",
+    ("quantized_linear", "x"): "products of float8 are those of linear and scaled_linear",
+    ("quantized_linear", "w"): 'w is N x K; recipe="rowwise" takes symbolic sizes',
+    ("low_bit_linear", "scales"): "state transposed=true for a weight and scales of K x N",
+    ("low_bit_linear", "w"): 'state the packing of 4 bits, such as packing="k01234567"',
     ("topk", "k"): "sort(x) gives all of them in order",
 }
 """Remedies for values that a verifier refuses."""
+
+
+def _operands(given: Iterable[object], value_of: Callable[[TensorValue], SSAValue]) -> list[Any]:
+    """Return arguments of an operator, with values in place of tensors, also in lists."""
+
+    def operand(each: Any) -> Any:
+        if isinstance(each, TensorValue):
+            return value_of(each)
+        return _operands(each, value_of) if isinstance(each, list) else each
+
+    return [operand(each) for each in given]
 
 
 def _rank_remedy(name: str, dims: Dims, rank: int | None) -> str | None:
@@ -101,10 +126,26 @@ class Invocation:
 
         The symbolic extents of its results follow from those of the tensors by its own rule.
         """
-        values = (each.ssa if isinstance(each, TensorValue) else each for each in given)
-        op = kind(*values, **named)
+        self.check(kind, *given, **named)
+        op = kind(*_operands(given, lambda x: x.ssa), **named)
         extents = op.result_extents([x.dims for x in given if isinstance(x, TensorValue)])
         return self.emit_all(op, [tuple(dims) for dims in extents])
+
+    def check(self, kind: Maker, *given: object, **named: Any) -> None:
+        """Raise Mistake unless the verifier accepts the operator of `make_all`.
+
+        The verifier compares dynamic extents by their names, which the IR does not have: it sees an
+        operator on stand-ins of the tensors.
+        """
+        block = Block()
+        stand_ins = _operands(
+            given, lambda x: block.insert_arg(named_type(x.type), len(block.args))
+        )
+        op = kind(*stand_ins, **named)
+        try:
+            self._verify(op)
+        finally:
+            op.drop_all_references()
 
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
         """Insert an operator, whose first result has the symbolic extents `dims`."""
@@ -129,11 +170,14 @@ class Invocation:
 
     def add(self, op: Operation) -> None:
         """Insert an operator. Raises Mistake where it does not verify."""
+        self._verify(op)
+        self.insert(op)
+
+    def _verify(self, op: Operation) -> None:
         try:
             op.verify_()
         except VerifyException as error:
             raise self.fault(error) from error
-        self.insert(op)
 
     def emit_reshape(self, x: TensorValue, dims: Dims) -> TensorValue:
         """Insert a view of `x` with as many elements."""
@@ -226,9 +270,12 @@ class Invocation:
                 remedy = f"convert it: cast(${name}, {first})"
             return self.wrong(name, f"expected {element[1]} elements", remedy, "E0501")
         if isinstance(value, TensorValue):
-            text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
-            text = _SHAPE.sub(lambda found: f"the shape [{found[0].replace('x', ', ')}]", text)
+            if text.startswith("has shape"):
+                text = _SHAPE.sub(lambda found: f"[{found[0].replace('x', ', ')}]", text)
+                text = text.replace("expected [", "expected the shape [")
+            text = _TYPE.sub(lambda _: f"is {value.type}", text)
         code = "E0507" if message.startswith("operand") else REFUSED_VALUE
+        code = "E0501" if " has element type " in message else code
         return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, code, argument=name)
 
     def value(self, name: str) -> Value | None:

@@ -14,7 +14,6 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    divided,
     simplified,
 )
 from coda_ir.symbolic_size import SymbolicSize
@@ -28,18 +27,13 @@ def index(call: Invocation) -> Value:
 
 def gather(call: Invocation) -> Value:
     x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
-    dim = call.axis("dim", len(x.dims), -1)
-    _expect_other_dims(call, ids, x, dim)
-    return call.make(coda.GatherOp, x, ids, dim=dim)
+    return call.make(coda.GatherOp, x, ids, dim=call.axis("dim", len(x.dims), -1))
 
 
 def scatter(call: Invocation) -> Value:
     x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
     values = call.tensor("values")
-    dim = call.axis("dim", len(x.dims), -1)
-    _expect_other_dims(call, ids, x, dim)
-    call.expect_dims("values", values, ids.dims, "that of ids")
-    return call.make(coda.ScatterOp, x, ids, values, dim=dim)
+    return call.make(coda.ScatterOp, x, ids, values, dim=call.axis("dim", len(x.dims), -1))
 
 
 def one_hot(call: Invocation) -> Value:
@@ -78,17 +72,12 @@ def group_norm(call: Invocation) -> Value:
     """The channels are dimension `dim`; those of the operator are dimension 1."""
     x, groups = call.float_tensor("x", least_rank=2), call.integer("groups", 0)
     dim = call.axis("dim", len(x.dims), 1)
-    channels = x.dims[dim]
     if call.given("w") != call.given("b"):
         raise Mistake("group_norm takes a weight and a bias, or none", "pass w and b", "E0401")
-    given = [call.tensor(name) for name in ("w", "b") if call.given(name)]
-    for name, value in zip(("w", "b"), given, strict=False):
-        is_last = value.dims == x.dims[-1:]
-        remedy = "for channels in the last dimension, pass dim=-1" if is_last else None
-        call.expect_dims(name, value, (channels,), "one element per channel", remedy)
     order = [axis for axis in range(len(x.dims)) if axis != dim]
     order.insert(1, dim)
-    params, eps = [value.ssa for value in given], call.epsilon(1e-5)
+    params = [call.tensor(name) for name in ("w", "b") if call.given(name)]
+    eps = call.epsilon(1e-5)
     first = call.transposed(x, order)
     normalized = call.make(coda.GroupNormOp, first, params, groups=groups, eps=eps)
     return call.transposed(normalized, sorted(range(len(order)), key=order.__getitem__))
@@ -102,19 +91,6 @@ def _numbers(call: Invocation) -> TensorValue:
             "x", "expected numbers", "convert it: cast($x, i32)", "E0501", given=describe(x)
         )
     return x
-
-
-def _expect_other_dims(call: Invocation, ids: TensorValue, x: TensorValue, dim: int) -> None:
-    rank = len(x.dims)
-    own = ids.dims[dim] if len(ids.dims) == rank else 1
-    expected = (*x.dims[:dim], own, *x.dims[dim + 1 :])
-    if ids.dims != expected:
-        raise call.wrong(
-            "ids",
-            f"expected the extents of x {x.type} in all dimensions but {dim}",
-            "index(x, ids) takes whole rows",
-            "E0507",
-        )
 
 
 LIBRARY_CALLS: dict[str, Callable[[Invocation], Value]] = {
@@ -291,22 +267,12 @@ def _windows(
 
 def convolution(call: Invocation) -> Value:
     """Channels before positions of any number of dimensions, as PyTorch has them."""
-    x, w = call.float_tensor("x", least_rank=3), call.tensor("w")
-    call.expect_element("w", w, x.type.element, "x")
+    x = call.float_tensor("x", least_rank=3)
+    w, b = call.tensor("w", rank=len(x.dims)), call.optional_tensor("b")
     count = len(x.dims) - 2
     steps = {name: _steps(call, name, count) for name in ("stride", "padding", "dilation")}
     groups = call.integer("groups", 1)
-    channels, (outputs, *_) = x.dims[1], w.dims or (1,)
-    inputs = divided(channels, groups) if groups > 0 else None
-    if inputs is None or len(w.dims) != len(x.dims) or divided(outputs, groups) is None:
-        raise Mistake(
-            f"convolution: groups is {groups}, x is {x.type} and w is {w.type}: expected a divisor "
-            f"of the {channels} channels of x and of those of the result",
-            "x is B x C x positions, w is O x C / groups x windows",
-            argument="w",
-        )
-    call.expect_dims("w", w, (outputs, inputs, *w.dims[2:]), "O x C / groups x windows")
-    b = _bias(call, x, w)
+    call.check(coda.ConvolutionOp, x, w, b, *steps.values(), groups)
     windows = [
         _windows(call, extent, size, padding, stride, gap)
         for extent, size, stride, padding, gap in zip(
@@ -314,7 +280,7 @@ def convolution(call: Invocation) -> Value:
         )
     ]
     op = coda.ConvolutionOp(x.ssa, w.ssa, b and b.ssa, *steps.values(), groups)
-    return call.emit_stated(op, (x.dims[0], outputs, *windows))
+    return call.emit_stated(op, (x.dims[0], w.dims[0], *windows))
 
 
 def _steps(call: Invocation, name: str, count: int) -> list[int]:

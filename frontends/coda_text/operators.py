@@ -108,13 +108,11 @@ def expect_depth(call: Invocation, x: TensorValue, w: TensorValue, depth: Dim, r
 
 
 def linear(call: Invocation) -> TensorValue:
-    (x, w), bias = call.factors(), call.given("b")
+    x, w = call.factors()
     rows, columns = w.dims
     other = "a weight stored as K x N goes with x @ w" if x.dims[-1] == rows else "w is N x K"
     expect_depth(call, x, w, columns, other)
-    b = call.tensor("b") if bias else None
-    if b is not None:
-        call.expect_dims("b", b, (rows,), "the N of w")
+    b = call.optional_tensor("b")
     return call.make(coda.LinearOp, x, w, b, element_type=call.float_type("dtype"))
 
 
@@ -154,14 +152,9 @@ def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
     """A linear map with a weight for each group of rows."""
     x, w = call.factors(rank=3)
     call.tensor("x", rank=2)
-    groups, depth, columns = w.dims[0], w.dims[1 + kind.K_AXIS], w.dims[2 - kind.K_AXIS]
     layouts = ("groups x K x N", "groups x N x K")
-    expect_depth(call, x, w, depth, f"w is {layouts[kind.K_AXIS]}")
-    ends = call.tensor("offsets")
-    call.expect_dims("offsets", ends, (groups,), "the end of each group")
-    b = call.optional_tensor("b")
-    if b is not None:
-        call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
+    expect_depth(call, x, w, w.dims[1 + kind.K_AXIS], f"w is {layouts[kind.K_AXIS]}")
+    ends, b = call.tensor("offsets"), call.optional_tensor("b")
     return call.make(kind, x, w, ends, b, element_type=call.float_type("dtype"))
 
 
@@ -200,7 +193,7 @@ def layer_norm(call: Invocation) -> TensorValue:
     if call.given("group"):
         x = _in_groups(call, x, call.integer("group", 0))
     weight, bias = (_norm_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
-    given = [param.ssa for param in (weight, bias) if param is not None]
+    given = [param for param in (weight, bias) if param is not None]
     bias_only = weight is None and bias is not None
     eps = call.epsilon(1e-5)
     normalized = call.make(coda.LayerNormOp, x, given, eps=eps, bias_only=bias_only)

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, Signedness, Tensor
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import element_types
-from coda_ir.dialects.coda.shapes import AnyTensor, is_float
+from coda_ir.dialects.coda.shapes import AnyTensor, NamedExtent, is_float
 from coda_ir.dialects.gemm import Combiner
 from coda_ir.symbolic_size import SymbolicSize, as_size
 
@@ -234,6 +234,12 @@ def extent(dim: Dim) -> int:
 @lru_cache(maxsize=4096)
 def ir_type(type: TensorType) -> AnyTensor:
     return IRTensorType(ELEMENT_TYPES[type.element], [extent(dim) for dim in type.dims])
+
+
+def named_type(type: TensorType) -> AnyTensor:
+    """Return the type in the IR with the names of symbolic extents, for messages and checks."""
+    dims = [dim if isinstance(dim, int) else NamedExtent(str(dim)) for dim in type.dims]
+    return IRTensorType(ELEMENT_TYPES[type.element], dims)
 
 
 def element_name(attribute: Attribute) -> str:

@@ -115,7 +115,7 @@ func.func @f(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E4M3FN>) {
 // -----
 
 func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xf32>) {
-  // expected-error@below {{blocks: depth is 96, expected a power of two of at least 32}}
+  // expected-error@below {{property depth is 96, expected a power of two of at least 32}}
   %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<96, 128>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
   func.return
 }
@@ -123,7 +123,7 @@ func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tens
 // -----
 
 func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xf32>) {
-  // expected-error@below {{blocks: columns is 0, expected a power of two of at least 1}}
+  // expected-error@below {{property columns is 0, expected a power of two of at least 1}}
   %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 0>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
   func.return
 }
