@@ -101,12 +101,26 @@ def _condition_fault(func: FuncOp) -> str | None:
 
 def _compares(text: str, symbols: Set[str]) -> bool:
     """Return whether a text is a comparison of some of these symbols and numbers."""
+    found = _of_symbols(text)
+    return found is not None and isinstance(found[0], ast.Compare) and found[1] <= symbols
+
+
+def _is_size(text: str) -> bool:
+    """Return whether a text computes a size from symbols."""
+    found = _of_symbols(text)
+    return found is not None and not isinstance(found[0], ast.Compare) and bool(found[1])
+
+
+def _of_symbols(text: str) -> tuple[ast.expr, frozenset[str]] | None:
+    """Return the expression and the symbols of a text; None for anything but one expression of
+    symbols and numbers.
+    """
     try:
         template = ArgumentTemplate.parse(text)
     except ValueError:
-        return False
-    is_comparison = [type(value) for value in template.call.args] == [ast.Compare]
-    return is_comparison and template.symbols <= symbols and not template.operands
+        return None
+    is_one = len(template.call.args) == 1 and not template.call.keywords
+    return (template.call.args[0], template.symbols) if is_one and not template.operands else None
 
 
 def _entry_fault(type: Attribute, entry: DictionaryAttr) -> str | None:
@@ -119,7 +133,9 @@ def _entry_fault(type: Attribute, entry: DictionaryAttr) -> str | None:
     fits = isinstance(stated, ArrayAttr) and len(dims) == len(shape)
     if not fits or any(isinstance(d, int) and d != n for d, n in zip(dims, shape, strict=True)):
         return f"coda.dims is {stated}, expected an extent or a symbol for each dimension of {type}"
-    return None
+    symbols = (dim for dim in dims if isinstance(dim, str) and dim != UNKNOWN)
+    wrong = next((dim for dim in symbols if not _is_size(dim)), None)
+    return None if wrong is None else f'coda.dims has "{wrong}", expected a symbol such as "B"'
 
 
 def _dims_attribute(attribute: Attribute | None) -> Dims | None:

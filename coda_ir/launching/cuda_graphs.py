@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -132,7 +133,8 @@ class _Recorded:
 class CudaGraphs:
     """Runs `run` directly at the first call with given sizes, and captures it at the second.
 
-    Results are copies, which the next call does not change.
+    Results are copies, which the next call does not change. Threads take turns, as the inputs and
+    results of a replay are at fixed addresses.
     """
 
     def __init__(
@@ -164,10 +166,15 @@ class CudaGraphs:
         self._max_graphs = MAX_GRAPHS if max_graphs is None else max_graphs
         self._captures = 0
         self._is_off = False
+        self._turn = RLock()
 
     def __call__(self, inputs: list[torch.Tensor]) -> Tensors:
         if self._is_off or _is_capturing():
             return self._run(inputs)
+        with self._turn:
+            return self._replay_or_capture(inputs)
+
+    def _replay_or_capture(self, inputs: list[torch.Tensor]) -> Tensors:
         key, addresses = self._key(inputs), _addresses(inputs)
         recorded = self._recorded.get(key)
         if recorded is not None and self._is_stale(recorded, addresses):

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
+from time import sleep
 from typing import Any
 
 import pytest
 import torch
+from support.threads import in_threads
 
 from coda_ir.launching import cuda_graphs
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
@@ -74,6 +76,22 @@ def test_results_are_not_changed_by_the_next_call():
     inputs = [torch.randn(8, 8) for _ in range(5)]
     results = [graphs([x, w])[0] for x in inputs]
     torch.testing.assert_close(results, [x @ w for x in inputs])
+
+
+def test_threads_take_turns(monkeypatch: pytest.MonkeyPatch):
+    """No thread replays a graph between another thread's copies of its inputs and its results."""
+    graphs, _ = make()
+    w = torch.randn(8, 8)
+    for _ in range(2):
+        graphs([torch.randn(8, 8), w])
+    run_at: Callable[..., Any] = cuda_graphs._run_at  # pyright: ignore[reportPrivateUsage]
+
+    def slow(*arguments: Any) -> None:
+        run_at(*arguments)
+        sleep(0.01)
+
+    monkeypatch.setattr(cuda_graphs, "_run_at", slow)
+    in_threads(lambda _: check(graphs, torch.randn(8, 8), w))
 
 
 def test_inputs_that_move_are_copied():

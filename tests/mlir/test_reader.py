@@ -147,6 +147,7 @@ class TestErrors:
             ),
             ("{coda.dims = [9]}", "", "argument 0: coda.dims is [9 : i64], expected an extent or"),
             ('{coda.dims = "M"}', "", 'argument 0: coda.dims is "M", expected an extent or'),
+            ('{coda.dims = ["M, N"]}', "", 'argument 0: coda.dims has "M, N", expected a symbol'),
             ("{coda.name = 3}", "", "argument 0: coda.name is 3 : i64, expected a string"),
             ("", 'attributes {coda.numerics = "fast"}', 'coda.numerics is "fast", expected a mode'),
             ("", "attributes {coda.conditions = 3}", "coda.conditions is 3 : i64, expected a list"),
