@@ -112,15 +112,6 @@ def _embedding_grad(op: coda.EmbeddingGradOp, operands: list[Dims]) -> Sequence[
     return [(UNKNOWN if op.like is None else operands[2][0], operands[1][-1])]
 
 
-def _attention(op: coda.AttentionOp, operands: list[Dims]) -> Sequence[Dims]:
-    *batch, queries, columns = operands[0]
-    if op.value_dim is not None:
-        columns = op.result_shape[-1]
-    heads = UNKNOWN if op.heads == DYNAMIC_INDEX else op.heads
-    results = [(*batch, queries, columns), (batch[0] if batch else 1, heads, queries)]
-    return results[: len(op.results)]
-
-
 def _attention_grad(op: coda.AttentionGradOp, operands: list[Dims]) -> Sequence[Dims]:
     of = dict(zip(op.operands, operands, strict=True))
     added = [(op.sinks, op.d_sinks), (op.mask, op.d_mask)]
@@ -287,7 +278,6 @@ def _pack_weight(op: gemm.PackWeightOp, operands: list[Dims]) -> Sequence[Dims]:
 
 RULES: dict[type, Rule] = {
     coda.ElementwiseOp: lambda _, of: [broadcast_dims(of)],
-    coda.AttentionOp: _attention,
     coda.SelectiveScanGradOp: _like_others,
     coda.SSDGradOp: _like_others,
     coda.DeltaRuleGradOp: _like_others,

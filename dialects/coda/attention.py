@@ -1,6 +1,8 @@
 """Attention and its gradient."""
 
 from abc import ABC
+from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -13,7 +15,7 @@ from xdsl.dialects.builtin import (
     f64,
     i1,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     AttrSizedResultSegments,
@@ -41,6 +43,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.infer_type import OPEN, Extents, InferTypeOp, Operand
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
@@ -189,8 +192,13 @@ def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
     """Return the type of the logsumexp of the scores of queries `q`: B x heads x T."""
     *batch, queries, columns = shape_of(q)
     heads = _quotient(columns, head_dim)
-    type = f64 if isinstance(element_type_of(q), Float64Type) else f32
-    return TensorType(type, (batch[0] if batch else 1, heads, queries))
+    shape = (batch[0] if batch else 1, heads, queries)
+    return TensorType(lse_element_type(element_type_of(q)), shape)
+
+
+def lse_element_type(type: Attribute) -> Attribute:
+    """Return the element type of the logsumexp of scores of queries with elements of `type`."""
+    return f64 if isinstance(type, Float64Type) else f32
 
 
 DECOMPOSED = "coda.decomposed"
@@ -199,7 +207,7 @@ element type of the scores."""
 
 
 @irdl_op_definition
-class AttentionOp(AttentionLike):
+class AttentionOp(AttentionLike, InferTypeOp):
     """Scaled dot-product attention of heads laid side by side in the columns.
 
     q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor
@@ -241,43 +249,33 @@ class AttentionOp(AttentionLike):
 
     def __init__(
         self,
-        q: SSAValue | Operation,
-        k: SSAValue | Operation,
-        v: SSAValue | Operation,
-        *,
+        *operands: Operand,
         head_dim: int,
         value_dim: int | None = None,
         causal: bool = False,
-        window: int | None = None,
-        scale: float | None = None,
-        softcap: float | None = None,
-        sinks: SSAValue | Operation | None = None,
-        mask: SSAValue | Operation | None = None,
-        has_lse: bool = False,
+        **given: Any,
     ):
-        q = SSAValue.get(q)
-        if value_dim == head_dim:
-            value_dim = None
-        shape = _result_shape(q, head_dim, value_dim or head_dim)
-        type = TensorType(element_type_of(q), shape)
-        super().__init__(
-            operands=[q, k, v, optional_operand(sinks), optional_operand(mask)],
-            properties={
-                "head_dim": IntegerAttr(head_dim, 64),
-                "value_dim": None if value_dim is None else IntegerAttr(value_dim, 64),
-                "causal": BoolAttr.from_bool(causal),
-                "window": None if window is None else IntegerAttr(window, 64),
-                "scale": None if scale is None else FloatAttr(scale, 64),
-                "softcap": None if softcap is None else FloatAttr(softcap, 64),
-            },
-            result_types=[type, [lse_type(q, head_dim)] if has_lse else []],
-        )
+        """Build attention; sinks and a mask may be given by name."""
+        given |= {"head_dim": head_dim, "causal": causal}
+        given["value_dim"] = None if value_dim == head_dim else value_dim
+        super().__init__(*operands, **given)
 
-    def verify_(self) -> None:
+    @staticmethod
+    def infer(
+        q: Extents, *_: Extents, head_dim: int, value_dim: int | None = None, **__: object
+    ) -> list[Extents]:
+        *batch, queries, columns = q
+        is_known = isinstance(columns, int) and columns != DYNAMIC_INDEX
+        heads = columns // head_dim if is_known else OPEN
+        columns = heads * value_dim if is_known and value_dim is not None else columns
+        return [(*batch, queries, columns), (batch[0] if batch else 1, heads, queries)]
+
+    def _elements(self, operands: Sequence[SSAValue]) -> Sequence[Attribute | None]:
+        type = element_type_of(operands[0])
+        return [type, lse_element_type(type)]
+
+    def check(self) -> None:
         self.verify_inputs()
-        expect_tensor("result", self.result, self.result_shape, element_type_of(self.q))
-        if self.lse is not None:
-            self.verify_lse("result lse", self.lse)
 
     def copied(self, *, has_lse: bool) -> "AttentionOp":
         """Return the same attention, with or without the logsumexp of its scores."""

@@ -71,31 +71,33 @@ class InferTypeOp(CodaOp, ABC):
         *given: Operand | Given,
         element_type: Attribute | None = None,
         results: int | None = None,
-        **named: Given,
+        **named: Operand | Given,
     ):
         """Build the operator from its operands, and then its properties, in the order of the
-        definitions; properties may also be given by name.
+        definitions; the last ones may also be given by name.
 
         `element_type` is that of results that state it (see `default_element_type`). `results` is
         their number, by default without the optional ones. A negative `dim` counts from the back.
         """
         of = self.get_irdl_definition()
         count = len(of.operands)
-        operands = [*given[:count], *[None] * (count - len(given))]
+        missing = [named.pop(name, None) for name, _ in of.operands[len(given) :]]
+        operands = [*given[:count], *missing]
         segments = [_values(cast(Operand, each)) for each in operands]
         values = [value for segment in segments for value in segment]
-        named |= self._in_order(cast(Sequence[Given], given[count:]), named)
-        dim = named.get("dim")
+        stated = cast(dict[str, Given], named)
+        stated |= self._in_order(cast(Sequence[Given], given[count:]), stated)
+        dim = stated.get("dim")
         if isinstance(dim, int) and dim < 0:
-            named["dim"] = dim + len(shape_of(values[0]))
+            stated["dim"] = dim + len(shape_of(values[0]))
         properties = {
-            name: _attribute(named[name], definition)
+            name: _attribute(stated[name], definition)
             for name, definition in of.properties.items()
-            if name in named
+            if name in stated
         }
-        stated = {name: _value(each) for name, each in properties.items() if each is not None}
+        numbers = {name: _value(each) for name, each in properties.items() if each is not None}
         plain = sum(not isinstance(each, VarResultDef) for _, each in of.results)
-        extents = type(self).infer(*map(shape_of, values), **stated)[: results or plain]
+        extents = type(self).infer(*map(shape_of, values), **numbers)[: results or plain]
         default = element_type or self.default_element_type(values[0])
         types = [
             TensorType(element or default, static_shape(each))

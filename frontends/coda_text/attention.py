@@ -36,23 +36,20 @@ def attention(call: Invocation) -> TensorValue:
         remedy = f"the same queries for each sample are broadcast($q, {repeated})"
     call.expect_dims("k", k, expected, "the batch of q", remedy)
     _expect_values(call, k, v, head_dim, value_dim)
-    sinks, mask = _sinks(call, q, head_dim), _mask(call, q, k, head_dim)
-    op = coda.AttentionOp(
-        q.ssa,
-        k.ssa,
-        v.ssa,
+    return call.make(
+        coda.AttentionOp,
+        q,
+        k,
+        v,
+        call.optional_tensor("sinks"),
+        _mask(call, q, k, head_dim),
         head_dim=head_dim,
         value_dim=value_dim,
         causal=call.flag("causal"),
         window=call.integer("window", 1) if call.given("window") else None,
         scale=call.positive("scale"),
         softcap=call.positive("softcap"),
-        sinks=sinks and sinks.ssa,
-        mask=mask and mask.ssa,
     )
-    if value_dim == head_dim:
-        return call.emit(op, q.dims)
-    return call.emit(op, (*q.dims[:-1], op.result_shape[-1]))
 
 
 def _side_by_side(name: str, value: TensorValue) -> str | None:
@@ -94,16 +91,6 @@ def _remedy(k: TensorValue, v: TensorValue, head_dim: int) -> str | None:
     if v.dims[:-1] != k.dims[:-1] or not isinstance(columns, int) or not columns:
         return None
     return f"if a head of v has {columns} columns, pass value_dim={columns}"
-
-
-def _sinks(call: Invocation, q: TensorValue, head_dim: int) -> TensorValue | None:
-    sinks, heads = call.optional_tensor("sinks"), divided(q.dims[-1], head_dim)
-    if sinks is None:
-        return None
-    if len(sinks.dims) != 1 or heads not in (None, sinks.dims[0]):
-        expected = "one element for each head" if heads is None else format_dims([heads])
-        raise call.wrong("sinks", f"expected the shape {expected}, the heads of q", code="E0507")
-    return sinks
 
 
 def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> TensorValue | None:
