@@ -57,6 +57,7 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     is_float,
     optional_operand,
+    quotient,
     shape_of,
     shapes_agree,
     verify_group,
@@ -98,7 +99,7 @@ class AttentionLike(CodaOp, ABC):
     @property
     def heads(self) -> int:
         """The number of heads of q, DYNAMIC_INDEX if its columns are dynamic."""
-        return _quotient(shape_of(self.q)[-1], self.head_dim.value.data)
+        return quotient(shape_of(self.q)[-1], self.head_dim.value.data)
 
     @property
     def value_columns(self) -> int:
@@ -175,11 +176,6 @@ class AttentionLike(CodaOp, ABC):
             expect_wide_element_type("operand mask", self.mask, self.q)
 
 
-def _quotient(columns: int, head_dim: int) -> int:
-    """Return the number of heads, DYNAMIC_INDEX if the number of columns is dynamic."""
-    return DYNAMIC_INDEX if columns == DYNAMIC_INDEX else columns // head_dim
-
-
 def _result_shape(x: SSAValue, head_dim: int, value_dim: int) -> tuple[int, ...]:
     """Return the shape of `x` with heads of `value_dim` columns instead of `head_dim`."""
     *rows, columns = shape_of(x)
@@ -191,7 +187,7 @@ def _result_shape(x: SSAValue, head_dim: int, value_dim: int) -> tuple[int, ...]
 def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
     """Return the type of the logsumexp of the scores of queries `q`: B x heads x T."""
     *batch, queries, columns = shape_of(q)
-    heads = _quotient(columns, head_dim)
+    heads = quotient(columns, head_dim)
     shape = (batch[0] if batch else 1, heads, queries)
     return TensorType(lse_element_type(element_type_of(q)), shape)
 

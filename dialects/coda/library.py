@@ -38,14 +38,18 @@ from coda_ir.dialects.coda.library_call import (
 )
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
+    dims_agree,
     element_type_of,
     expect_element_type,
     expect_floats,
     expect_integers,
     expect_rank_at_least,
     expect_tensor,
+    format_extent,
     format_shape,
     is_float,
+    may_divide,
+    quotient,
     shape_of,
 )
 
@@ -405,9 +409,10 @@ class ConvolutionOp(LibraryCallOp):
                 f"property groups is {groups}, expected a divisor of the {outputs} channels of the "
                 "result"
             )
-        if DYNAMIC_INDEX not in (channels, inputs) and channels != inputs * groups:
+        if not (may_divide(groups, channels) and dims_agree(inputs, quotient(channels, groups))):
             raise VerifyException(
-                f"operand x has {channels} channels, expected {groups} groups of {inputs}"
+                f"operand x has {format_extent(channels)} channels, expected {groups} groups of "
+                f"{format_extent(inputs)}"
             )
         expect_element_type("operand weight", self.weight, element_type_of(self.x))
         if self.bias is not None:

@@ -22,6 +22,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.symbolic_size import SymbolicSize
+
 AnyTensor: TypeAlias = TensorType[Attribute]
 
 FLOAT_TYPES = (BFloat16Type, Float16Type, Float32Type, Float64Type)
@@ -43,13 +45,13 @@ def tensor_type(value: SSAValue) -> AnyTensor:
 
 
 class NamedExtent(int):
-    """A dynamic extent with a name: it is equal to no number, and to no extent of another name."""
+    """A dynamic extent in terms of symbols: it is equal to no number, and to no other size."""
 
-    name: str
+    size: SymbolicSize
 
-    def __new__(cls, name: str) -> "NamedExtent":
+    def __new__(cls, size: SymbolicSize) -> "NamedExtent":
         extent = super().__new__(cls, DYNAMIC_INDEX)
-        extent.name = name
+        extent.size = size
         return extent
 
 
@@ -136,13 +138,34 @@ def float_type(type: Attribute) -> AnyFloat:
 def dims_agree(a: int, b: int) -> bool:
     """Return whether two extents can be equal: they are, or one is dynamic and has no name."""
     if isinstance(a, NamedExtent) and isinstance(b, NamedExtent):
-        return a.name == b.name
-    open_extents = [each for each in (a, b) if each == DYNAMIC_INDEX]
-    return a == b or any(not isinstance(each, NamedExtent) for each in open_extents)
+        return a.size == b.size
+    return a == b or any(each == DYNAMIC_INDEX and not _is_named(each) for each in (a, b))
+
+
+def _is_named(extent: int) -> bool:
+    return isinstance(extent, NamedExtent)
 
 
 def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
     return len(a) == len(b) and all(map(dims_agree, a, b))
+
+
+def may_divide(divisor: int, extent: int) -> bool:
+    """Return whether an extent can be a multiple of another one."""
+    if isinstance(extent, NamedExtent) and (divisor != DYNAMIC_INDEX or _is_named(divisor)):
+        by = divisor.size if isinstance(divisor, NamedExtent) else divisor
+        return extent.size.divided(by) is not None
+    if DYNAMIC_INDEX in (divisor, extent):
+        return dims_agree(divisor, extent)
+    return extent == divisor or (divisor != 0 and extent % divisor == 0)
+
+
+def quotient(extent: int, divisor: int) -> int:
+    """Return an extent divided by a number, dynamic if it is."""
+    if isinstance(extent, NamedExtent):
+        exact = extent.size.divided(divisor)
+        return DYNAMIC_INDEX if exact is None else NamedExtent(exact)
+    return DYNAMIC_INDEX if extent == DYNAMIC_INDEX else extent // divisor
 
 
 def ceiling(extent: int, divisor: int) -> int:
@@ -171,14 +194,14 @@ def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | No
 
 def format_shape(shape: Sequence[int]) -> str:
     """Return a text such as `?x8`, or `[B, T, 8]` if extents have names."""
-    is_named = any(isinstance(extent, NamedExtent) for extent in shape)
-    extents = [_format_extent(extent) for extent in shape]
+    extents = list(map(format_extent, shape))
+    is_named = any(map(_is_named, shape))
     return f"[{', '.join(extents)}]" if is_named else "x".join(extents) or "scalar"
 
 
-def _format_extent(extent: int) -> str:
+def format_extent(extent: int) -> str:
     if isinstance(extent, NamedExtent):
-        return extent.name
+        return str(extent.size)
     return "?" if extent == DYNAMIC_INDEX else str(extent)
 
 

@@ -21,8 +21,11 @@ from coda_ir.dialects.coda.shapes import (
     expect_floats,
     expect_shape,
     expect_tensor,
+    format_extent,
     format_shape,
     is_float8,
+    may_divide,
+    quotient,
     shape_of,
     shapes_agree,
     stores_floats,
@@ -40,7 +43,7 @@ from coda_ir.dialects.gemm.segment import (
 )
 from coda_ir.dialects.gemm.verify_groups import verify_group_port
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
-from coda_ir.dialects.gemm.verify_results import halved, verify_results, verify_wide
+from coda_ir.dialects.gemm.verify_results import verify_results, verify_wide
 from coda_ir.dialects.gemm.verify_rows import (
     rows_of_input,
     verify_gathers,
@@ -68,15 +71,10 @@ def verify_fused(op: FusedOp) -> None:
             raise VerifyException("columns() has no weight, expected at least one")
         for number, weights in enumerate(segment.terms if op.quantized is None else ()):
             _verify_weights(op, number, weights, segment)
-        _verify_pairing(segment, segment.columns)
-        domain = (*op.row_shape, segment.columns)
-        _verify_ports(segment, domain, op)
         kinds = {result.port.kind.data for result in segment.results}
         if op.groups is not None and ResultKind.PARTIAL_COL in kinds:
             raise VerifyException("a partial_col result, expected none of rows in groups")
-        verify_results(segment, domain)
-        verify_region(segment.body, _argument_types(segment), _yield_types(segment))
-        verify_columns(segment, segment.columns)
+        _verify_segment(segment, (*op.row_shape, segment.columns), op)
 
 
 def _verify_counts(op: FusedOp) -> None:
@@ -159,11 +157,7 @@ def verify_map(segment: Segment) -> None:
     domain = segment.domain
     if domain is None:
         raise VerifyException("gemm.map has neither a tile result nor a tile port")
-    _verify_pairing(segment, domain[-1] if domain else 1)
-    _verify_ports(segment, domain)
-    verify_results(segment, domain)
-    verify_region(segment.body, _argument_types(segment), _yield_types(segment))
-    verify_columns(segment, domain[-1] if domain else 1)
+    _verify_segment(segment, domain)
 
 
 def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
@@ -175,11 +169,7 @@ def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
     for kind in (ResultKind.TILE_T, ResultKind.SELECT, ResultKind.ACCUMULATE):
         if kind in results:
             raise VerifyException(f"a {kind.value} result, expected only in gemm.fused")
-    _verify_pairing(segment, domain[-1])
-    _verify_ports(segment, domain)
-    verify_results(segment, domain)
-    verify_region(segment.body, _argument_types(segment), _yield_types(segment))
-    verify_columns(segment, domain[-1])
+    _verify_segment(segment, domain)
 
 
 def _verify_weights(
@@ -249,43 +239,55 @@ def _verify_pairing(segment: Segment, n: int) -> None:
             )
 
 
-def _verify_ports(segment: Segment, domain: Sequence[int], op: FusedOp | None = None) -> None:
-    rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
-    has_ends = op is not None and not op.is_transposed and not op.is_numbered
-    groups = op.groups if op is not None and has_ends else None
+def _verify_segment(segment: Segment, domain: Sequence[int], op: FusedOp | None = None) -> None:
+    """Check the pairs, ports, results and region of a segment over a domain."""
+    columns = domain[-1] if domain else 1
+    _verify_pairing(segment, columns)
     for index, (kind, value) in enumerate(segment.ports):
         what = f"port {index} ({kind.value})"
         if kind.is_half and segment.pairing is None:
             raise VerifyException(f"{what} is a pair port, expected only in pair mode")
-        columns = halved(n) if kind.is_half else n
-        shape = shape_of(value)
-        match kind:
-            case PortKind.TILE | PortKind.HALF_TILE:
-                expect_shape(what, value, (*rows, columns))
-            case PortKind.TILE_T:
-                expect_shape(what, value, (columns, *rows))
-            case PortKind.ROW | PortKind.HALF_ROW:
-                expect_shape(what, value, (columns,))
-            case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
-                if groups is None:
-                    raise VerifyException(f"{what} is by group, expected groups of rows")
-                expect_shape(what, value, (*shape_of(groups), columns))
-            case PortKind.GATHER_COL | PortKind.SCATTER_COL:
-                verify_moved_column(what, kind, shape, op)
-            case PortKind.COL:
-                if not _is_column(shape, rows):
-                    expected = f"{format_shape((*rows, 1))} or {format_shape(rows)}"
-                    raise wrong_shape(what, shape, expected)
-            case PortKind.SCALAR:
-                if any(extent != 1 for extent in shape):
-                    raise wrong_shape(what, shape, "one element")
-            case PortKind.TABLE | PortKind.HALF_TABLE:
-                _verify_table(what, shape, rows, columns)
-            case PortKind.GROUP | PortKind.HALF_GROUP:
-                _verify_table(what, shape, rows, columns)
-                verify_group_port(what, shape, columns)
-            case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
-                expect_tensor(what, value, (*rows, DYNAMIC_INDEX), f32)
+        verify_port(what, kind, value, domain, op)
+    verify_results(segment, domain)
+    verify_region(segment.body, _argument_types(segment), _yield_types(segment))
+    verify_columns(segment, columns)
+
+
+def verify_port(
+    what: str, kind: PortKind, value: SSAValue, domain: Sequence[int], op: FusedOp | None = None
+) -> None:
+    """Raise unless a tensor has the shape of a port over a domain, perhaps that of a GEMM."""
+    rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
+    has_ends = op is not None and not op.is_transposed and not op.is_numbered
+    groups = op.groups if op is not None and has_ends else None
+    columns, shape = quotient(n, 2) if kind.is_half else n, shape_of(value)
+    match kind:
+        case PortKind.TILE | PortKind.HALF_TILE:
+            expect_shape(what, value, (*rows, columns))
+        case PortKind.TILE_T:
+            expect_shape(what, value, (columns, *rows))
+        case PortKind.ROW | PortKind.HALF_ROW:
+            expect_shape(what, value, (columns,))
+        case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
+            if groups is None:
+                raise VerifyException(f"{what} is by group, expected groups of rows")
+            expect_shape(what, value, (*shape_of(groups), columns))
+        case PortKind.GATHER_COL | PortKind.SCATTER_COL:
+            verify_moved_column(what, kind, shape, op)
+        case PortKind.COL:
+            if not _is_column(shape, rows):
+                expected = f"{format_shape((*rows, 1))} or {format_shape(rows)}"
+                raise wrong_shape(what, shape, expected)
+        case PortKind.SCALAR:
+            if any(extent != 1 for extent in shape):
+                raise wrong_shape(what, shape, "one element")
+        case PortKind.TABLE | PortKind.HALF_TABLE:
+            _verify_table(what, shape, rows, columns)
+        case PortKind.GROUP | PortKind.HALF_GROUP:
+            _verify_table(what, shape, rows, columns)
+            verify_group_port(what, shape, columns)
+        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+            expect_tensor(what, value, (*rows, DYNAMIC_INDEX), f32)
 
 
 def _is_column(shape: Sequence[int], rows: Sequence[int]) -> bool:
@@ -295,11 +297,10 @@ def _is_column(shape: Sequence[int], rows: Sequence[int]) -> bool:
 def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns: int) -> None:
     if not shape:
         raise VerifyException(f"{what} is a scalar, expected at least one dimension")
-    period = shape[-1]
-    is_divisor = period == columns or (period != 0 and columns % period == 0)
-    if DYNAMIC_INDEX not in (period, columns) and not is_divisor:
+    if not may_divide(shape[-1], columns):
         raise VerifyException(
-            f"{what} has {period} columns, expected a divisor of the {columns} columns"
+            f"{what} has {format_extent(shape[-1])} columns, expected a divisor of the "
+            f"{format_extent(columns)} columns"
         )
     if not _are_rows_of_table(shape, rows):
         raise VerifyException(

@@ -6,7 +6,10 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import (
+    quotient,
+    shape_of,
+)
 from coda_ir.dialects.gemm.attrs import PairingAttr, ResultPortAttr
 from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp
 from coda_ir.dialects.gemm.segment import Port, Segment
@@ -40,7 +43,7 @@ def verify_group_result(what: str, segment: Segment, index: int, n: int) -> None
 
 def group_shape(port: ResultPortAttr, rows: tuple[int, ...], n: int) -> tuple[int, ...]:
     """Return the shape of a group result over `n` columns."""
-    return (*rows, n if n == DYNAMIC_INDEX else n // port.group_columns)
+    return (*rows, quotient(n, port.group_columns))
 
 
 def columns_alike(segment: Segment, n: int) -> dict[SSAValue, int]:

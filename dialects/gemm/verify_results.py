@@ -11,6 +11,7 @@ from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
     format_shape,
+    quotient,
     shape_of,
     shapes_agree,
     wrong_shape,
@@ -28,12 +29,6 @@ from coda_ir.dialects.gemm.places import verify_place
 from coda_ir.dialects.gemm.segment import Port, Segment
 from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
 
-
-def halved(n: int) -> int:
-    """Return the number of pairs of `n` columns, which may be `DYNAMIC_INDEX`."""
-    return n if n == DYNAMIC_INDEX else n // 2
-
-
 _TILES = {ResultKind.PARTIAL_ROW: -1, ResultKind.PARTIAL_COL: -2}
 """The dimension of partials that has one element for each tile: the schedule determines it."""
 
@@ -43,7 +38,7 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
     expected_shapes = {
         ResultKind.TILE: tuple(domain),
-        ResultKind.HALF: (*rows, halved(n)),
+        ResultKind.HALF: (*rows, quotient(n, 2)),
         ResultKind.PARTIAL_ROW: (*rows, DYNAMIC_INDEX),
         ResultKind.SELECT: rows,
         ResultKind.TILE_T: (n, *rows),

@@ -5,10 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Combiner, PortKind, ResultKind, ResultPortAttr, region_type
+from coda_ir.dialects.gemm.verify import verify_port
 from coda_ir.frontends.coda_text.arguments import ArgumentMistake, Mistake
 from coda_ir.frontends.coda_text.counterparts import ELEMENT_NAMES
+from coda_ir.frontends.coda_text.invocation import with_type
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
 from coda_ir.frontends.coda_text.syntax import Identifier, Port, PortKind as KindSyntax, Span
@@ -19,9 +23,11 @@ from coda_ir.frontends.coda_text.values import (
     RANGES,
     Dim,
     Dims,
+    TensorType,
     TensorValue,
-    divided,
     format_dims,
+    product_of,
+    stand_in,
 )
 
 Report = Callable[[Span, str, str, str], object]
@@ -280,55 +286,17 @@ def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> 
 
 def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Dim) -> None:
     """Raise Mistake unless a tensor fits a port of an M x N domain; M is the product of `rows`."""
-    dims = value.dims
-    half = divided(columns, 2)
-    width = columns if not port.kind.is_half or half is None else half
-    match port.kind:
-        case PortKind.TILE | PortKind.HALF_TILE:
-            fits, expected = dims == (*rows, width), format_dims((*rows, width))
-        case PortKind.ROW | PortKind.HALF_ROW:
-            fits, expected = dims == (width,), format_dims((width,))
-        case PortKind.COL:
-            fits = dims in ((*rows, 1), rows)
-            expected = f"{format_dims((*rows, 1))} or {format_dims(rows)}"
-        case PortKind.SCALAR:
-            fits, expected = all(dim == 1 for dim in dims), "one element"
-        case PortKind.TABLE | PortKind.HALF_TABLE:
-            fits = bool(dims) and divided(width, dims[-1]) is not None
-            fits = fits and _are_rows_of_table(dims[:-1], rows)
-            expected = f"rows of {format_dims(rows)} or 1, by a divisor of {width}"
-        case PortKind.GROUP | PortKind.HALF_GROUP:
-            fits, expected = _fits_groups(port, dims, rows, columns)
-        case _:
-            raise AssertionError(f"{port.kind.value} is not a port of the language")
-    if not fits:
+    what = f"the {port.kind.value} port '{port.name.text}'"
+    domain = stand_in(TensorType("f32", (*rows, columns)))
+    try:
+        verify_port(what, port.kind, stand_in(value.type), shape_of(domain))
+        if port.group is not None and columns != product_of((value.dims[-1], port.group)):
+            each = f"one element for each {port.group} columns"
+            raise VerifyException(f"{what} has {value.dims[-1]} columns, expected {each}")
+    except VerifyException as error:
         raise Mistake(
-            f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected {expected}",
+            with_type(str(error), value.type),
             f"the accumulator is {format_dims((*rows, columns))}",
             "E0306",
             argument=port.name.text,
-        )
-
-
-def _fits_groups(port: OperandPort, dims: Dims, rows: Dims, columns: Dim) -> tuple[bool, str]:
-    """Return whether a tensor has an element for each group of columns, and the expected dims."""
-    expected = f"rows of {format_dims(rows)} or 1, by "
-    if not isinstance(columns, int):
-        return False, f"{expected}a divisor of a known number of columns"
-    pairs = columns // 2 if port.kind.is_half else columns
-    stated = f"{columns} / {port.group}, one element for each {port.group} columns"
-    expected += f"a divisor of {pairs}" if port.group is None else stated
-    number = dims[-1] if dims else None
-    if not isinstance(number, int) or pairs % number:
-        return False, expected
-    is_stated = port.group is None or columns == number * port.group
-    return is_stated and _are_rows_of_table(dims[:-1], rows), expected
-
-
-def _are_rows_of_table(dims: Dims, rows: Dims) -> bool:
-    """Return whether the leading dimensions of a table broadcast to those of the accumulator, so
-    that its rows follow from the number of the row."""
-    if len(dims) > len(rows):
-        return False
-    aligned = rows[len(rows) - len(dims) :]
-    return all(dim in (1, row) for dim, row in zip(dims, aligned, strict=True))
+        ) from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, TypeAlias
 
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
@@ -38,7 +38,7 @@ from coda_ir.frontends.coda_text.values import (
     ir_type,
     is_manageable,
     is_number,
-    named_type,
+    stand_in,
     with_coda_names,
     without_ones,
 )
@@ -80,6 +80,14 @@ _REMEDIES = {
     ("topk", "k"): "sort(x) gives all of them in order",
 }
 """Remedies for values that a verifier refuses."""
+
+
+def with_type(text: str, type: TensorType) -> str:
+    """Return what a verifier says about a tensor in the notation of .coda."""
+    if "has shape " in text:
+        text = _SHAPE.sub(lambda found: f"[{found[0].replace('x', ', ')}]", text)
+        text = text.replace("expected [", "expected the shape [")
+    return _TYPE.sub(lambda _: f"is {type}", text)
 
 
 def _operands(given: Iterable[object], value_of: Callable[[TensorValue], SSAValue]) -> list[Any]:
@@ -137,11 +145,7 @@ class Invocation:
         The verifier compares dynamic extents by their names, which the IR does not have: it sees an
         operator on stand-ins of the tensors.
         """
-        block = Block()
-        stand_ins = _operands(
-            given, lambda x: block.insert_arg(named_type(x.type), len(block.args))
-        )
-        op = kind(*stand_ins, **named)
+        op = kind(*_operands(given, lambda x: stand_in(x.type)), **named)
         try:
             self._verify(op)
         finally:
@@ -270,10 +274,7 @@ class Invocation:
                 remedy = f"convert it: cast(${name}, {first})"
             return self.wrong(name, f"expected {element[1]} elements", remedy, "E0501")
         if isinstance(value, TensorValue):
-            if text.startswith("has shape"):
-                text = _SHAPE.sub(lambda found: f"[{found[0].replace('x', ', ')}]", text)
-                text = text.replace("expected [", "expected the shape [")
-            text = _TYPE.sub(lambda _: f"is {value.type}", text)
+            text = with_type(text, value.type)
         code = "E0507" if message.startswith("operand") else REFUSED_VALUE
         code = "E0501" if " has element type " in message else code
         return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, code, argument=name)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, Signedness, TensorType as IRTensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from coda_ir.dialects import element_types
 from coda_ir.dialects.coda.shapes import AnyTensor, NamedExtent, is_float
@@ -236,10 +236,11 @@ def ir_type(type: TensorType) -> AnyTensor:
     return IRTensorType(ELEMENT_TYPES[type.element], [extent(dim) for dim in type.dims])
 
 
-def named_type(type: TensorType) -> AnyTensor:
-    """Return the type in the IR with the names of symbolic extents, for messages and checks."""
-    dims = [dim if isinstance(dim, int) else NamedExtent(str(dim)) for dim in type.dims]
-    return IRTensorType(ELEMENT_TYPES[type.element], dims)
+def stand_in(type: TensorType) -> SSAValue:
+    """Return a value of the IR whose extents have names, by which verifiers compare them."""
+    dims = [dim if isinstance(dim, int) else NamedExtent(dim) for dim in type.dims]
+    (value,) = Block(arg_types=[IRTensorType(ELEMENT_TYPES[type.element], dims)]).args
+    return value
 
 
 def element_name(attribute: Attribute) -> str:
