@@ -5,12 +5,10 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
     RANGES,
-    Dim,
     TensorValue,
     divided,
     format_dims,
     product_of,
-    with_ones,
 )
 
 ATTENTION = (
@@ -36,13 +34,17 @@ def attention(call: Invocation) -> TensorValue:
         remedy = f"the same queries for each sample are broadcast($q, {repeated})"
     call.expect_dims("k", k, expected, "the batch of q", remedy)
     _expect_values(call, k, v, head_dim, value_dim)
+    mask = call.optional_tensor("mask")
+    if mask is not None and mask.type.element in RANGES:
+        elements = f"expected {q.type.element} or bool elements"
+        raise call.wrong("mask", elements, "ne($mask, 0) is true where it is not 0", "E0501")
     return call.make(
         coda.AttentionOp,
         q,
         k,
         v,
         call.optional_tensor("sinks"),
-        _mask(call, q, k, head_dim),
+        mask,
         head_dim=head_dim,
         value_dim=value_dim,
         causal=call.flag("causal"),
@@ -91,32 +93,3 @@ def _remedy(k: TensorValue, v: TensorValue, head_dim: int) -> str | None:
     if v.dims[:-1] != k.dims[:-1] or not isinstance(columns, int) or not columns:
         return None
     return f"if a head of v has {columns} columns, pass value_dim={columns}"
-
-
-def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> TensorValue | None:
-    mask = call.optional_tensor("mask")
-    if mask is None:
-        return None
-    if mask.type.element in RANGES:
-        elements = f"expected {q.type.element} or bool elements"
-        raise call.wrong("mask", elements, "ne($mask, 0) is true where it is not 0", "E0501")
-    batch: Dim = q.dims[0] if len(q.dims) == 3 else 1
-    scores = (batch, divided(q.dims[-1], head_dim), q.dims[-2], k.dims[-2])
-    fits = 2 <= len(mask.dims) <= 4 and all(
-        dim in (1, extent) or extent is None
-        for dim, extent in zip(mask.dims, scores[-len(mask.dims) :], strict=True)
-    )
-    if not fits:
-        named = ["heads" if extent is None else str(extent) for extent in scores]
-        aligned = with_ones(mask.dims, tuple(0 if extent is None else extent for extent in scores))
-        remedy = "use 1 for a dimension that does not matter"
-        if aligned is not None:
-            remedy += f", as in reshape($mask, {format_dims(aligned)})"
-        raise call.wrong(
-            "mask",
-            f"expected a shape that broadcasts to [{', '.join(named)}]: batch, heads, queries, "
-            "keys",
-            remedy,
-            "E0502",
-        )
-    return mask

@@ -50,7 +50,7 @@ Maker: TypeAlias = Callable[..., InferTypeOp]
 
 _ABOUT = re.compile(r"(?:operand|property) (\w+) ")
 _ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
-_TYPE = re.compile(r"has (element type|type|shape|rank) (\[[^]]*\]|[^ ,]+)")
+_TYPE = re.compile(r"has (element type|type|shape) (\[[^]]*\]|[^ ,]+)")
 _SHAPE = re.compile(r"(?<=expected )\d+(x\d+)*")
 _ROLE = re.compile(r"\b(operand|property) ")
 """Parts of the messages of verifiers."""
@@ -59,6 +59,9 @@ _PARAMETERS = {"weight": "w", "bias": "b", "x": "u", "weight_scales": "w_scales"
 """Parameters with another name in the dialect."""
 
 _REMEDIES = {
+    ("attention", "mask"): "use 1 for a dimension that does not matter, as in "
+    "reshape($mask, [B, 1, 1, S])",
+    ("cross_entropy", "target"): "it has the rows of logits, as in reshape($target, [B, T])",
     ("embedding", "padding_idx"): "name the row whose gradient is 0",
     ("selective_scan", "a"): "a is channels x states; give states as a number or a const",
     ("delta_rule", "head_dim"): "it is the number of columns of a head of q and k",

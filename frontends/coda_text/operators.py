@@ -342,10 +342,6 @@ def _remedy_of_tables(
 
 def cross_entropy(call: Invocation) -> TensorValue:
     logits, target = call.float_tensor("logits", least_rank=1), call.index_tensor("target")
-    rows, remedy = logits.dims[:-1], None
-    if product_of(target.dims) == product_of(rows):
-        remedy = f"write reshape($target, {format_dims(rows)})"
-    call.expect_dims("target", target, rows, "that of the rows of logits", remedy)
     reduction = call.choice("reduction", "mean", coda.LOSS_REDUCTIONS)
     ignored = call.integer("ignore_index", -100)
     return call.make(coda.CrossEntropyOp, logits, target, ignore_index=ignored, reduction=reduction)
