@@ -38,17 +38,15 @@ from coda_ir.dialects.coda.library_call import (
 )
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
-    dims_agree,
     element_type_of,
     expect_element_type,
     expect_floats,
     expect_integers,
     expect_rank_at_least,
+    expect_shape,
     expect_tensor,
-    format_extent,
     format_shape,
     is_float,
-    may_divide,
     quotient,
     shape_of,
 )
@@ -391,8 +389,7 @@ class ConvolutionOp(LibraryCallOp):
         expect_rank_at_least("operand x", self.x, 3)
         expect_floats("operand x", self.x)
         expect_rank("operand weight", self.weight, rank)
-        outputs, inputs, *_ = shape_of(self.weight)
-        channels = shape_of(self.x)[1]
+        outputs, channels = shape_of(self.weight)[0], shape_of(self.x)[1]
         for what in ("stride", "padding", "dilation"):
             if len(self.given[what]) != rank - 2:
                 raise VerifyException(
@@ -404,16 +401,14 @@ class ConvolutionOp(LibraryCallOp):
                 raise VerifyException(
                     f"property {what} is {self.given[what]}, expected numbers of {least} or more"
                 )
-        if groups < 1 or (outputs != DYNAMIC_INDEX and outputs % groups):
-            raise VerifyException(
-                f"property groups is {groups}, expected a divisor of the {outputs} channels of the "
-                "result"
-            )
-        if not (may_divide(groups, channels) and dims_agree(inputs, quotient(channels, groups))):
-            raise VerifyException(
-                f"operand x has {format_extent(channels)} channels, expected {groups} groups of "
-                f"{format_extent(inputs)}"
-            )
+        for what, count in (("operand x", channels), ("the result", outputs)):
+            if groups < 1 or (count != DYNAMIC_INDEX and count % groups):
+                raise VerifyException(
+                    f"property groups is {groups}, expected a divisor of the {count} channels of "
+                    f"{what}"
+                )
+        expected = (outputs, quotient(channels, groups), *self.kernel)
+        expect_shape("operand weight", self.weight, expected)
         expect_element_type("operand weight", self.weight, element_type_of(self.x))
         if self.bias is not None:
             expect_tensor("operand bias", self.bias, (outputs,), element_type_of(self.x))

@@ -70,7 +70,9 @@ _REMEDIES = {
     ("ssd", "x"): "a has one rate for each head",
     ("ssd", "a"): "give the heads as a number or a const",
     ("delta_rule", "beta"): "give the heads as a number or a const",
-    ("convolution", "x"): "x is B x C x positions, w is O x C / groups x windows",
+    ("convolution", "w"): "x is B x C x positions, w is O x C / groups x windows",
+    ("conv1d", "w"): "w is O x C / groups x K for x of positions x C, which transpose($x) may "
+    "give; groups=C convolves each column separately",
     ("gather", "ids"): "index(x, ids) takes whole rows",
     ("group_norm", "w"): "for channels in the last dimension, pass dim=-1",
     ("group_norm", "b"): "for channels in the last dimension, pass dim=-1",

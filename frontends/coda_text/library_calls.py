@@ -10,6 +10,7 @@ from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.shape_operators import padded
 from coda_ir.frontends.coda_text.values import (
     Dim,
+    TensorType,
     TensorValue,
     TupleValue,
     Value,
@@ -148,23 +149,9 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
         call.expect_dims("w", w, (channels, w.dims[1]), "one window per column of x")
         return channels
     groups = call.integer("groups", 1)
-    if len(w.dims) != 3 or groups < 1 or not isinstance(channels, int) or channels % groups:
-        raise Mistake(
-            f"conv1d: groups is {groups}, but w is {w.type} and x is {x.type}: expected a divisor "
-            f"of the {channels} columns of x, and w of O x C / groups x K",
-            "x is positions x columns: transpose($x) exchanges them"
-            if x.dims[1:2] == w.dims[1:2]
-            else "a weight of C x K convolves each column separately",
-            argument="w",
-        )
-    outputs, inputs, taps = w.dims
-    if inputs != channels // groups or (isinstance(outputs, int) and outputs % groups):
-        remedy = (
-            f"write groups={channels} to convolve each column separately" if inputs == 1 else None
-        )
-        expected = (outputs, channels // groups, taps)
-        call.expect_dims("w", w, expected, "O x C / groups x K", remedy)
-        raise call.wrong("w", f"expected a multiple of {groups} channels", code="E0507")
+    first = TensorType(x.type.element, (x.dims[0], channels, x.dims[1]))
+    operands = TensorValue(first, x.ssa), call.tensor("w", rank=3), call.optional_tensor("b")
+    call.check(coda.ConvolutionOp, *operands, [1], [0], [1], groups)
     return groups
 
 

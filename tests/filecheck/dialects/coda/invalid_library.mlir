@@ -163,8 +163,16 @@ func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<8x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x4x3xf32>) {
-  // expected-error@below {{operand x has 8 channels, expected 3 groups of 4}}
+  // expected-error@below {{property groups is 3, expected a divisor of the 8 channels of operand x}}
   %r = coda.convolution %x, %w {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 3 : i64} : (tensor<?x8x?xf32>, tensor<6x4x3xf32>) -> tensor<?x6x?xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x2x3xf32>) {
+  // expected-error@below {{operand weight has shape 6x2x3, expected 6x4x3}}
+  %r = coda.convolution %x, %w {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 2 : i64} : (tensor<?x8x?xf32>, tensor<6x2x3xf32>) -> tensor<?x6x?xf32>
   func.return
 }
 
