@@ -138,9 +138,12 @@ class AttentionLike(CodaOp, ABC):
             verify_group(*group, shape_of(operand)[-1])
             expect_element_type(f"operand {what}", operand, element_type_of(self.q))
         if self.value_dim is not None and DYNAMIC_INDEX in self._columns:
-            raise VerifyException("property value_dim, expected static numbers of columns with it")
-        expect_shape("operand v", self.v, _result_shape(self.k, head_dim, self.value_columns))
+            raise VerifyException(
+                f"property value_dim is {self.value_columns}, expected static numbers of columns "
+                "with it"
+            )
         expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
+        expect_shape("operand v", self.v, _result_shape(self.k, head_dim, self.value_columns))
         q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
         if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
             raise VerifyException(
@@ -261,7 +264,7 @@ class AttentionOp(AttentionLike, InferTypeOp):
         q: Extents, *_: Extents, head_dim: int, value_dim: int | None = None, **__: object
     ) -> list[Extents]:
         *batch, queries, columns = q
-        is_known = isinstance(columns, int) and columns != DYNAMIC_INDEX
+        is_known = isinstance(columns, int) and columns != DYNAMIC_INDEX and head_dim > 0
         heads = columns // head_dim if is_known else OPEN
         columns = heads * value_dim if is_known and value_dim is not None else columns
         return [(*batch, queries, columns), (batch[0] if batch else 1, heads, queries)]

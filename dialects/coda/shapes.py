@@ -54,6 +54,12 @@ class NamedExtent(int):
         extent.size = size
         return extent
 
+    def __eq__(self, other: object) -> bool:
+        is_other_size = isinstance(other, NamedExtent) and self.size != other.size
+        return super().__eq__(other) and not is_other_size
+
+    __hash__ = int.__hash__
+
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """Return the shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX`."""
@@ -137,8 +143,6 @@ def float_type(type: Attribute) -> AnyFloat:
 
 def dims_agree(a: int, b: int) -> bool:
     """Return whether two extents can be equal: they are, or one is dynamic and has no name."""
-    if isinstance(a, NamedExtent) and isinstance(b, NamedExtent):
-        return a.size == b.size
     return a == b or any(each == DYNAMIC_INDEX and not _is_named(each) for each in (a, b))
 
 

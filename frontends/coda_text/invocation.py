@@ -59,6 +59,10 @@ _PARAMETERS = {"weight": "w", "bias": "b", "x": "u", "weight_scales": "w_scales"
 """Parameters with another name in the dialect."""
 
 _REMEDIES = {
+    ("attention", "k"): "k has the batch of q, and heads whose number divides that of q",
+    ("attention", "v"): "pass value_dim if a head of v has other columns than one of k",
+    ("rms_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
+    ("layer_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
     ("attention", "mask"): "use 1 for a dimension that does not matter, as in "
     "reshape($mask, [B, 1, 1, S])",
     ("cross_entropy", "target"): "it has the rows of logits, as in reshape($target, [B, T])",

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import serves_each_sample
 from coda_ir.dialects.gemm import FinalizeOp, YieldOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
@@ -50,7 +49,6 @@ from coda_ir.frontends.coda_text.values import (
     INDEX_TYPES,
     RANGES,
     Dim,
-    Dims,
     PartialValue,
     TensorType,
     TensorValue,
@@ -158,32 +156,18 @@ def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
     return call.make(kind, x, w, ends, b, element_type=call.float_type("dtype"))
 
 
-def _norm_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
-    """The weight or bias of a norm, one element per normalized column, or one and sample."""
+def _norm_parameter(call: Invocation, name: str, x: TensorValue) -> TensorValue | None:
+    """The weight or bias of a norm, which has the element type of x."""
     value = call.optional_tensor(name)
     if value is not None:
-        if dims != x.dims[-1:] or not serves_each_sample(value.dims, x.dims):
-            remedy = _group_remedy(call, value.dims, x.dims[-1])
-            call.expect_dims(name, value, dims, "one element per normalized column", remedy)
         call.expect_element(name, value, x.type.element, "x")
     return value
-
-
-def _group_remedy(call: Invocation, dims: Dims, columns: Dim) -> str | None:
-    """The remedy for the parameters of one group of columns; None for other ones."""
-    match dims:
-        case (int(group),) if not call.given("group") and group and divided(columns, group):
-            return f"group={group} normalizes each run of {group} columns"
-        case _:
-            return None
 
 
 def rms_norm(call: Invocation) -> TensorValue:
     x = call.float_tensor("x", least_rank=1)
     group = call.integer("group", 0) if call.given("group") else None
-    if group is not None:
-        call.expect_heads("group", group, "x", x)
-    w = _norm_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
+    w = _norm_parameter(call, "w", x)
     return call.make(coda.RMSNormOp, x, w, eps=call.epsilon(1e-6), group=group)
 
 
@@ -192,7 +176,7 @@ def layer_norm(call: Invocation) -> TensorValue:
     dims = x.dims
     if call.given("group"):
         x = _in_groups(call, x, call.integer("group", 0))
-    weight, bias = (_norm_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
+    weight, bias = (_norm_parameter(call, name, x) for name in ("w", "b"))
     given = [param for param in (weight, bias) if param is not None]
     bias_only = weight is None and bias is not None
     eps = call.epsilon(1e-5)

@@ -123,7 +123,7 @@ func.func @f(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x6xb
 // -----
 
 func.func @f(%q: tensor<?x?x?xbf16>, %k: tensor<?x?x?xbf16>, %v: tensor<?x?x6xbf16>) {
-  // expected-error@below {{property value_dim, expected static numbers of columns with it}}
+  // expected-error@below {{property value_dim is 3, expected static numbers of columns with it}}
   %r = coda.attention %q, %k, %v {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x?xbf16>, tensor<?x?x?xbf16>, tensor<?x?x6xbf16>) -> tensor<?x?x12xbf16>
   func.return
 }
