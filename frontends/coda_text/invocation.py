@@ -58,9 +58,15 @@ _ROLE = re.compile(r"\b(operand|property) ")
 _PARAMETERS = {"weight": "w", "bias": "b", "x": "u", "weight_scales": "w_scales"}
 """Parameters with another name in the dialect."""
 
+_TABLES = (
+    "write per_column=true if they have an entry for each column of a head, or table_heads=N if "
+    "they are those of N heads; heads are side by side in the columns of x"
+)
 _REMEDIES = {
     ("attention", "k"): "k has the batch of q, and heads whose number divides that of q",
     ("attention", "v"): "pass value_dim if a head of v has other columns than one of k",
+    ("rope", "cos"): _TABLES,
+    ("rope", "sin"): _TABLES,
     ("rms_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
     ("layer_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
     ("attention", "mask"): "use 1 for a dimension that does not matter, as in "

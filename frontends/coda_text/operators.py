@@ -56,9 +56,7 @@ from coda_ir.frontends.coda_text.values import (
     broadcast,
     describe,
     divided,
-    format_dims,
     ir_type,
-    product_of,
 )
 
 
@@ -265,63 +263,18 @@ def activate(call: Invocation) -> TensorValue:
 
 
 def rope(call: Invocation) -> TensorValue:
-    x, head_dim = call.float_tensor("x", least_rank=2), call.integer("head_dim", 0)
-    call.expect_heads("head_dim", head_dim, "x", x)
-    if head_dim % 2:
-        raise call.wrong("head_dim", "expected an even number", given=head_dim)
-    heads = call.integer("table_heads", 1)
-    call.expect_heads("table_heads * head_dim", heads * head_dim, "x", x)
-    per_column = call.flag("per_column")
-    cos, sin = _rope_tables(call, x, head_dim, heads, per_column=per_column)
+    x = call.float_tensor("x", least_rank=2)
+    cos, sin = (call.float_tensor(name, least_rank=2) for name in ("cos", "sin"))
     return call.make(
         coda.RopeOp,
         x,
         cos,
         sin,
-        head_dim=head_dim,
+        head_dim=call.integer("head_dim", 0),
         layout=call.choice("layout", "half_split", coda.ROPE_LAYOUTS),
-        table_heads=heads,
-        per_column=per_column,
+        table_heads=call.integer("table_heads", 1),
+        per_column=call.flag("per_column"),
     )
-
-
-def _rope_tables(
-    call: Invocation, x: TensorValue, head_dim: int, heads: int, *, per_column: bool
-) -> list[TensorValue]:
-    """cos and sin, with the columns of `heads` heads, and the last leading dimensions of x as
-    rows."""
-    columns = heads * head_dim // (1 if per_column else 2)
-    described = "head_dim" if per_column else "head_dim/2"
-    if heads != 1:
-        described = f"table_heads * {described}"
-    tables = [call.float_tensor(name, least_rank=2) for name in ("cos", "sin")]
-    for name, table in zip(("cos", "sin"), tables, strict=True):
-        rows = x.dims[:-1][-(len(table.dims) - 1) :]
-        remedy = _remedy_of_tables(table.dims[-1], x, head_dim, per_column=per_column)
-        why = f"the positions of x by {described}"
-        call.expect_dims(name, table, (*rows, columns), why, remedy)
-    return tables
-
-
-def _remedy_of_tables(
-    columns: Dim, x: TensorValue, head_dim: int, *, per_column: bool
-) -> str | None:
-    """The options or the shape of x with which tables of `columns` columns would be right; None
-    where none are.
-    """
-    available, least = x.dims[-1], head_dim if per_column else head_dim // 2
-    if len(x.dims) > 2 and available == head_dim and columns == least:
-        joined = format_dims((*x.dims[:-2], product_of(x.dims[-2:])))
-        return f"write reshape($x, {joined}): heads are side by side in the columns"
-    if not isinstance(columns, int) or not isinstance(available, int) or columns <= 0:
-        return None
-    options: list[str] = []
-    if columns == head_dim and not per_column:
-        options.append("per_column=true if they have an entry for each column of a head")
-    heads, rest = divmod(columns, least)
-    if heads > 1 and not rest and available % (heads * head_dim) == 0:
-        options.append(f"table_heads={heads} if they are those of {heads} heads")
-    return f"write {', or '.join(options)}" if options else None
 
 
 def cross_entropy(call: Invocation) -> TensorValue:

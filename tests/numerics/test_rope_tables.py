@@ -141,7 +141,7 @@ def test_tables_of_columns_are_not_taken_for_those_of_two_heads(layout: str, hea
     message = str(caught.value)
     assert f"rope: cos is f32[T, {HEAD}], expected the shape [T, {HEAD // 2}]" in message
     assert "per_column=true if they have an entry for each column of a head" in message
-    assert ("table_heads=2 if they are those of 2 heads" in message) == (heads % 2 == 0)
+    assert "table_heads=N if they are those of N heads" in message
 
 
 class GPTJAttention(nn.Module):

@@ -75,7 +75,7 @@ func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x2xf32>, %sin: tensor<?x4xf3
 // -----
 
 func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x3xf32>, %sin: tensor<?x3xf32>) {
-  // expected-error@below {{operand cos has 3 columns, expected head_dim/2 = 2}}
+  // expected-error@below {{operand cos has shape ?x3, expected ?x2}}
   %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x?x16xbf16>, tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x?x16xbf16>
   func.return
 }
@@ -91,7 +91,7 @@ func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x6xf32>, %sin: tensor<?x6xf3
 // -----
 
 func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) {
-  // expected-error@below {{operand cos has 4 columns, expected head_dim/2 = 2}}
+  // expected-error@below {{operand cos has shape ?x4, expected ?x2}}
   %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "interleaved"} : (tensor<?x?x16xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x16xbf16>
   func.return
 }
@@ -99,7 +99,7 @@ func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf3
 // -----
 
 func.func @f(%q: tensor<?x?x16xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) {
-  // expected-error@below {{operand cos has 4 columns, expected table_heads * head_dim = 8}}
+  // expected-error@below {{operand cos has shape ?x4, expected ?x8}}
   %r = coda.rope %q, %cos, %sin {head_dim = 4 : i64, layout = "interleaved", table_heads = 2 : i64, per_column} : (tensor<?x?x16xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x?x16xbf16>
   func.return
 }
