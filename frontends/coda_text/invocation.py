@@ -52,6 +52,7 @@ _ABOUT = re.compile(r"(?:operand|property) (\w+) ")
 _ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
 _TYPE = re.compile(r"has (element type|type|shape) (\[[^]]*\]|[^ ,]+)")
 _SHAPE = re.compile(r"(?<=expected )\d+(x\d+)*")
+_STATED = re.compile(r"(?<=expected the shape )\[[^]]*\]")
 _ROLE = re.compile(r"\b(operand|property) ")
 """Parts of the messages of verifiers."""
 
@@ -95,6 +96,13 @@ _REMEDIES = {
     ("topk", "k"): "sort(x) gives all of them in order",
 }
 """Remedies for values that a verifier refuses."""
+
+
+def _reshape_remedy(name: str, dims: Dims, shape: str) -> str | None:
+    """The reshape of an argument to a shape that has other extents of 1 than `dims`, else None."""
+    kept = [extent for extent in shape.strip("[]").split(", ") if extent not in ("1", "")]
+    is_alike = kept == list(map(str, without_ones(dims)))
+    return f"write reshape(${name}, {shape})" if is_alike else None
 
 
 def with_type(text: str, type: TensorType) -> str:
@@ -290,6 +298,8 @@ class Invocation:
             return self.wrong(name, f"expected {element[1]} elements", remedy, "E0501")
         if isinstance(value, TensorValue):
             text = with_type(text, value.type)
+            if stated := _STATED.search(text):
+                remedy = _reshape_remedy(name, value.dims, stated[0]) or remedy
         code = "E0507" if message.startswith("operand") else REFUSED_VALUE
         code = "E0501" if " has element type " in message else code
         return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, code, argument=name)
@@ -356,7 +366,7 @@ class Invocation:
         if not is_float8(given):
             self.float_tensor("x")
         if not multiplies(given, ELEMENT_TYPES[w.type.element]):
-            self.expect_element("w", w, x.type.element, "x")
+            self.expect_element("w", w, x.type.element)
         return x, w
 
     def index_tensor(self, name: str, remedy: str | None = None) -> TensorValue:
@@ -367,35 +377,21 @@ class Invocation:
             )
         return tensor
 
-    def expect_element(self, name: str, tensor: TensorValue, expected: str, other: str) -> None:
-        """Raise unless `tensor` has the element type of the argument `other`."""
+    def expect_element(self, name: str, tensor: TensorValue, expected: str) -> None:
+        """Raise unless `tensor` has the element type of x."""
         if tensor.type.element != expected:
             raise self.wrong(
                 name,
-                f"but {other} has {expected} elements",
+                f"but x has {expected} elements",
                 f"convert one of them, as in cast(${name}, {expected})",
                 "E0501",
             )
 
-    def expect_dims(
-        self, name: str, tensor: TensorValue, expected: Dims, why: str, remedy: str | None = None
-    ) -> None:
+    def expect_dims(self, name: str, tensor: TensorValue, expected: Dims) -> None:
         if tensor.dims != expected:
-            if remedy is None and without_ones(tensor.dims) == without_ones(expected):
-                remedy = f"write reshape(${name}, {format_dims(expected)})"
-            raise self.wrong(
-                name, f"expected the shape {format_dims(expected)}, {why}", remedy, "E0507"
-            )
-
-    def expect_heads(self, name: str, size: int, tensor: str, x: TensorValue) -> None:
-        """Raise unless groups of `size` columns fill `x`; symbolic columns are believed to fit."""
-        columns = x.dims[-1]
-        if size < 1 or (isinstance(columns, int) and columns % size):
-            raise self.wrong(
-                name,
-                f"but {tensor} is {x.type}: {size} does not divide its {columns} columns",
-                given=size,
-            )
+            shape = format_dims(expected)
+            remedy = _reshape_remedy(name, tensor.dims, shape)
+            raise self.wrong(name, f"expected the shape {shape}", remedy, "E0507")
 
     def number(self, name: str, default: Number) -> Number:
         value = self.value(name)

@@ -114,7 +114,7 @@ def shift(call: Invocation) -> TensorValue:
 def conv1d(call: Invocation) -> Value:
     """Windows over the positions of x, which are dimension 1; channels are columns."""
     x, w = call.float_tensor("x", rank=3), call.tensor("w", least_rank=2)
-    call.expect_element("w", w, x.type.element, "x")
+    call.expect_element("w", w, x.type.element)
     groups, taps = _groups(call, x, w), w.dims[-1]
     if not isinstance(taps, int):
         raise call.wrong(
@@ -137,8 +137,8 @@ def _bias(call: Invocation, x: TensorValue, w: TensorValue) -> TensorValue | Non
     """The bias of each channel of the result, if it is given."""
     b = call.optional_tensor("b")
     if b is not None:
-        call.expect_dims("b", b, w.dims[:1], "one element per channel of the result")
-        call.expect_element("b", b, x.type.element, "x")
+        call.expect_dims("b", b, w.dims[:1])
+        call.expect_element("b", b, x.type.element)
     return b
 
 
@@ -146,7 +146,7 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
     """The number of groups of channels, which are convolved separately."""
     channels = x.dims[-1]
     if len(w.dims) == 2:
-        call.expect_dims("w", w, (channels, w.dims[1]), "one window per column of x")
+        call.expect_dims("w", w, (channels, w.dims[1]))
         return channels
     groups = call.integer("groups", 1)
     first = TensorType(x.type.element, (x.dims[0], channels, x.dims[1]))

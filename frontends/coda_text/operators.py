@@ -125,7 +125,7 @@ def matmul(call: Invocation) -> TensorValue:
 def _matmul_in_batches(call: Invocation) -> TensorValue:
     """Products of matrices, which are the last two dimensions; the others broadcast."""
     x, w = call.float_tensor("x", least_rank=2), call.float_tensor("w")
-    call.expect_element("w", w, x.type.element, "x")
+    call.expect_element("w", w, x.type.element)
     expect_depth(call, x, w, w.dims[-2], "exchange dimensions, as in x @ transpose(w)")
     batches = broadcast(x.dims[:-2], w.dims[:-2])
     if batches is None:
@@ -158,7 +158,7 @@ def _norm_parameter(call: Invocation, name: str, x: TensorValue) -> TensorValue 
     """The weight or bias of a norm, which has the element type of x."""
     value = call.optional_tensor(name)
     if value is not None:
-        call.expect_element(name, value, x.type.element, "x")
+        call.expect_element(name, value, x.type.element)
     return value
 
 
@@ -184,15 +184,10 @@ def layer_norm(call: Invocation) -> TensorValue:
 
 def _in_groups(call: Invocation, x: TensorValue, group: int) -> TensorValue:
     """x with each run of `group` columns as a row."""
-    call.expect_heads("group", group, "x", x)
-    count = divided(x.dims[-1], group)
+    count = divided(x.dims[-1], group) if group > 0 else None
     if count is None:
-        raise call.wrong(
-            "x",
-            f"expected a multiple of {group} columns",
-            "give x a constant number of columns",
-            "E0507",
-        )
+        columns = f"expected a divisor of the {x.dims[-1]} columns"
+        raise call.wrong("group", columns, given=group)
     return x if count == 1 else call.emit_reshape(x, (*x.dims[:-1], count, group))
 
 
