@@ -34,9 +34,9 @@ def masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) ->
 def select_masked_rows(graph: GraphModule) -> None:
     """Replace `x[mask] = value` in a graph of TorchDynamo by `x.copy_(torch.where(...))`.
 
-    All rows that the mask selects get the same value, or each gets its own row of a matrix, whose
-    number of rows is not compared with that of the mask. AOTAutograd cannot trace the gradients of
-    a number of rows that depends on data.
+    All elements that the mask selects get the same value, or each gets its own element of `value`,
+    whose number is not compared with that of the mask. AOTAutograd cannot trace the gradients of a
+    number of elements that depends on data.
     """
     for module in graph.modules():
         if not isinstance(module, GraphModule):
@@ -48,7 +48,7 @@ def select_masked_rows(graph: GraphModule) -> None:
 
 
 def _select(node: Node) -> None:
-    """Replace `x[mask] = value`, if `value` is one row or a matrix, and `x` can be copied to."""
+    """Replace `x[mask] = value`, if the shape of `value` allows that, and `x` can be copied to."""
     stored, index, value = node.args
     mask, *others = index if isinstance(index, tuple) else (index,)
     x, selected = _tensor(stored), _tensor(mask)
@@ -60,8 +60,11 @@ def _select(node: Node) -> None:
     is_expanded = any(statically_known_true(stride == 0) for stride in x.stride())
     if not is_mask or is_expanded or not x.is_floating_point():
         return
-    is_same = _is_same_for_rows(value, x, inner)
-    if not is_same and not _has_row_for_each(value, x, inner):
+    if _is_empty(value):
+        node.graph.erase_node(node)
+        return
+    is_same = _is_same_for_all(value, x, inner)
+    if not is_same and not _has_one_for_each(value, x, inner):
         return
     graph = node.graph
     with graph.inserting_before(node):
@@ -83,25 +86,31 @@ def _tensor(node: object) -> torch.Tensor | None:
     return value if isinstance(value, torch.Tensor) else None
 
 
-def _is_same_for_rows(value: object, x: torch.Tensor, inner: int) -> bool:
-    """Return whether a stored value is a number, or one row of the `inner` last axes of `x`."""
+def _is_empty(value: object) -> bool:
+    tensor = _tensor(value)
+    return tensor is not None and statically_known_true(tensor.numel() == 0)
+
+
+def _is_same_for_all(value: object, x: torch.Tensor, inner: int) -> bool:
+    """Return whether a stored value is a number, or one element of the `inner` last axes of `x`."""
     tensor = _tensor(value)
     if tensor is None:
         return isinstance(value, int | float)
-    is_row = tensor.dim() <= inner or (
+    is_one = tensor.dim() <= inner or (
         tensor.dim() == inner + 1 and statically_known_true(tensor.shape[0] == 1)
     )
-    return is_row and _has_type_of(tensor, x)
+    return is_one and _has_type_of(tensor, x)
 
 
-def _has_row_for_each(value: object, x: torch.Tensor, inner: int) -> bool:
-    """Return whether a stored value is a matrix of at least two rows of the columns of `x`."""
+def _has_one_for_each(value: object, x: torch.Tensor, inner: int) -> bool:
+    """Return whether a stored value has at least two elements of the `inner` last axes of `x`."""
     tensor = _tensor(value)
-    if tensor is None or inner != 1 or tensor.dim() != 2:
+    if tensor is None or inner == 0 or tensor.dim() != inner + 1:
         return False
-    is_matrix = statically_known_true(tensor.shape[0] > 1)
-    is_as_wide = statically_known_true(tensor.shape[1] == x.shape[-1])
-    return is_matrix and is_as_wide and _has_type_of(tensor, x)
+    sizes = zip(tensor.shape[1:], x.shape[-inner:], strict=True)
+    has_sizes = all(statically_known_true(size == of_x) for size, of_x in sizes)
+    has_several = statically_known_true(tensor.shape[0] > 1)
+    return has_sizes and has_several and _has_type_of(tensor, x)
 
 
 def _has_type_of(tensor: torch.Tensor, x: torch.Tensor) -> bool:

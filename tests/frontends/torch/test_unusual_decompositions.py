@@ -275,6 +275,12 @@ def add_rows(x: Tensor, mask: Tensor, row: Tensor) -> None:
     x[mask, :] = x[mask, :] + row * torch.arange(10, dtype=x.dtype)[:, None]
 
 
+def scale_samples(x: Tensor, mask: Tensor, row: Tensor) -> None:
+    """As GLM-Image drops some samples, or none."""
+    x[mask[:, 0]] *= 0.5
+    x[mask[:, 0] & ~mask[:, 0]] *= 0.5
+
+
 def store_in_elements(x: Tensor, mask: Tensor, row: Tensor) -> None:
     x[x > 0.5] = row.sum()
 
@@ -282,7 +288,7 @@ def store_in_elements(x: Tensor, mask: Tensor, row: Tensor) -> None:
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("is_trained", [False, True])
 @pytest.mark.parametrize(
-    "store", [store_row, store_number, store_in_view, add_rows, store_in_elements]
+    "store", [store_row, store_number, store_in_view, add_rows, scale_samples, store_in_elements]
 )
 def test_rows_of_a_mask_in_place(
     store: Callable[[Tensor, Tensor, Tensor], None],
