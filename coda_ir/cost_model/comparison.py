@@ -1,7 +1,5 @@
 """Estimates of a program in two forms: as GEMMs with epilogues, and as the library's GEMMs with
 kernels of a compiler between them. Attention without a mask is the same in both.
-
-Attention without a mask is the same in both.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

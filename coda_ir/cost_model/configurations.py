@@ -10,11 +10,11 @@ from math import ceil
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.workload import Workload
+from coda_ir.cost_model.one_row_tiles import tiles_of_one_row
+from coda_ir.cost_model.workload import Tile, Workload, total_depth
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import (
     FusedOp,
-    Layout,
     ResultKind,
     ScheduleAttr,
     Segment,
@@ -23,8 +23,6 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.buffers import Staging
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, group_sizes
 from coda_ir.dialects.gemm.warp_specialized import WARPS, staging, tile_obstacle
-
-Tile = tuple[int, int, int]
 
 SPLITS = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 """The numbers of programs that are considered for the K of a tile, beside one."""
@@ -49,27 +47,10 @@ FEW_ROWS = 256
 ONE_ROW = "one_row"
 """The main loop for tiles of a single row."""
 
-ROW_BYTES, ROW_COLUMNS = 1024, 64
-"""The extents of a step of `one_row`: bytes along K for N x K, columns of words for K x N."""
-
-MAX_ROWS, MAX_ROW_BYTES = 16, 2**20
-"""Rows in groups that `one_row` multiplies by weights of 16 bits, if each is that of another group,
-and the most bytes of such weights without groups. On an H100, the scores of 128 experts took
-1.4 us less than in tiles of 16 rows, and gate and up projections of 8 experts 1.6 of 20.5 us."""
-
-ROW_OF_K_WORDS = 32, 128
-"""The same of words along K: columns, and elements of each, for one warp. On an H100, 22016 columns
-of 4096 took 22.2 us, and 23.8 with four warps for 512 elements, which wait for each other."""
-
 ROW_WAVES, ROW_STEPS, ROW_SPLITS = 24, 2, 8
-"""The same for programs of `one_row`, of which a processor has many at a time, and the most of a
-tile, twice as many of a single warp. In four bits, 4096 columns of 11008 took 13.3 us by 16 such
-programs on an H100, and 14.9 by 4 of four warps."""
-
-COLUMNS_OF_GROUPS, STEPS_OF_GROUPS = 4, 8
-"""Columns (pairs) of a tile of a row in a group, so that there are enough tiles, and steps of its K
-at least. On an H100, 2048 columns of the sum of 8 rows of 768 took 11.7 us so, and 14.1 in tiles of
-8; a layer with 768 pairs of 8 rows of 2048 took 36.9 us with steps of 256, and 37.8 with 512."""
+"""MAX_WAVES and MIN_STEPS for programs of `one_row`, of which a processor has many at a time, and
+the most of a tile, twice as many of a single warp. In four bits, 4096 columns of 11008 took 13.3 us
+by 16 such programs on an H100, and 14.9 by 4 of four warps."""
 
 SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
 """The main loop with tiles of 192 columns, and what it is for promoted sums."""
@@ -364,14 +345,14 @@ def _tiles(
     if space.tile is not None:
         tiles: Sequence[Tile] = [space.tile]
     elif cuts.op.is_numbered:
-        tiles = _tiles_of_one_row(cuts, device, workload)
+        tiles = tiles_of_one_row(cuts, device, workload)
     else:
         is_any = SPECIALIZED in space.main_loops
         columns = [bn for bn in space.columns_of_tiles if is_any or is_power_of_two(bn)]
         shapes = [*product(space.rows_of_tiles, columns)]
         depths = _depths(cuts, device)
         tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
-        tiles += _tiles_of_one_row(cuts, device, workload)
+        tiles += tiles_of_one_row(cuts, device, workload)
         if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:
             tiles += [(bm, bn, 128) for bm, bn, _ in tiles if 1 < bm <= SMALL_ROWS]
         if is_any and device.has_tma and max(depths) == 64:
@@ -384,59 +365,6 @@ def _tiles(
         else:
             other = 12 - usual if usual > 1 else 4
             yield from ((tile, w) for w in ((usual, other) if space.all_warps else (usual,)))
-
-
-def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> Sequence[Tile]:
-    """Return the tiles for one row times weights of few bits, contiguous along K or along N."""
-    op, k = cuts.op, total_depth(cuts.op) // cuts.op.summed_rows
-    if not workload.has_known_rows or workload.is_float8:
-        return []
-    is_summed = op.is_transposed or op.order is not None
-    is_wanted = device.name != "interpreter" and _is_for_one_row(workload)
-    if is_summed or k == DYNAMIC_INDEX or not (is_wanted or op.is_numbered):
-        return []
-    if op.quantized is not None and op.quantized.has_words_along_k:
-        columns, depth = ROW_OF_K_WORDS
-        has_pairs = any(segment.pairing for segment in cuts.segments)
-        return [(1, 2 * columns if has_pairs else columns, depth)]
-    if any(segment.layout == Layout.KN for segment in cuts.segments):
-        if op.quantized is None or op.quantized.packed == 1:
-            return []
-        return [(1, ROW_COLUMNS, min(128, op.quantized.depth.data))]
-    deepest = max(16, 1 << (k - 1).bit_length())
-    groups = max(cuts.groups, default=1)
-    if workload.weight_bytes >= 2:
-        return [_row_of_halves(cuts, groups, k, deepest)]
-    depth = min(ROW_BYTES // max(1, round(workload.weight_bytes)), deepest)
-    columns = 4
-    # A tile has whole groups, of pairs too: with more columns, steps are shorter.
-    least = 1 << (groups - 1).bit_length()
-    wider = max(columns, 2 * least if groups > 1 else 1)
-    return [(1, wider, max(16, columns * depth // wider))]
-
-
-def _is_for_one_row(workload: Workload) -> bool:
-    """Return whether rows are multiplied one by one: a single one by weights of few bits, or if the
-    time is not that of reading the weights, and few rows of as many groups.
-    """
-    if workload.groups > 1:
-        return workload.weight_bytes == 2 and workload.rows <= min(MAX_ROWS, workload.groups)
-    if workload.rows > 1 or workload.weight_bytes > 2:
-        return False
-    return workload.weight_bytes < 2 or 2 * workload.columns * workload.depth <= MAX_ROW_BYTES
-
-
-def _row_of_halves(cuts: ColumnCuts, groups: int, k: int, deepest: int) -> Tile:
-    """Return the tile of a row for weights of 16 bits: steps that divide K, and whole groups."""
-    depth = min(ROW_BYTES // 2, deepest, max(128, k & -k))
-    columns = 2 * ROW_BYTES // depth
-    if groups > 1:
-        columns, depth = 1 << (groups - 1).bit_length(), min(64, deepest)
-    elif cuts.op.groups is not None:
-        steps = total_depth(cuts.op) // depth
-        depth = depth // 2 if steps < STEPS_OF_GROUPS and depth >= 256 else depth
-        columns = max(COLUMNS_OF_GROUPS, ROW_BYTES // depth)
-    return 1, columns * (2 if any(part.pairing for part in cuts.segments) else 1), depth
 
 
 def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
@@ -454,12 +382,6 @@ def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
     if device.name == "interpreter" or not _is_f32(cuts):
         return min(64, padded_k), min(32, padded_k)
     return (16,) if _most_epilogue_elements(cuts) < 32 else (min(32, padded_k),)
-
-
-def total_depth(op: FusedOp) -> int:
-    """Return the K of all inputs together, or `DYNAMIC_INDEX`."""
-    depths = [op.depth(index) for index in range(len(op.inputs))]
-    return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)
 
 
 def _warps(bm: int, bn: int, cuts: ColumnCuts) -> int:

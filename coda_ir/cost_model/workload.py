@@ -38,6 +38,9 @@ INSTRUCTIONS = {
 MOVING_INSTRUCTIONS = 9
 """Those for each accumulator that is stored after a product with an element of a tile."""
 
+Tile = tuple[int, int, int]
+"""BM, BN and BK of a schedule."""
+
 _TILES = (PortKind.TILE, PortKind.TILE_T, PortKind.TABLE)
 _HALF_TILES = (PortKind.HALF_TILE, PortKind.HALF_TABLE)
 _STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
@@ -260,3 +263,9 @@ def _reductions(segment: Segment) -> int:
     kinds = [result.port.kind.data for result in segment.results]
     reduced = (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT, ResultKind.GROUP)
     return sum(kind in reduced for kind in kinds) + len(group_sizes(segment))
+
+
+def total_depth(op: FusedOp) -> int:
+    """Return the K of all inputs together, or `DYNAMIC_INDEX`."""
+    depths = [op.depth(index) for index in range(len(op.inputs))]
+    return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)

@@ -17,10 +17,10 @@ from coda_ir.cost_model import (
     explanation,
     rank,
 )
-from coda_ir.cost_model.configurations import SMALL_ROWS, Tile, total_depth
+from coda_ir.cost_model.configurations import SMALL_ROWS
 from coda_ir.cost_model.ranking import structure_of
 from coda_ir.cost_model.rows import RowCounts
-from coda_ir.cost_model.workload import Workload
+from coda_ir.cost_model.workload import Tile, Workload, total_depth
 from coda_ir.diagnostics import LoweringError, OptionError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, ScheduleAttr
