@@ -243,9 +243,7 @@ def reduce(op: coda.ReduceOp, operands: Tensors, numerics: Numerics) -> Tensors:
             f"{op.name}{place(op)}: the maximum of no elements has no value",
             "pass at least one element along the dimension that is reduced",
         )
-    if op.rest is None:
-        return [numerics.rounded_once(_REDUCTIONS[op.kind.data], *operands)]
-    return rounded_and_rest(_REDUCTIONS[op.kind.data](operands[0].double()), numerics)
+    return [numerics.rounded_once(_REDUCTIONS[op.kind.data], *operands)]
 
 
 def glu(op: coda.GluOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -292,7 +290,10 @@ def cross_entropy(op: coda.CrossEntropyOp, operands: Tensors, numerics: Numerics
         ignore_index=op.ignore_index.value.data,
         reduction=op.reduction.data,
     )
-    return [loss.reshape(target.shape) if op.reduction.data == "none" else loss]
+    loss = loss.reshape(target.shape) if op.reduction.data == "none" else loss
+    if not op.row_lse:
+        return [loss]
+    return [loss, *rounded_and_rest(_REDUCTIONS["lse"](logits.double()), numerics)]
 
 
 def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Tensors:

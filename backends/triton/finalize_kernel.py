@@ -179,11 +179,11 @@ class _FinalizeEmitter:
         return [total, rest]
 
     def _combine_lse(self, sweep: _Sweep, base: str, total: str) -> None:
-        """Combine a logsumexp without subtracting a maximum of -inf: -inf alone gives -inf."""
+        """Combine a logsumexp without subtracting an infinite maximum, which is then the result."""
         largest = self.names.fresh(f"{base}_max")
         shift = self.names.fresh(f"{base}_shift")
         sweep.reduce(largest, "max", base, IDENTITY[Combiner.LSE])
-        self.lines.append(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
+        self.lines.append(f'{shift} = tl.where(tl.abs({largest}) == float("inf"), 0.0, {largest})')
         exponentials = self.names.fresh(f"{base}_exp_sum")
         difference, logarithm = f"{base} - {shift}[:, None]", f"tl.log({exponentials})"
         if sweep.is_wide:

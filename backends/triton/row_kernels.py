@@ -155,7 +155,7 @@ def reduce_kernel(op: ReduceOp, name: str, pitches: Pitches) -> EmittedKernel:
     if kind == "max":
         text.reduce("result", "max", [x], "x")
     elif kind == "lse":
-        _emit_logsumexp(text, x, has_rest=op.rest is not None)
+        _emit_logsumexp(text, x)
     else:
         text.reduce("result", "sum", [x], "x")
     if kind == "mean":
@@ -164,23 +164,14 @@ def reduce_kernel(op: ReduceOp, name: str, pitches: Pitches) -> EmittedKernel:
     return text.finish(f"{kind} of each row")
 
 
-def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
+def _emit_logsumexp(text: RowKernelText, x: Load) -> None:
     """Emit a logsumexp; an infinite maximum is not subtracted: inf gives inf and a row of -inf
     gives -inf.
     """
     text.reduce("largest", "max", [x], "x")
     text.lines.append('shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)')
     text.reduce("total", "sum", [x], "tl.exp(x - shift)")
-    if not has_rest:
-        text.lines.append("result = shift + tl.log(total)")
-        return
-    text.result("rest", f32, 1)
-    text.lines += [
-        "wide = shift.to(tl.float64) + tl.log(total).to(tl.float64)",
-        "result = wide.to(tl.float32)",
-        "rest = rest_of(wide, result)",
-    ]
-    text.store_column("rest", "rest", f32)
+    text.lines.append("result = shift + tl.log(total)")
 
 
 def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
@@ -203,7 +194,21 @@ def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
         f"loss = tl.where(target == {ignored}, 0.0, loss)",
     ]
     text.store_column("loss", "loss", f32)
+    if op.row_lse:
+        _store_row_lse(text)
     return text.finish("cross-entropy of each row")
+
+
+def _store_row_lse(text: RowKernelText) -> None:
+    """Emit the logsumexp of each row as a float32, and what that lacks."""
+    text.lines += [
+        "wide = largest.to(tl.float64) + tl.log(total).to(tl.float64)",
+        "lse = wide.to(tl.float32)",
+        "rest = rest_of(wide, lse)",
+    ]
+    for index, part in enumerate(("lse", "rest"), 1):
+        text.result(part, f32, index)
+        text.store_column(part, part, f32)
 
 
 def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKernel:

@@ -8,7 +8,14 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, UnitAttr, f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.elementwise import ACTIVATIONS
@@ -178,23 +185,30 @@ class CrossEntropyOp(InferTypeOp):
 
     Rows whose target is `ignore_index` contribute 0 and do not count in the mean. The result
     has the shape of `target` for reduction `none` and is a scalar otherwise.
+
+    Two more results are the logsumexp of each row as a column, and what this float32 lacks of the
+    number that it is rounded from. It has the magnitude of the logits, so that small differences of
+    it need both.
     """
 
     name = "coda.cross_entropy"
-    RESULT_ELEMENTS: ClassVar = (f32,)
+    RESULT_ELEMENTS: ClassVar = (f32, f32, f32)
 
     @staticmethod
     def infer(_: Extents, target: Extents, reduction: str, **__: object) -> list[Extents]:
-        return [target if reduction == "none" else ()]
+        return [target if reduction == "none" else (), (*target, 1), (*target, 1)]
 
     logits = operand_def(TensorType)
     target = operand_def(TensorType)
     ignore_index = prop_def(IntegerAttr)
     reduction = prop_def(StringAttr)
     result = result_def(TensorType)
+    row_lse = var_result_def(TensorType)
 
     def check(self) -> None:
         verify_loss(self.logits, self.target, self.reduction.data)
+        if len(self.row_lse) not in (0, 2):
+            raise VerifyException(f"{len(self.row_lse)} results lse, expected none or 2")
 
 
 @irdl_op_definition

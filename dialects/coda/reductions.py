@@ -9,7 +9,6 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
-    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -23,13 +22,11 @@ from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.infer_type import InferTypeOp, columns_to_one
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
-    expect_element_type,
     expect_floats,
     expect_norm_parameter,
     expect_one_of,
     expect_rank_at_least,
     expect_row_parameter,
-    is_float,
     shape_of,
     stores_floats,
     verify_group,
@@ -161,39 +158,21 @@ class SoftmaxOp(InferTypeOp):
 class ReduceOp(InferTypeOp):
     """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
     (log of the sum of exponentials) of floats. Accumulates in float32.
-
-    An lse can have a second result, `rest`: what the float32 lacks of the number that it is rounded
-    from. It has the magnitude of x, so that small differences of it need both. `stored_as` is the
-    element type in which x is stored and read again: the lse is that of the rounded elements, also
-    in a kernel that has x in float32.
     """
 
     name = "coda.reduce"
     infer = columns_to_one
-    RESULT_ELEMENTS: ClassVar = (None, None)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
-    stored_as = opt_prop_def(Attribute)
     result = result_def(TensorType)
-    rest = opt_result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     KINDS: ClassVar = ("sum", "mean", "max", "lse")
 
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        kind: str,
-        element_type: Attribute | None = None,
-        *,
-        has_rest: bool = False,
-        stored_as: Attribute | None = None,
-    ):
-        results = 1 + has_rest
-        super().__init__(
-            x, element_type=element_type, results=results, kind=kind, stored_as=stored_as
-        )
+    def __init__(self, x: SSAValue | Operation, kind: str, element_type: Attribute | None = None):
+        super().__init__(x, element_type=element_type, kind=kind)
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
@@ -201,13 +180,3 @@ class ReduceOp(InferTypeOp):
         if not stores_floats(element_type_of(self.x)):
             found = element_type_of(self.x)
             raise VerifyException(f"operand x has element type {found}, expected a float type")
-        if self.stored_as is not None:
-            if self.kind.data != "lse":
-                raise VerifyException(f"stored_as for the kind {self.kind.data}, expected lse")
-            if not is_float(self.stored_as):
-                raise VerifyException(f"stored_as is {self.stored_as}, expected a float type")
-        if self.rest is not None:
-            if self.kind.data != "lse":
-                raise VerifyException(f"result rest for the kind {self.kind.data}, expected lse")
-            for what, result in (("result", self.result), ("result rest", self.rest)):
-                expect_element_type(what, result, f32)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -43,6 +43,7 @@ class DropNoOpsPass(FunctionPass):
         each nth element, stored for all of them         -> reshape of a concat in a new dimension
         each nth element, but of the last dimension      -> slice of a new dimension
         cross_entropy of rows that are flattened         -> cross_entropy of the rows, not flattened
+        cross_entropy of logits widened to float32       -> cross_entropy of the logits
         reduction of rows that are flattened             -> reduction of the rows, flattened
         where(ids >= n, x, y) of ids below n             -> y
         minimum(ids, n) of ids up to n                   -> ids
@@ -88,7 +89,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case coda.ConcatOp():
             return _simpler_concat(op, rewriter)
         case coda.CrossEntropyOp():
-            return _loss_of_rows(op, rewriter)
+            return _simpler_loss(op, rewriter)
         case coda.ReduceOp():
             return _reduced_rows(op, rewriter)
         case coda.WhereOp():
@@ -366,28 +367,36 @@ def _rejoined(op: coda.ConcatOp, dim: int, rewriter: FunctionRewriter) -> SSAVal
     return insert.reshape(moved, rewriter.shapes.dims(op.result))
 
 
-def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return the loss without the reshapes that flatten the rows of logits and targets alike."""
+def _simpler_loss(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return the loss of the logits before they are flattened, with their targets, and before they
+    are widened to float32, in which it computes.
+    """
+    logits, target = _before_flat(op, rewriter.shapes) or (op.logits, op.target)
+    logits = unwidened(logits) if element_type_of(logits) == f32 else logits
+    if logits is op.logits or op.row_lse:
+        return None
+    insert = rewriter.before(op)
+    rows = shape_of(target) if op.reduction.data == "none" else ()
+    return insert.reshape(insert.again(op, [logits, target], rows), rewriter.shapes.dims(op.result))
+
+
+def _before_flat(
+    op: coda.CrossEntropyOp, shapes: SymbolicShapes
+) -> tuple[SSAValue, SSAValue] | None:
+    """Return logits and targets without the reshapes that flatten the rows of both alike."""
     logits, target = defined_by(op.logits, coda.ReshapeOp), defined_by(op.target, coda.ReshapeOp)
     if logits is None or target is None:
         return None
-    *rows, columns = rewriter.shapes.dims(logits.x)
-    if columns != rewriter.shapes.dims(op.logits)[-1]:
+    *rows, columns = shapes.dims(logits.x)
+    if columns != shapes.dims(op.logits)[-1] or tuple(rows) != tuple(shapes.dims(target.x)):
         return None
-    if tuple(rows) != tuple(rewriter.shapes.dims(target.x)):
-        return None
-    insert = rewriter.before(op)
-    loss = coda.CrossEntropyOp(
-        logits.x, target.x, ignore_index=op.ignore_index.value.data, reduction=op.reduction.data
-    )
-    value = insert.insert(loss, op.result.name_hint)
-    return insert.reshape(value, rewriter.shapes.dims(op.result))
+    return logits.x, target.x
 
 
 def _reduced_rows(op: coda.ReduceOp, rewriter: FunctionRewriter) -> SSAValue | None:
     """Return a reduction of rows before these are flattened."""
     flat = defined_by(op.x, coda.ReshapeOp)
-    if flat is None or op.rest is not None:
+    if flat is None:
         return None
     *rows, columns = rewriter.shapes.dims(flat.x)
     if columns != rewriter.shapes.dims(op.x)[-1] or len(rows) < len(shape_of(op.x)):

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     CheckedIndexOp,
     Combiner,
@@ -143,9 +143,15 @@ def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) ->
     rows = shape_of(op.target)
     per_row = _per_row_loss(op, columns, lse, target_logit, TensorType(f32, rows))
     rewriter.before(op).insert(per_row)
+    losses = per_row.outputs[: len(per_row.outputs) - len(op.row_lse)]
+    for old, new in zip(op.row_lse, per_row.outputs[len(losses) :], strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
     is_per_row = op.reduction.data == "none"
-    loss = per_row.outputs[0] if is_per_row else _over_rows(op, per_row.outputs, rewriter)
-    rewriter.replace(op, loss)
+    loss = losses[0] if is_per_row else _over_rows(op, losses, rewriter)
+    loss.name_hint = op.result.name_hint or loss.name_hint
+    op.result.replace_all_uses_with(loss)
+    rewriter.order.erase(op)
 
 
 def _add_results(
@@ -177,7 +183,8 @@ def _add_results(
 def _per_row_loss(
     op: coda.CrossEntropyOp, columns: int, lse: SSAValue, target_logit: SSAValue, type: AnyTensor
 ) -> FinalizeOp:
-    """Return lse − target logit, 0 for ignored rows; for a mean also 1 for each row that counts.
+    """Return lse − target logit, 0 for ignored rows, and for a mean also 1 for each row that
+    counts; then the parts of lse that the loss returns.
 
     A target that is neither one of the `columns` nor ignored is an error.
     """
@@ -195,9 +202,11 @@ def _per_row_loss(
     values = [loss]
     if op.reduction.data == "mean":
         values.append(builder.insert(arith.SelectOp(ignored, zero, one)))
+    types = [*[type] * len(values), *(tensor_type(part) for part in op.row_lse)]
+    values += [total, rest][: len(op.row_lse)]
     block.add_op(YieldOp(*values))
     ports = [Port(PortKind.COL, target_logit), Port(PortKind.COL, op.target)]
-    return FinalizeOp([(Combiner.LSE, lse)], ports, [type] * len(values), Region(block))
+    return FinalizeOp([(Combiner.LSE, lse)], ports, types, Region(block))
 
 
 def _over_rows(

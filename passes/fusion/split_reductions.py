@@ -11,7 +11,6 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
-    float_type,
     format_shape,
     shape_of,
     tensor_type,
@@ -68,8 +67,8 @@ class SplitReductionsPass(FunctionPass):
     A sum over all elements, such as the gradient of a scale, is a sum over the sums of the rows. A
     sum over the rows of each sample, such as the gradient of the sample's scale, has partials per
     sample (B x tiles x N): a tile computes one for each sample whose rows it contains. Partials are
-    float32. They are computed from the unrounded elements, unless the reduction states the type of
-    stored ones. They are combined in a fixed order without atomics, so two runs agree bit by bit.
+    float32. They are computed from the unrounded elements, and combined in a fixed order without
+    atomics, so two runs agree bit by bit.
     Legal iff the operand is the tile of a kernel of the same function, or a tensor that a kernel
     loads which does not need the sum. A mean, a sum over rows, and a sum over the tile of a
     pointwise kernel need a static number of columns. The statistics of a LayerNorm need a type in
@@ -160,12 +159,9 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
 
     def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
         value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
-        return [builder.result(value, type), *total[1:]]
+        return [builder.result(value, type)]
 
-    stored = op.stored_as if isinstance(op, coda.ReduceOp) else None
-    if stored is None:
-        return Reduction([(combiner, _itself)], close)
-    return Reduction([(combiner, lambda b, value: b.round_to(value, float_type(stored)))], close)
+    return Reduction([(combiner, _itself)], close)
 
 
 IN_GROUPS = Refusal(
@@ -298,8 +294,7 @@ def add_partials(
         if reduction.axis == "row":
             values = [values[0] if len(values) == 1 else builder.combine(combiner, *values)]
             port = ResultPortAttr.partial_row(combiner)
-            is_wide = isinstance(op, coda.ReduceOp) and op.rest is not None
-            type = partial_type(shape[:-1], is_wide=is_wide)
+            type = partial_type(shape[:-1])
         indices.append(editor.add_result(site.segment, port, type, values))
     outputs = editor.commit_and_locate(site.segment, indices)
     for output in outputs:

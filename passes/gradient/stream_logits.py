@@ -89,22 +89,21 @@ class _Rewrite:
         stream, order = self.stream, self.rewriter.order
         for sink in stream.sinks:
             order.sink_users(sink, stream.last)
+        self._forget_storage()
         before = [stream.gradient.dloss]
         for part in parts:
             before = _Part(self, part, before).compute()
         for sink in stream.sinks:
             self._finish(sink)
-        self._forget_storage()
         for op in reversed(stream.ops):
             if not any(result.uses for result in op.results):
                 order.erase(op)
 
     def _forget_storage(self) -> None:
-        """Reduce unrounded logits: the gradient reads the accumulators of its own parts."""
-        tiles = (op.results[0] for op in self.stream.ops)
-        for reduce in {use.operation for tile in tiles for use in tile.uses}:
-            if isinstance(reduce, coda.ReduceOp):
-                reduce.stored_as = None
+        """Leave logits unrounded: the gradient reads the accumulators of its own parts."""
+        for op in self.stream.ops:
+            if isinstance(op, coda.StoredOp):
+                op.result.replace_all_uses_with(op.operand)
 
     def inserter(self, op: Operation) -> OpInserter:
         """Return an inserter before the end of the stream, with the location of `op`."""
@@ -134,8 +133,8 @@ class _Part:
     def compute(self) -> list[SSAValue]:
         """Compute the part; return the values that must exist before the next one starts."""
         for op in self.rewrite.stream.ops:
-            (old,) = op.results
-            self.values[old] = self._insert(op, self._part_of(op))
+            if any(result.uses for result in op.results):
+                self.values[op.results[0]] = self._insert(op, self._part_of(op))
         return [self._add(sink) for sink in self.rewrite.stream.sinks]
 
     def _insert(self, op: Operation, new: Operation) -> SSAValue:

@@ -244,7 +244,7 @@ func.func @f(%x: tensor<?x24xf32>, %w: tensor<200x24xf32>, %v: tensor<40x200xf32
 ROWS = """
 func.func @f(%x: tensor<?x37xf32>, %g: tensor<37xf32>, %b: tensor<37xf32>, %t: tensor<?xi64>)
     -> (tensor<?x37xf32>, tensor<?x37xf32>, tensor<?x37xf32>, tensor<?x1xf32>, tensor<?x1xf32>,
-        tensor<?x1xf32>, tensor<f32>, tensor<?x5xf32>, tensor<?x5xf32>) {
+        tensor<?x1xf32>, tensor<f32>, tensor<?x1xf32>, tensor<?x5xf32>, tensor<?x5xf32>) {
   %r = coda.rms_norm %x, %g {eps = 1.0e-2 : f64}
     : (tensor<?x37xf32>, tensor<37xf32>) -> tensor<?x37xf32>
   %l = coda.layer_norm %x, %g, %b {eps = 1.0e-2 : f64}
@@ -253,14 +253,14 @@ func.func @f(%x: tensor<?x37xf32>, %g: tensor<37xf32>, %b: tensor<37xf32>, %t: t
   %max = coda.reduce %x {kind = "max"} : (tensor<?x37xf32>) -> tensor<?x1xf32>
   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x37xf32>) -> tensor<?x1xf32>
   %lse = coda.reduce %x {kind = "lse"} : (tensor<?x37xf32>) -> tensor<?x1xf32>
-  %ce = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "mean"}
-    : (tensor<?x37xf32>, tensor<?xi64>) -> tensor<f32>
+  %ce, %held, %rest = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "mean"}
+    : (tensor<?x37xf32>, tensor<?xi64>) -> (tensor<f32>, tensor<?x1xf32>, tensor<?x1xf32>)
   %top, %ids = coda.topk %x {k = 5 : i64, dim = 1 : i64}
     : (tensor<?x37xf32>) -> (tensor<?x5xf32>, tensor<?x5xi64>)
   %at = coda.cast %ids : (tensor<?x5xi64>) -> tensor<?x5xf32>
-  func.return %r, %l, %s, %max, %mean, %lse, %ce, %top, %at : tensor<?x37xf32>, tensor<?x37xf32>,
-    tensor<?x37xf32>, tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xf32>, tensor<f32>,
-    tensor<?x5xf32>, tensor<?x5xf32>
+  func.return %r, %l, %s, %max, %mean, %lse, %ce, %held, %top, %at : tensor<?x37xf32>,
+    tensor<?x37xf32>, tensor<?x37xf32>, tensor<?x1xf32>, tensor<?x1xf32>, tensor<?x1xf32>,
+    tensor<f32>, tensor<?x1xf32>, tensor<?x5xf32>, tensor<?x5xf32>
 }
 """
 

@@ -97,9 +97,10 @@ def _cross_entropy(host: HostProgram, op: coda.CrossEntropyOp) -> None:
         launch(host, op, kernel, rows, operands)
         return
     losses = host.temporary("row_losses", op.result, host.dims(op.target))
-    host.launch(kernel, rows, operands, [losses])
+    result, *row_lse = map(host.allocate, op.results)
+    host.launch(kernel, rows, operands, [losses, *row_lse])
     reduction = kernel_named(host, op, f"{op.reduction.data}_of_losses", loss_reduction_kernel)
-    launch(host, op, reduction, rows, [losses, operands[1]])
+    host.launch(reduction, rows, [losses, operands[1]], [result])
 
 
 def _group_order(host: HostProgram, op: coda.GroupOrderOp) -> None:

@@ -14,7 +14,6 @@ from coda_ir.backends.triton.runtime.attention_heads import (
     zero_parts,
 )
 from coda_ir.backends.triton.runtime.attention_tiles import (
-    LOG2_E,
     is_seen,
     is_seen_in,
     keys_of_queries,
@@ -22,7 +21,7 @@ from coda_ir.backends.triton.runtime.attention_tiles import (
     part_of,
     scores_of,
 )
-from coda_ir.backends.triton.runtime.device import bound, narrowed
+from coda_ir.backends.triton.runtime.device import LOG2_E, bound, narrowed
 
 
 @triton.jit

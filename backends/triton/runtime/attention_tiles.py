@@ -18,7 +18,7 @@ from coda_ir.backends.triton.runtime.attention_heads import (
     seen_parts,
     zero_parts,
 )
-from coda_ir.backends.triton.runtime.device import bound, dot, narrowed, to_bf16
+from coda_ir.backends.triton.runtime.device import LOG2_E, bound, dot, narrowed, to_bf16
 
 
 @triton.jit
@@ -54,10 +54,6 @@ def combine_attended(acc, largest, total, pointer, row_mask):
     others = tl.load(place, mask=row_mask[:, None], other=0.0, cache_modifier=".cg")
     acc = acc * before[:, None] + after[:, None] * others
     return acc, most, total
-
-
-# log2(e): weights are computed by exp2, so scores and their logsumexp are multiplied by it.
-LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit

@@ -16,6 +16,9 @@ from coda_ir.backends.triton.runtime.header import INTERPRET
 # The accumulator type of a tile: float32, or float64 in the interpreter, rounded at the end.
 SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
 
+# log2(e): a GPU has an instruction for exp2, but not for exp.
+LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
+
 
 @triton.jit
 def dot(a, b, acc, HAS_FLOAT8: tl.constexpr = False, IS_FAST: tl.constexpr = False):

@@ -5,7 +5,7 @@
 import triton
 import triton.language as tl
 
-from coda_ir.backends.triton.runtime.device import maximum
+from coda_ir.backends.triton.runtime.device import LOG2_E, maximum
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
 
@@ -54,22 +54,33 @@ def reduce_max(x, axis: tl.constexpr):
 
 
 @triton.jit
+def exp_below(x, most):
+    """Return exp(x - most), or 0 for less than 2**-126, for which `tl.exp` takes three more
+    instructions. x is at most `most`.
+    """
+    return tl.exp2((x - most) * LOG2_E)
+
+
+@triton.jit
 def reduce_lse(x, axis: tl.constexpr):
-    """Return log(sum(exp(x))) over an axis: -inf if all are -inf, NaN if one is NaN or +inf."""
+    """Return log(sum(exp(x))) over an axis. An infinite maximum is not subtracted: +inf gives +inf,
+    and -inf alone -inf.
+    """
     largest = tl.max(x, axis)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    return shift + tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+    shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)
+    return shift + tl.log(tl.sum(exp_below(x, tl.expand_dims(shift, axis)), axis))
 
 
 @triton.jit
 def with_exponentials(largest, total, x):
     """Update the running maximum and sum of an online softmax with a tile x: return for each row
-    the maximum element, and the sum of exp(element - maximum).
+    the maximum element, and the sum of exp(element - maximum). It is NaN for +inf, as is the loss
+    of such a row.
     """
     most = tl.maximum(largest, tl.max(x, 1))
     shift = tl.where(most == float("-inf"), 0.0, most)
-    more = tl.sum(tl.exp(x - tl.expand_dims(shift, 1)), 1)
-    return most, total * tl.exp(largest - shift) + more
+    more = tl.sum(exp_below(x, tl.expand_dims(shift, 1)), 1)
+    return most, total * exp_below(largest, shift) + more
 
 
 @triton.jit
@@ -84,7 +95,7 @@ def wide_lse(x, axis: tl.constexpr):
     """Return log(sum(exp(x))) over an axis in float64: the maximum plus a float32 logarithm."""
     largest = tl.max(x, axis)
     shift = tl.where(largest == float("-inf"), 0.0, largest)
-    rest = tl.log(tl.sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
+    rest = tl.log(tl.sum(exp_below(x, tl.expand_dims(shift, axis)), axis))
     return shift.to(tl.float64) + rest.to(tl.float64)
 
 
@@ -99,9 +110,9 @@ def wide_tree_lse(x, axis: tl.constexpr):
 
 @triton.jit
 def lse_of_two(a, b):
-    """Return log(exp(a) + exp(b)): -inf if both are -inf, NaN if one is NaN or +inf."""
+    """Return log(exp(a) + exp(b)), also of infinite numbers."""
     largest = tl.maximum(a, b)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)
     return shift + tl.log(tl.exp(a - shift) + tl.exp(b - shift))
 
 
@@ -154,7 +165,7 @@ def tree_sum(x, axis: tl.constexpr):
 def tree_lse(x, axis: tl.constexpr):
     """Return log(sum(exp(x))) over an axis of a tile, with a sum by `tree_sum`."""
     largest = tl.max(x, axis)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
+    shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)
     return shift + tl.log(tree_sum(tl.exp(x - tl.expand_dims(shift, axis)), axis))
 
 

@@ -87,7 +87,8 @@ _LENT_SHAPES = (
 
 def expose_saved(block: Block) -> None:
     """Make operators also return what their derivatives need of the forward: the elements that
-    dropout kept, the positions of the largest elements, and the logsumexp of attention scores.
+    dropout kept, the positions of the largest elements, and the logsumexp of attention scores and
+    of logits.
     """
     expose_attention(block)
     expose_dropout(block)
@@ -122,8 +123,9 @@ def refusal(op: Operation, operand: int) -> str | None:
         return NOT_DIFFERENTIATED.get(type(op), level)
     if isinstance(op, CallOp):
         return refusal_of_call(op)
-    if isinstance(op, coda.AttentionOp) and op.lse is not None and op.lse.uses:
-        return "the logsumexp of its scores is used, and has no derivative"
+    returns_lse = isinstance(op, coda.AttentionOp | coda.CrossEntropyOp)
+    if returns_lse and any(result.uses for result in op.results[1:]):
+        return "the logsumexp that it returns is used, and has no derivative"
     if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:
         return "it splits its columns, and their number is unknown"
     return None

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, TensorType
 from xdsl.ir import Block, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.diagnostics import GradientError
 from coda_ir.dialects import coda
@@ -98,12 +98,16 @@ def _give_table(
 
 
 def expose_lse(block: Block) -> None:
-    """Make every attention also return the logsumexp of its scores, for its derivative.
+    """Make every attention also return the logsumexp of its scores, for its derivative, and every
+    loss of logits that a GEMM computes that of its rows.
 
-    %y = attention(q, k, v)  ->  %y, %y_lse = attention(q, k, v)
+    %y = attention(q, k, v)     ->  %y, %y_lse = attention(q, k, v)
+    %l = cross_entropy(%z, %t)  ->  %l, %lse, %lse_rest = cross_entropy(stored(%z), %t)
     """
     for op in list(block.ops):
-        if isinstance(op, coda.AttentionOp) and op.lse is None:
+        if isinstance(op, coda.CrossEntropyOp) and not op.row_lse:
+            _expose_row_lse(op)
+        elif isinstance(op, coda.AttentionOp) and op.lse is None:
             both = op.copied(has_lse=True)
             assert both.lse is not None
             both.lse.name_hint = f"{op.result.name_hint}_lse" if op.result.name_hint else "lse"
@@ -157,26 +161,55 @@ def _carried(
     return (given[0], zeros) if initial else (zeros, given[0])
 
 
+def _expose_row_lse(op: coda.CrossEntropyOp) -> None:
+    """Make a loss return the logsumexp of each row where a GEMM can compute it: a kernel that reads
+    whole rows of other logits in the backward does not need it.
+
+    Where the backward reads narrow logits, the loss is that of the rounded ones: else a softmax
+    near 1 minus 1 is the rounding error of its logit, not near 0.
+    """
+    if not (computes_in_float32(element_type_of(op.logits)) and _is_of_gemm(op.logits)):
+        return
+    narrow = unconverted(op.logits)
+    if isinstance(element_type_of(narrow), BFloat16Type | Float16Type):
+        _round(narrow)
+    loss = coda.CrossEntropyOp(
+        op.logits,
+        op.target,
+        ignore_index=op.ignore_index.value.data,
+        reduction=op.reduction.data,
+        results=3,
+    )
+    loss.location, loss.result.name_hint = op.location, op.result.name_hint
+    for result, name in zip(loss.row_lse, ("lse", "lse_rest"), strict=True):
+        result.name_hint = name
+    Rewriter.replace_op(op, loss, (loss.result,))
+
+
+def _round(value: SSAValue) -> None:
+    """Let all that reads the result of an operator read it as it is stored."""
+    op = value.owner
+    if isinstance(op, Block | coda.StoredOp):
+        return
+    stored = coda.StoredOp(value)
+    stored.location, stored.result.name_hint = op.location, value.name_hint
+    Rewriter.insert_op(stored, InsertPoint.after(op))
+    value.replace_uses_with_if(stored.result, lambda use: use.operation is not stored)
+
+
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
-    """(softmax − onehot) · dloss, with the logsumexp of the forward where a GEMM can give it.
+    """(softmax − onehot) · dloss, with the logsumexp of the forward where it returns that.
 
     exp(logit − lse) has the rounding error of the logsumexp, which grows with the logits: what the
-    float32 lacks is given, too. Where the gradient reads narrow logits, it has to be the lse of the
-    rounded ones: else a softmax near 1 minus 1 is the rounding error of its logit, not near 0.
-    A kernel that reads whole rows of other logits needs neither.
+    float32 lacks is given, too.
     """
-    row_lse: list[SSAValue] = []
-    if computes_in_float32(element_type_of(op.logits)) and _is_of_gemm(op.logits):
-        stored = element_type_of(unconverted(op.logits))
-        stored_as = stored if isinstance(stored, BFloat16Type | Float16Type) else None
-        reduction = coda.ReduceOp(op.logits, "lse", f32, has_rest=True, stored_as=stored_as)
-        adjoint.insert(reduction, "lse", "lse_rest")
-        row_lse = list(reduction.results)
+    dloss = adjoint.d_results[0]
+    assert dloss is not None
     gradient = coda.CrossEntropyGradOp(
         op.logits,
         op.target,
-        adjoint.dy,
-        row_lse,
+        dloss,
+        op.row_lse,
         ignore_index=op.ignore_index.value.data,
         reduction=op.reduction.data,
     )

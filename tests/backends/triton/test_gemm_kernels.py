@@ -155,7 +155,7 @@ func.func @f(%x: tensor<?x16xf32>, %w: tensor<40x16xf32>, %mask: tensor<?x40xf32
 
 
 def test_special_values_in_logsumexp(tmp_path: Path) -> None:
-    """As the row statistic of `torch.log_softmax`: -inf columns vanish, NaN and +inf give NaN."""
+    """As `torch.logsumexp`: -inf columns vanish, NaN gives NaN, and +inf gives +inf."""
     generator = torch.Generator().manual_seed(2)
     x, w = torch.randn(6, 16, generator=generator), torch.randn(40, 16, generator=generator)
     mask = torch.zeros(6, 40)
@@ -166,12 +166,8 @@ def test_special_values_in_logsumexp(tmp_path: Path) -> None:
     mask[4] = 3e4
     _, (lse, top) = run_kernel(function_of(parse_module(LSE)), [x, w, mask], tmp_path)
     values = (x.double() @ w.double().T) + mask.double()
-    by_softmax = (values - values.log_softmax(-1)).nan_to_num(float("nan"))[:, -1]
     combined = lse.double().logsumexp(-1)
-    assert combined[1] == float("-inf")
-    assert combined[2].isnan() and combined[3].isnan()
-    rows = [0, 4, 5]
-    torch.testing.assert_close(combined[rows], by_softmax[rows])
+    torch.testing.assert_close(combined, values.logsumexp(-1), equal_nan=True)
     torch.testing.assert_close(top.amax(-1).double(), values.amax(-1), equal_nan=True)
 
 

@@ -132,6 +132,22 @@ func.func @losses(%z: tensor<2x3x40xf32>, %t: tensor<2x3xi64>) -> tensor<6xf32> 
 
 // -----
 
+// The loss of logits in 16 bits computes in float32.
+
+func.func @wide_loss(%z: tensor<?x?x40xbf16> {coda.dims = ["B", "T", 40 : i64]}, %t: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> tensor<f32> {
+  %wide = coda.cast %z : (tensor<?x?x40xbf16>) -> tensor<?x?x40xf32>
+  %flat = coda.reshape %wide : (tensor<?x?x40xf32>) -> tensor<?x40xf32>
+  %targets = coda.reshape %t : (tensor<?x?xi64>) -> tensor<?xi64>
+  %loss = coda.cross_entropy %flat, %targets {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x40xf32>, tensor<?xi64>) -> tensor<f32>
+  func.return %loss : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @wide_loss(
+// CHECK-NEXT:    %loss = coda.cross_entropy %z, %t
+// CHECK-NEXT:    func.return %loss
+
+// -----
+
 // Rows that are flattened, and of which a logsumexp is taken.
 
 func.func @reduced_rows(%z: tensor<?x?x40xf32> {coda.dims = ["B", "T", 40 : i64]}) -> tensor<?x1xf32> {

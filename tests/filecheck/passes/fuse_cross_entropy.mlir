@@ -84,6 +84,47 @@ func.func @sum(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?xi32>) ->
 
 // -----
 
+// A gradient reads the logits as they are stored, and their logsumexp, which the loss returns.
+
+func.func @with_lse(%x: tensor<?x8xbf16>, %w: tensor<100x8xbf16>, %t: tensor<?xi64>) -> (tensor<?xf32>, tensor<?x100xbf16>, tensor<?x1xf32>, tensor<?x1xf32>) {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<100x8xbf16>)
+      -> (tile : tensor<?x100xbf16>) {
+    ^bb0(%acc: f32):
+      %0 = arith.truncf %acc : f32 to bf16
+      %1 = arith.extf %0 : bf16 to f32
+      gemm.yield %1 : f32
+    }
+  %l, %lse, %lse_rest = coda.cross_entropy %z, %t {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x100xbf16>, tensor<?xi64>) -> (tensor<?xf32>, tensor<?x1xf32>, tensor<?x1xf32>)
+  func.return %l, %z, %lse, %lse_rest : tensor<?xf32>, tensor<?x100xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @with_lse(
+// CHECK-NEXT:   %z, %lse, %target_logit = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<100x8xbf16>) col(%t : tensor<?xi64>)
+// CHECK-NEXT:       -> (tile : tensor<?x100xbf16>, partial_row<lse> : tensor<?x?xf64>, select<0> : tensor<?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %t_1: i64):
+// CHECK-NEXT:       %0 = arith.truncf %acc : f32 to bf16
+// CHECK-NEXT:       %1 = arith.extf %0 : bf16 to f32
+// CHECK-NEXT:       gemm.yield %1, %1, %1 : f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %l, %lse_1, %lse_rest = gemm.finalize row (lse %lse : tensor<?x?xf64>) col(%target_logit : tensor<?xf32>, %t : tensor<?xi64>) -> (tensor<?xf32>, tensor<?x1xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32, %2: f32, %t_1: i64):
+// CHECK-NEXT:     %3 = gemm.checked_index %t_1 {extent = 100 : i64, ignored = -100 : i64} : i64
+// CHECK-NEXT:     %4 = arith.constant -100 : i64
+// CHECK-NEXT:     %5 = arith.cmpi eq, %3, %4 : i64
+// CHECK-NEXT:     %6 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     %7 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:     %8 = arith.subf %0, %2 : f32
+// CHECK-NEXT:     %9 = arith.addf %8, %1 : f32
+// CHECK-NEXT:     %10 = arith.select %5, %6, %9 : f32
+// CHECK-NEXT:     gemm.yield %10, %0, %1 : f32, f32, f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %l, %z, %lse_1, %lse_rest : tensor<?xf32>, tensor<?x100xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
 // For a mean the rows that count are summed up as well; several row dimensions are flattened first.
 
 func.func @mean(%x: tensor<?x?x8xf32>, %w: tensor<100x8xf32>, %t: tensor<?x?xi64>) -> tensor<f32> {

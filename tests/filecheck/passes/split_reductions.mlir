@@ -123,36 +123,6 @@ func.func @reduce(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>
 
 // -----
 
-// The logsumexp that a gradient reads beside stored logits: of the rounded ones.
-
-func.func @of_stored(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>) {
-  %z = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>)
-      -> (tile : tensor<?x16xbf16>) {
-    ^bb0(%acc: f32):
-      gemm.yield %acc : f32
-    }
-  %lse, %lse_rest = coda.reduce %z {kind = "lse", stored_as = bf16} : (tensor<?x16xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
-  func.return %z, %lse, %lse_rest : tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
-}
-
-// CHECK:      func.func @of_stored(
-// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xbf16>
-// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
-// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, partial_row<lse> : tensor<?x?xf64>) {
-// CHECK-NEXT:     ^bb0(%acc: f32):
-// CHECK-NEXT:       %0 = arith.truncf %acc : f32 to bf16
-// CHECK-NEXT:       %1 = arith.extf %0 : bf16 to f32
-// CHECK-NEXT:       gemm.yield %acc, %1 : f32, f32
-// CHECK-NEXT:     }
-// CHECK-NEXT:   %lse, %lse_rest = gemm.finalize row (lse %partial : tensor<?x?xf64>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
-// CHECK-NEXT:   ^bb0(%0: f32, %1: f32):
-// CHECK-NEXT:     gemm.yield %0, %1 : f32, f32
-// CHECK-NEXT:   }
-// CHECK-NEXT:   func.return %z, %lse, %lse_rest : tensor<?x16xbf16>, tensor<?x1xf32>, tensor<?x1xf32>
-
-// -----
-
 // In pair mode the contributions of both columns are combined first; a half result has one. The
 // tile of a pointwise kernel is split as well.
 

@@ -258,6 +258,14 @@ func.func @f(%q: tensor<?x16xi32>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>)
 
 // -----
 
+func.func @f(%l: tensor<?x16xbf16>, %t: tensor<?xi64>) {
+  // expected-error@below {{1 results lse, expected none or 2}}
+  %r, %lse = coda.cross_entropy %l, %t {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x16xbf16>, tensor<?xi64>) -> (tensor<?xf32>, tensor<?x1xf32>)
+  func.return
+}
+
+// -----
+
 func.func @f(%l: tensor<?x16xi64>, %t: tensor<?xi64>) {
   // expected-error@below {{operand logits has element type i64, expected a float type}}
   %r = coda.cross_entropy %l, %t {ignore_index = -100 : i64, reduction = "none"} : (tensor<?x16xi64>, tensor<?xi64>) -> tensor<?xf32>

@@ -170,38 +170,6 @@ func.func @f(%x: tensor<?x8xbf16>) {
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>) {
-  // expected-error@below {{result rest for the kind sum, expected lse}}
-  %r, %s = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
-  func.return
-}
-
-// -----
-
-func.func @f(%x: tensor<?x8xbf16>) {
-  // expected-error@below {{result rest has element type bf16, expected f32}}
-  %r, %s = coda.reduce %x {kind = "lse"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xbf16>)
-  func.return
-}
-
-// -----
-
-func.func @f(%x: tensor<?x8xf32>) {
-  // expected-error@below {{stored_as for the kind sum, expected lse}}
-  %r = coda.reduce %x {kind = "sum", stored_as = bf16} : (tensor<?x8xf32>) -> tensor<?x1xf32>
-  func.return
-}
-
-// -----
-
-func.func @f(%x: tensor<?x8xf32>) {
-  // expected-error@below {{stored_as is i8, expected a float type}}
-  %r = coda.reduce %x {kind = "lse", stored_as = i8} : (tensor<?x8xf32>) -> tensor<?x1xf32>
-  func.return
-}
-
-// -----
-
 func.func @f(%x: tensor<?x8xi64>) {
   // expected-error@below {{operand x has element type i64, expected a float type}}
   %r = coda.reduce %x {kind = "max"} : (tensor<?x8xi64>) -> tensor<?x1xi64>

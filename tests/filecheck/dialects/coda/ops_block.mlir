@@ -20,6 +20,7 @@
 // CHECK-NEXT:   %loss = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<f32>
 // CHECK-NEXT:   %losses = coda.cross_entropy %x, %t {ignore_index = 0 : i64, reduction = "none"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<?xf32>
 // CHECK-NEXT:   %total = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<f32>
+// CHECK-NEXT:   %again, %lse, %lse_rest = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x16xbf16>, tensor<?xi64>) -> (tensor<f32>, tensor<?x1xf32>, tensor<?x1xf32>)
 // CHECK-NEXT:   %embedded = coda.embedding %ids, %table : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %padded = coda.embedding %ids, %table {padding_idx = 31 : i64} : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   func.return
@@ -39,6 +40,7 @@ func.func @block(%x: tensor<?x16xbf16>, %q: tensor<?x?x16xbf16>, %k: tensor<?x?x
   %loss = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<f32>
   %losses = coda.cross_entropy %x, %t {ignore_index = 0 : i64, reduction = "none"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<?xf32>
   %total = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x16xbf16>, tensor<?xi64>) -> tensor<f32>
+  %again, %lse, %lse_rest = coda.cross_entropy %x, %t {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x16xbf16>, tensor<?xi64>) -> (tensor<f32>, tensor<?x1xf32>, tensor<?x1xf32>)
   %embedded = coda.embedding %ids, %table : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
   %padded = coda.embedding %ids, %table {padding_idx = 31 : i64} : (tensor<?x?xi32>, tensor<32x8xbf16>) -> tensor<?x?x8xbf16>
   func.return
