@@ -29,9 +29,6 @@ IDLE_COST = 0.75
 meanwhile. Chosen so that 16 x 44 tiles of 128 x 256 (5.3 waves) take 0.93 of the time of 16 x 88
 tiles of 128 x 128 (10.7 waves), as they did on an H200."""
 
-REDUCTION_OPERATIONS = 12.0
-"""Operations of a sum over a tile for each accumulator, the exchange between threads included."""
-
 EPILOGUE_RATE = 0.5
 """Share of the peak rate of additions that epilogues reach. Chosen so that those of GELU and its
 gradient in tiles of 128 x 256 took 7 and 16 us, as they did on an H100 with an error function."""
@@ -87,10 +84,17 @@ MEETING_LOADS = 4
 """The number of loads that take as long as a fence, an atomic operation and a load. Not measured
 yet."""
 
-SUMMED_ROWS = 1.12
-"""The factor by which loads that hide all else take longer if rows are summed over. On an H200,
-16384 rows took 25, 37 and 61 us for 512 x 512, 1024 and 1536 sums, by 4, 2 and 1 programs for a
-tile of 128 x 64 in steps of 128, and 32, 44 and 55 in steps of 64."""
+SUM_LOADS = 2.5
+"""The factor by which the last program of a tile takes longer to load the sums of all than each
+took to store its own. On an H200, 1024 rows took 9.6 us for 512 x 512 sums by 4 programs for a tile
+of 128 x 64, 14.7 by 6 for 128 x 128, and 15.8 and 18.4 for 256 x 256 by 12 and 16 for 128 x 64."""
+
+SUMMED_ROWS, SUMMED_ROWS_OF_LOW = 1.2, 0.92
+"""The factor by which loads that hide all else take longer if rows are summed over, in tiles of
+more rows than an instruction of a group of four warps has, and in others. On an H200, 8192 rows
+took 33 us for 1024 x 1024 sums by 2 programs for a tile of 128 x 128, 30.8 in tiles of 128 x 64 in
+steps of 128, and 26.6 in tiles of 64 x 128; 512 x 512 sums took 17.5 by 4 programs for a tile of
+128 x 64, and 15.5 by 2 for 64 x 64."""
 
 WARPGROUP_ROWS = 64
 """Tiles of fewer rows are multiplied by the instructions of the generation before on Hopper."""
@@ -194,10 +198,17 @@ class Estimate:
         longer, shorter = sorted((self.multiplying, self.loading), reverse=True)
         rows = self.gathering + self.sharing_rows
         if self._hides_steps:
-            longer *= SUMMED_ROWS if self.workload.sums_rows else 1.0
+            longer *= self._summed_rows
             return max(longer + rows, self.waiting)
         barriers = self.steps * self.main_loop.step_ns
         return max(longer + EXPOSED_LOADS * shorter + barriers + rows, self.waiting)
+
+    @property
+    def _summed_rows(self) -> float:
+        if not self.workload.sums_rows:
+            return 1.0
+        is_low = self.configuration.schedule.block_m.data <= WARPGROUP_ROWS
+        return SUMMED_ROWS_OF_LOW if is_low else SUMMED_ROWS
 
     @property
     def _hides_steps(self) -> bool:
@@ -245,7 +256,7 @@ class Estimate:
         bm, bn, _ = self.configuration.schedule.tile
         workload, device = self.workload, self.device
         moving = workload.epilogue_bytes / device.cache_bytes_per_ns
-        operations = workload.operations + REDUCTION_OPERATIONS * workload.reductions
+        operations = workload.operations + workload.reductions
         per_ns = EPILOGUE_RATE * 500 * device.vector_tflops / device.processors
         computing = operations / per_ns
         loop = self.main_loop
@@ -290,7 +301,7 @@ class Estimate:
         """
         if self.splits == 1:
             return 0.0
-        return self.sharing * self.splits + MEETING_LOADS * self.device.memory_ns
+        return SUM_LOADS * self.sharing * self.splits + MEETING_LOADS * self.device.memory_ns
 
     @cached_property
     def per_program(self) -> float:

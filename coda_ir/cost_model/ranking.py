@@ -92,7 +92,8 @@ def _rank(
     loop, refused = usable_loop(name, cuts, configuration.schedule)
     schedule = with_main_loop(configuration.schedule, loop.name)
     wanted = configuration.schedule.mainloop
-    if wanted == SPECIALIZED and loop.name not in (SPECIALIZED, SPLIT):
+    is_shared = workload.sums_rows and schedule.split_k.data > 1
+    if wanted == SPECIALIZED and loop.name not in (SPECIALIZED, SPLIT) and not is_shared:
         raise ValueError(f"the tile is for {SPECIALIZED}")
     if wanted == IN_PARTS and loop.name != IN_PARTS:
         raise ValueError(f"the tile is for {IN_PARTS}")

@@ -322,24 +322,6 @@ def test_short_rows_of_weights_are_read_through_pointers(rows: int, n: int, k: i
     assert found.us < 0.85 * tma.us
 
 
-@pytest.mark.parametrize("columns, programs", [(8, 64), (64, 16)])
-def test_sums_over_many_rows_have_as_many_programs_as_the_last_one_loads(
-    columns: int, programs: int
-):
-    x, y = (f"tensor<?x{extent}xbf16>" for extent in (columns, columns))
-    module = coda_ir.parse(f"""
-func.func @f(%x: {x}, %y: {y}) -> tensor<{columns}x{columns}xbf16> {{
-  %z = gemm.fused transposed %x : {x}
-    columns(%y : {y}) kn -> (tile : tensor<{columns}x{columns}xbf16>) {{
-    ^epilogue(%acc: f32):
-      gemm.yield %acc : f32
-    }}
-  func.return %z : tensor<{columns}x{columns}xbf16>
-}}""")
-    op = next(op for op in module.walk() if isinstance(op, FusedOp))
-    assert best(op, Space(("tma",)), 614656).schedule.split_k.data == programs
-
-
 def test_k_is_split_for_known_rows_only():
     schedules = [r.schedule for r in rank(gemm("?", 256, 8192), Space(("tma",)), SM_90)]
     assert {schedule.split_k.data for schedule in schedules} == {1}

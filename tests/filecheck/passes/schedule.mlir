@@ -50,14 +50,14 @@ func.func @narrow(%x: tensor<?x24xf16>, %w: tensor<24x36xf16>) -> tensor<?x36xf1
 // -----
 
 // Four rows need no tile of 128, and all processors have to read the weight: 16 tiles of 256 columns
-// in 16 parts of K for 132 of them. Through pointers, float32 is multiplied without tensor cores.
+// in 8 parts of K for 132 of them. Through pointers, float32 is multiplied without tensor cores.
 
 // CHECK-LABEL: func.func @few_rows
 // CHECK: gemm.fused %x : tensor<4x4096xf32>
-// SM90-NEXT: schedule<pointer, "16x256x32", warps = 8, stages = 3, group_m = 8, split_k = 16>
+// SM90-NEXT: schedule<pointer, "16x256x32", warps = 8, stages = 3, group_m = 8, split_k = 8>
 // PORTABLE-NEXT: schedule<pointer, "16x128x32", warps = 4, stages = 3, group_m = 8, split_k = 3>
 // INTERPRETER-NEXT: schedule<pointer, "16x256x64", warps = 8, stages = 1, group_m = 8>
-// LOADS-NEXT: schedule<pointer, "16x256x32", warps = 8, stages = 3, group_m = 8, split_k = 16>
+// LOADS-NEXT: schedule<pointer, "16x256x32", warps = 8, stages = 3, group_m = 8, split_k = 8>
 // GIVEN-NEXT: schedule<pointer, "64x64x32", warps = 4, stages = 4, group_m = 2, split_k = 4>
 // REMARK: remark[analysis] schedule: gemm.fused: M x 4096 x 4096 in tiles of 16 x 256 x 32, {{.*}}; no TMA: tiles from TMA feed tensor cores, which do not multiply float32
 func.func @few_rows(%x: tensor<4x4096xf32>, %w: tensor<4096x4096xf32>) -> tensor<4x4096xf32> {

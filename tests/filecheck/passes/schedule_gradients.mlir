@@ -20,12 +20,12 @@ func.func @large(%dy: tensor<?x?x4096xbf16>, %x: tensor<?x?x2048xbf16>) -> tenso
 
 // -----
 
-// A small one has few tiles, whose K is split: 512 x 512 are 16 tiles of 128 x 128.
+// A small one has few tiles, whose K is split: 512 x 512 are 32 tiles of 128 x 64.
 
-// REMARK: remark[analysis] schedule: gemm.fused: 512 x 512 x K in tiles of 128 x 128 x 64, 8 warps, 3 stages, tma main loop: 4 programs per row of tiles, 0% padding, K split among 8 programs
+// REMARK: remark[analysis] schedule: gemm.fused: 512 x 512 x K in tiles of 128 x 64 x 64, 4 warps, 3 stages, tma main loop: 8 programs per row of tiles, 0% padding, K split among 4 programs
 // CHECK-LABEL: func.func @small
-// SM90: schedule<tma, "128x128x64", warps = 8, stages = 3, group_m = 8, split_k = 8>
-// PORTABLE: schedule<pointer, "128x128x64", warps = 8, stages = 3, group_m = 8, split_k = 6>
+// SM90: schedule<tma, "128x64x64", warps = 4, stages = 3, group_m = 8, split_k = 4>
+// PORTABLE: schedule<pointer, "128x64x64", warps = 4, stages = 3, group_m = 8, split_k = 3>
 func.func @small(%dy: tensor<?x512xbf16>, %x: tensor<?x512xbf16>) -> tensor<512x512xbf16> {
   %dw = gemm.fused transposed %dy : tensor<?x512xbf16>
     columns(%x : tensor<?x512xbf16>) kn

@@ -65,7 +65,7 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     inside_1 = exists[:, None] & (tile_1 < 4)
 // CHECK-NEXT:     p_1 = tl.load(p_1_ptr + element[:, None].to(tl.int64) * 4 + tile_1, mask=inside_1, other=float("-inf"))
 // CHECK-NEXT:     p_1_max = reduce_max(p_1, 1)
-// CHECK-NEXT:     p_1_shift = tl.where(p_1_max == float("-inf"), 0.0, p_1_max)
+// CHECK-NEXT:     p_1_shift = tl.where(tl.abs(p_1_max) == float("inf"), 0.0, p_1_max)
 // CHECK-NEXT:     p_1_exp_sum = tl.sum(tl.exp(p_1 - p_1_shift[:, None]), 1)
 // CHECK-NEXT:     p_1_lse = p_1_shift + tl.log(p_1_exp_sum)
 // CHECK-NEXT:     col = tl.load(col_ptr + element, mask=exists, other=0.0)

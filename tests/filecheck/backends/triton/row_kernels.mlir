@@ -166,6 +166,7 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:     # row_kernels.mlir:8:11
 // CHECK-NEXT:     check_index("target", target, 9000, -100)
 // CHECK-NEXT:     row_losses = torch.empty((M,), dtype=torch.float32, device=device)
+// CHECK-NEXT:     loss = torch.empty((), dtype=torch.float32, device=device)
 // CHECK-NEXT:     cross_entropy[(M,)](
 // CHECK-NEXT:         logits,
 // CHECK-NEXT:         target,
@@ -175,7 +176,6 @@ func.func @f(%x: tensor<?x130xbf16> {coda.dims = ["M", 130]}, %g: tensor<130xbf1
 // CHECK-NEXT:         num_stages=2,
 // CHECK-NEXT:         sanitize_overflow=False,
 // CHECK-NEXT:     )
-// CHECK-NEXT:     loss = torch.empty((), dtype=torch.float32, device=device)
 // CHECK-NEXT:     mean_of_losses[(1,)](
 // CHECK-NEXT:         row_losses,
 // CHECK-NEXT:         target,
