@@ -10,6 +10,7 @@ import json
 import sys
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -54,10 +55,10 @@ class _Driver:
 
 def compile_module(request: Request) -> str | None:
     """Compile the kernels of a module by their launches, and also the launchers that they need if
-    the module is shared, because it then runs on this machine. Returns the error, if any.
+    requests share the module, because it then runs on this machine. Returns the error, if any.
     """
     try:
-        module = load_source(request["source"], request["name"])
+        module = _module_of(request)
         kernels = [compile_launch(module, launch) for launch in request["launches"]]
         launcher = _launcher_for(module, request)
         if launcher is not None:
@@ -70,20 +71,32 @@ def compile_module(request: Request) -> str | None:
 
 
 def load_shared(request: Request) -> None:
-    """Load a shared module, and Triton's driver if it needs launchers, so that copies of the
-    process find them.
+    """Load a module that requests share, and Triton's driver if it needs launchers, so that copies
+    of the process find them.
     """
-    if request.get("is_shared"):
+    if "path" in request:
         # The copy meets the same error, and reports it.
         with suppress(Exception):
-            module = load_source(request["source"], request["name"])
+            module = _module_of(request)
             settle_keys(module)
             _launcher_for(module, request)
 
 
+def _module_of(request: Request) -> ModuleType:
+    """Return the module of a request, which has its source, or the path of one that is shared."""
+    if "path" in request:
+        return _shared_module(request["path"], request["name"])
+    return load_source(request["source"], request["name"])
+
+
+@cache
+def _shared_module(path: str, name: str) -> ModuleType:
+    return load_source(Path(path).read_text(encoding="utf-8"), name)
+
+
 def _launcher_for(module: ModuleType, request: Request) -> Any:
     """Return Triton's class of launchers if it launches the kernels of a module on this machine."""
-    return _launcher() if request.get("is_shared") and needs_launchers(module) else None
+    return _launcher() if "path" in request and needs_launchers(module) else None
 
 
 @cache

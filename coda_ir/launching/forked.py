@@ -77,6 +77,12 @@ class ForkingProcess:
         self._left.add(index)
         self._write(str(index))
 
+    def share(self, text: str) -> str:
+        """Write a text that several requests use; return its path."""
+        path = self._folder / f"{self._submitted}.shared"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
     def answers(self, *, more: bool = False) -> Generator[Answer]:
         """Yield the answers as they become ready. With `more`, further requests may follow."""
         self._write(WAIT if more else "")
@@ -234,9 +240,9 @@ class KernelCompiler:
                 return
             self._submitted.add(source)
             self._kernels += len(groups)
+            path = self._process.share(source)
             for launches in groups:
-                request = {"source": source, "name": name, "launches": launches, "is_shared": True}
-                self._process.submit(request)
+                self._process.submit({"path": path, "name": name, "launches": launches})
 
     def wait(self) -> None:
         """Wait until all submitted kernels are compiled, and let the process exit."""
