@@ -150,7 +150,10 @@ class Lowering:
         if level == "block":
             return self._original()
         before = self.module(levels[levels.index(level) - 1])
-        return self._lower(before, self._passes(level))
+        module = self._lower(before, self._passes(level))
+        if level == "scheduled":
+            module.verify()
+        return module
 
     def _original(self) -> ModuleOp:
         from coda_ir.remarks import collect_remarks
@@ -182,7 +185,6 @@ class Lowering:
         with collect_remarks() as remarks, use_jobs(self.options.jobs):
             PassManager(pipeline, verify_each=False).run(self.context, module)
         self.remarks += remarks
-        module.verify()
         return module
 
     def artifact(self, function: str | None = None) -> Artifact:

@@ -194,7 +194,7 @@ class SymbolicShapes:
         """Return the extents of a tensor value; () for a value that is not a tensor."""
         if value not in self._dims:
             owner = value.owner
-            if isinstance(owner, Operation):
+            if isinstance(owner, Operation) and _static_shape(value) is None:
                 self._visit(owner)
             else:
                 self._record(value, None)
@@ -272,11 +272,8 @@ class SymbolicShapes:
         return self._elements(op.results[0]) * element_bytes(element_type_of(table))
 
     def _visit(self, op: Operation) -> None:
-        if all(map(_is_static, op.results)):
-            # Their types say all.
-            for result in op.results:
-                self._record(result, None)
-            return
+        if all(_static_shape(result) is not None for result in op.results):
+            return  # Their types say all.
         operands = [self.dims(operand) for operand in op.operands]
         declared, inferred = _declared_results(op), infer_dims(op, operands)
         if isinstance(op, ReshapeOp) and any(map(_differ, declared, inferred)):
@@ -312,13 +309,11 @@ class SymbolicShapes:
 
         `named` maps the placeholders of one operator to symbols.
         """
-        if not isinstance(value.type, TensorType):
-            self._dims[value] = ()
-            return
-        shape = shape_of(value)
-        if DYNAMIC_INDEX not in shape:
+        shape = _static_shape(value)
+        if shape is not None:
             self._dims[value] = shape
             return
+        shape = shape_of(value)
         if inferred is None or len(inferred) != len(shape):
             inferred = (UNKNOWN,) * len(shape)
         self._dims[value] = tuple(
@@ -349,8 +344,12 @@ class SymbolicShapes:
                 return symbol
 
 
-def _is_static(value: SSAValue) -> bool:
-    return not isinstance(value.type, TensorType) or DYNAMIC_INDEX not in shape_of(value)
+def _static_shape(value: SSAValue) -> Dims | None:
+    """Return the shape of a value if its type says all of it; () for one that is not a tensor."""
+    if not isinstance(value.type, TensorType):
+        return ()
+    shape = shape_of(value)
+    return None if DYNAMIC_INDEX in shape else shape
 
 
 def _declared_results(op: Operation) -> list[Dims]:

@@ -81,10 +81,9 @@ def element_bytes(type: Attribute) -> int:
 
     Raises TypeError for a type without a size.
     """
-    # Not `isa`: see `tensor_type`.
-    if isinstance(type, TensorType):
+    if type.__class__ is TensorType:
         type = cast(AnyTensor, type).element_type
-    if isinstance(type, IndexType):
+    if type.__class__ is IndexType:
         return 8
     if not isinstance(type, FixedBitwidthType):
         raise TypeError(f"an element of type {type} has no size in bytes")
