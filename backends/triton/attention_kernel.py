@@ -149,6 +149,16 @@ class _Kernel:
     def is_tma(self) -> bool:
         return self.schedule.mainloop == "tma"
 
+    @property
+    def has_boxes_of_numbers(self) -> bool:
+        """Return whether TMA, whose rows begin at multiples of 16 bytes, loads numbers of queries.
+
+        By pointers, each thread of a tile of products copies the numbers of all of its columns.
+        """
+        is_of_steps = isinstance(self.op, AttentionDkvOp) and not self.op.adds_mask
+        *_, queries, _ = shape_of(self.op.q)
+        return self.is_tma and is_of_steps and queries > 0 and queries % 4 == 0
+
     def _sums(self) -> str:
         return _FUNCTIONS[type(self.op)]
 
@@ -262,7 +272,10 @@ class _Kernel:
         if isinstance(op, FusedAttentionOp):
             arguments.insert(0, self.arguments.output(op.lse, "lse"))
         of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
-        pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
+        steps = ["0" if self.is_tma else str(self._pitch(x)) for x in of_heads]
+        if isinstance(op, AttentionDkvOp):
+            steps.append("0" if self.has_boxes_of_numbers else "1")
+        pitches = ", ".join(steps)
         first, shared = self._heads_of_queries()
         hidden = self._mask()
         if isinstance(op, FusedAttentionOp):
@@ -311,10 +324,19 @@ class _Kernel:
     def _argument(self, tensor: _Tensor) -> str:
         """Return the parameters of a tensor: for each part of a head a descriptor or a pointer."""
         if tensor.rows is None:
-            return self.arguments.operand(tensor.value, tensor.name)
+            return self._numbers_argument(tensor)
         lanes = [each for each in tensor.parts[1:] if each]
         names = [self._part_argument(tensor, tensor.rows, each) for each in lanes]
         return f"({', '.join(names)}{',' * (len(names) == 1)})"
+
+    def _numbers_argument(self, tensor: _Tensor) -> str:
+        if not self.has_boxes_of_numbers:
+            return self.arguments.operand(tensor.value, tensor.name)
+        queries, box = self._extent_of(self.op.q), (1, self.schedule.block_n.data)
+        extents = (self._batches() * self.op.heads, queries)
+        return self.arguments.descriptor(
+            tensor.value, extents, box, tensor.name, strides=(queries, 1)
+        )
 
     def _part_argument(self, tensor: _Tensor, rows: int, lanes: int) -> str:
         value, columns = tensor.value, tensor.parts.columns

@@ -75,7 +75,7 @@ _HOPPER = {
     ("dq", 256): _Tile(128, 32, 8, 3),
     ("dkv", 256): _Tile(64, 64, 8, 2),
     ("dq", 128): _Tile(128, 64, 8, 3),
-    ("dkv", 128): _Tile(128, 64, 8, 3),
+    ("dkv", 128): _Tile(64, 64, 4, 2),
     ("dq", 192): _Tile(128, 64, 8, 2),
     ("dkv", 192): _Tile(128, 32, 8, 2),
     ("dq", 96): _Tile(64, 64, 4, 3),
@@ -83,21 +83,17 @@ _HOPPER = {
     ("dq", 64): _Tile(64, 64, 4, 3),
     ("dkv", 64): _Tile(64, 128, 4, 2),
 }
-"""Tiles by kernel and the largest number of lanes of a head. H200, 2 x 8192 tokens, both kernels in
-ms: 32 heads of 128 in 7.7 (64 x 64 with 4 warps for dK and dV 7.9); 16 heads of 64 in 1.99 (64 x 64
-there 2.14, 128 x 64 2.58); 8 heads of 256 in 5.8 (6.3 in two stages). Attention with a cap of 50 on
-an H100, 2 x 4096 tokens, 32 heads of 128: 0.60 (128 x 64 with 8 warps 0.65, 128 x 128 0.79); 2 x
-2048 tokens, 16 heads of 256: 0.17. Gradients on an H100, 2 x 2048 tokens, dQ and then dK and dV: 32
-heads of 96 in 0.18 and 0.34 (0.23 and 0.36 with the tiles of 128); 32 of 80 in 0.18 and 0.32 (0.21
-and 0.35); 16 of 192 in 0.19 and 0.39 (0.20 and 0.54 with those of 256)."""
-
-_HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
-"""Tiles for heads of queries that share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of
-keys, and 2.1 instead of 2.25 for 8 x 2048 tokens. Where there is a mask of keys, causal: 183 us
-instead of 193 for 2 x 2048 tokens, 16 heads of 128, on an H100."""
+"""Tiles by kernel and the largest number of lanes of a head. H200, dK and dV of 4096 causal tokens,
+in us: 32 heads of 128 in 460 (128 x 64 with 8 warps 498, in two stages 577), and with 8 heads of
+keys in 446 (128 x 64 460); 64 of 64 in 593 (64 x 64 595, 128 x 64 717); 32 of 96 in 445 and 32 of
+80 in 425 (128 x 64 505 and 481). 2 x 8192 tokens, 8 heads of 256, both kernels: 5.8 ms (6.3 in two
+stages). Attention with a cap of 50 on an H100, 2 x 4096 tokens, 32 heads of 128: 0.60 (128 x 64
+with 8 warps 0.65, 128 x 128 0.79); 2 x 2048 tokens, 16 heads of 256: 0.17. dQ on an H100, 2 x 2048
+tokens: 32 heads of 96 in 0.18 (0.23 with the tiles of 128), 32 of 80 in 0.18 (0.21), 16 of 192 in
+0.19 (0.20 with those of 256)."""
 
 _HOPPER_MASKED = {
-    **_HOPPER_SHARED,
+    **_HOPPER,
     ("o", 128): _Tile(128, 64, 8, 3),
     ("dkv", 64): _Tile(128, 32, 4, 3),
 }
@@ -177,10 +173,8 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
         tiles = _PORTABLE[1:] if is_small else _PORTABLE
         return [tile for tile in tiles if tile.rows * lanes <= _MAX_ELEMENTS]
     kind = _KINDS[type(op)]
-    tiles = _HOPPER_SHARED if op.shared_heads > 1 or op.mask is not None else _HOPPER
     _, _, of_queries, _ = op.mask_dims
-    if op.mask is not None and of_queries:
-        tiles = _HOPPER_MASKED
+    tiles = _HOPPER_MASKED if op.mask is not None and of_queries else _HOPPER
     widths = [width for of, width in tiles if of == kind and width >= lanes]
     if not widths:
         return []

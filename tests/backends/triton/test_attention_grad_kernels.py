@@ -51,6 +51,7 @@ PROGRAMS = {
     "heads of 24": Heads(4, 2, 24),
     "heads of 56": Heads(2, 2, 56, "window=48"),
     "heads of 80": Heads(2, 1, 80, "causal=true, softcap=1.5"),
+    "heads of 136": Heads(2, 1, 136),
 }
 
 SIZES = [(64, 64), (33, 90), (90, 33), (1, 40), (50, 50)]
@@ -321,13 +322,15 @@ def test_keys_past_the_end_have_no_weight():
         assert one.isfinite().all() and relative_error(one, other) < 2e-2
 
 
-def backward_of_transposed_rows(*, are_stored: bool) -> str:
+def backward_of_transposed_rows(rows: int, *, are_stored: bool) -> str:
     """Both kernels, of 2 heads of 16 columns: q, k and v are thirds of the columns of z, and dO and
     O have other rows, too, as those of PyTorch's own attention (T x B), and if `are_stored` so that
     they are read, the results.
     """
-    own, given, packed = "tensor<2x17x32xf32>", "tensor<17x2x32xf32>", "tensor<17x2x96xf32>"
-    lse, order = "tensor<2x2x17xf32>", "{perm = [1 : i64, 0 : i64, 2 : i64]}"
+    own, given, packed = (
+        f"tensor<{x}xf32>" for x in (f"2x{rows}x32", f"{rows}x2x32", f"{rows}x2x96")
+    )
+    lse, order = f"tensor<2x2x{rows}xf32>", "{perm = [1 : i64, 0 : i64, 2 : i64]}"
     ranges = {"q": (0, 32), "k": (32, 64), "v": (64, 96)}
     slices = "".join(
         f"%{name}s = coda.slice %z {{dim = 2 : i64, start = {start} : i64, stop = {stop} : i64}}"
@@ -365,14 +368,15 @@ def backward_of_transposed_rows(*, are_stored: bool) -> str:
     }}"""
 
 
-@pytest.mark.parametrize("are_stored", [False, True])
-def test_descriptors_of_transposed_rows_agree_with_float64(are_stored: bool):
+@pytest.mark.parametrize(("rows", "are_stored"), [(17, False), (17, True), (20, False)])
+def test_descriptors_of_transposed_rows_agree_with_float64(rows: int, are_stored: bool):
     """The strides of a batch and of a row change places; the last tiles are cut. Results that are
-    read with transposed rows are stored so.
+    read with transposed rows are stored so. Rows of 20 numbers begin at multiples of 16 bytes.
     """
-    module = parse(backward_of_transposed_rows(are_stored=are_stored))
+    module = parse(backward_of_transposed_rows(rows, are_stored=are_stored))
     source = emit_module(module)
-    inputs = [torch.randn(17, 2, columns) for columns in (96, 32, 32)] + [3 + torch.rand(2, 2, 17)]
+    inputs = [torch.randn(rows, 2, columns) for columns in (96, 32, 32)]
+    inputs.append(3 + torch.rand(2, 2, rows))
     found = load_module(source).run(*inputs)
     wanted = run_function(find_entry(module), inputs)
     for one, other in zip(found, wanted, strict=True):
@@ -382,7 +386,9 @@ def test_descriptors_of_transposed_rows_agree_with_float64(are_stored: bool):
     strides = re.findall(r"TensorDescriptor\((\w+), \[.*?\], (\[.*?\])", source)
     of_z, of_others = "[96, 16, 192, 1]", "[32, 16, 64, 1]"
     inputs = [("q", of_z), ("k", of_z), ("v", of_z)]
-    assert strides == [("d", of_others), ("o", of_others), *inputs, ("d", of_others), *inputs]
+    numbers = [("moment", "[q.shape[1]"), ("lse", "[q.shape[1]")] if rows == 20 else []
+    of_dkv = [("d", of_others), *numbers, *inputs]
+    assert strides == [("d", of_others), ("o", of_others), *inputs, *of_dkv]
 
 
 AHEAD_OF_A_DAY = {

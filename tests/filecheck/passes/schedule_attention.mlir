@@ -54,7 +54,7 @@ func.func @wide_heads(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %lse:
 }
 
 // REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 128 rows of a head of 128 columns, 64 rows at a time, 8 warps, 3 stages, tma loads
-// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 128 rows of a head of 128 columns, 64 rows at a time, 8 warps, 3 stages, tma loads
+// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads
 // CHECK:      func.func @wide_heads(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x512xbf16>, %y : tensor<2x6x512xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x512xbf16>, %v : tensor<2x9x512xbf16>) {head_dim = 128 : i64, causal = true}
 // CHECK-NEXT:     schedule<tma, "128x64x128", warps = 8, stages = 3, group_m = 8>
@@ -63,7 +63,7 @@ func.func @wide_heads(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %lse:
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x512xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x512xbf16>, %v : tensor<2x9x512xbf16>) {head_dim = 128 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "128x64x128", warps = 8, stages = 3, group_m = 8>
+// CHECK-NEXT:     schedule<tma, "64x64x128", warps = 4, stages = 2, group_m = 8>
 // CHECK-NEXT:       -> (tile : tensor<2x9x512xbf16>, tile : tensor<2x9x512xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32
