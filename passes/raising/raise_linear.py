@@ -3,11 +3,12 @@
 from dataclasses import replace
 from functools import reduce
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
+from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import before
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
@@ -40,7 +41,8 @@ class RaiseLinearPass(FunctionPass):
     one position, so that the gradient of W is not one product per sample. A product of batches of 1
     (1 x M x K, 1 x K x N), which einsum creates for a linear map, becomes that linear map. One of
     at most 16 stacked columns and as many numbers for each sample, such as experts and their gates,
-    becomes the sum of the columns times the numbers.
+    becomes the sum of the columns times the numbers. A row for each of G matrices (B x G x 1 x K,
+    G x K x N) becomes B rows for each, for which PyTorch repeats no matrix.
 
     Legal for every transposed matrix, and for every batch of 1 whose second matrix is an argument
     of the function; in attention, it is computed. A reshape before a GEMM, a norm or elementwise
@@ -58,6 +60,7 @@ class RaiseLinearPass(FunctionPass):
             elif isinstance(op, CallOp) and op.callee.data == "aten.matmul.default":
                 _use_rows(op, rewriter)
                 _add_columns(op, rewriter)
+                _share_matrices(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == "aten.bmm.default":
                 _use_one_matrix(op, rewriter)
         for op in rewriter.ops:
@@ -159,6 +162,29 @@ def _add_columns(op: CallOp, rewriter: FunctionRewriter) -> None:
         number = insert.insert(coda.SliceOp(numbers, dim, place, place + 1))
         products.append(insert.mul(insert.cast(part, f32), insert.cast(number, f32)))
     rewriter.replace(op, insert.cast(reduce(insert.add, products), type))
+
+
+def _share_matrices(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """Multiply all rows that have the same matrix at once, instead of one by one."""
+    if op.parent is None or op.arguments.data != "{0}, {1}" or len(op.inputs) != 2:
+        return
+    x, weight = op.inputs
+    (result,) = op.outputs
+    shape, groups = shape_of(weight), shape_of(weight)[:-2]
+    is_row_of_each = bool(groups) and tuple(shape_of(x)[1:-1]) == (*groups, 1)
+    if not is_row_of_each or DYNAMIC_INDEX in shape or numerics_mode(op).is_strict:
+        return
+    rewriter.passed(op, "multiplies all rows that have the same matrix at once")
+    insert, dims, count = rewriter.before(op), rewriter.shapes.dims(x), len(groups)
+    by_row = insert.reshape(x, (*dims[:-2], dims[-1]))
+    by_group = insert.insert(coda.TransposeOp(by_row, (*range(1, count + 1), 0, count + 1)))
+    rows, n = shape_of(x)[0], shape[-1]
+    type = TensorType(element_type_of(result), (*groups, rows, n))
+    call = CallOp(op.callee.data, [by_group, weight], "{0}, {1}", [type])
+    call.attributes["coda.dims"] = rewriter.shapes.stated((*groups, dims[0], n))
+    product = insert.insert(call, result.name_hint)
+    value = insert.insert(coda.TransposeOp(product, (count, *range(count), count + 1)))
+    rewriter.replace(op, insert.reshape(value, rewriter.shapes.dims(result)))
 
 
 def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:

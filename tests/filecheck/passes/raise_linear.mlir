@@ -217,3 +217,21 @@ func.func @own_rows(%x: tensor<2x3x8xf32>) -> tensor<6x6xf32> {
 // CHECK-NEXT:   %y_1 = coda.reshape %y : (tensor<2x3x6xf32>) -> tensor<6x6xf32>
 // CHECK-NEXT:   func.return %y_1 : tensor<6x6xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A row of each sample for each of several matrices, such as members of an ensemble.
+
+func.func @members(%x: tensor<?x3x8xbf16> {coda.dims = ["B", 3 : i64, 8 : i64]}, %w: tensor<3x8x16xbf16>) -> tensor<?x3x16xbf16> {
+  %r = coda.reshape %x {coda.dims = ["B", 3 : i64, 1 : i64, 8 : i64]} : (tensor<?x3x8xbf16>) -> tensor<?x3x1x8xbf16>
+  %p = torch.call "aten.matmul.default"(%r, %w) {arguments = "{0}, {1}", coda.dims = ["B", 3 : i64, 1 : i64, 16 : i64]} : (tensor<?x3x1x8xbf16>, tensor<3x8x16xbf16>) -> tensor<?x3x1x16xbf16>
+  %y = coda.reshape %p {coda.dims = ["B", 3 : i64, 16 : i64]} : (tensor<?x3x1x16xbf16>) -> tensor<?x3x16xbf16>
+  func.return %y : tensor<?x3x16xbf16>
+}
+
+// CHECK-LABEL: func.func @members(
+// CHECK-NEXT:   %0 = coda.transpose %r {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<?x3x8xbf16>) -> tensor<3x?x8xbf16>
+// CHECK-NEXT:   %p = torch.call "aten.matmul.default"(%0, %w) {coda.dims = [3 : i64, "B", 16 : i64], arguments = "{0}, {1}"} : (tensor<3x?x8xbf16>, tensor<3x8x16xbf16>) -> tensor<3x?x16xbf16>
+// CHECK-NEXT:   %y = coda.transpose %p {perm = [1 : i64, 0 : i64, 2 : i64]} : (tensor<3x?x16xbf16>) -> tensor<?x3x16xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x3x16xbf16>
+// CHECK-NEXT: }

@@ -116,3 +116,38 @@ func.func @stacks(%a: tensor<?x8x2xf32> {coda.dims = ["B", 8 : i64, 2 : i64]}, %
 // CHECK-LABEL: func.func @stacks(
 // CHECK:         %y = torch.call "aten.matmul.default"
 // CHECK:         %z = torch.call "aten.matmul.default"
+
+// -----
+
+// Two rows of each sample for each matrix, which would be stored in another order, and one for each
+// sample of a matrix that all share.
+
+func.func @members(%x: tensor<?x3x2x8xf32> {coda.dims = ["B", 3 : i64, 2 : i64, 8 : i64]}, %z: tensor<?x3x1x8xf32> {coda.dims = ["B", 3 : i64, 1 : i64, 8 : i64]}, %w: tensor<3x8x16xf32>, %v: tensor<1x8x16xf32>) -> (tensor<?x3x2x16xf32>, tensor<?x3x1x16xf32>) {
+  %y = torch.call "aten.matmul.default"(%x, %w) {arguments = "{0}, {1}", coda.dims = ["B", 3 : i64, 2 : i64, 16 : i64]} : (tensor<?x3x2x8xf32>, tensor<3x8x16xf32>) -> tensor<?x3x2x16xf32>
+  %s = torch.call "aten.matmul.default"(%z, %v) {arguments = "{0}, {1}", coda.dims = ["B", 3 : i64, 1 : i64, 16 : i64]} : (tensor<?x3x1x8xf32>, tensor<1x8x16xf32>) -> tensor<?x3x1x16xf32>
+  func.return %y, %s : tensor<?x3x2x16xf32>, tensor<?x3x1x16xf32>
+}
+
+// CHECK-LABEL: func.func @members(
+// CHECK-NEXT:   %y = torch.call "aten.matmul.default"(%x, %w)
+// CHECK-NEXT:   %s = torch.call "aten.matmul.default"(%z, %v)
+
+// -----
+
+// A row of each matrix whose bits are those of PyTorch, and a vector, which is no matrix of any row.
+
+func.func @exact(%x: tensor<2x3x1x8xf32>, %w: tensor<3x8x16xf32>) -> tensor<2x3x1x16xf32> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+  %y = torch.call "aten.matmul.default"(%x, %w) {arguments = "{0}, {1}"} : (tensor<2x3x1x8xf32>, tensor<3x8x16xf32>) -> tensor<2x3x1x16xf32>
+  func.return %y : tensor<2x3x1x16xf32>
+}
+
+// CHECK-LABEL: func.func @exact(
+// CHECK-NEXT:   %y = torch.call "aten.matmul.default"(%x, %w)
+
+func.func @vector(%x: tensor<2x3x1x8xf32>, %v: tensor<8xf32>) -> tensor<2x3x1xf32> {
+  %y = torch.call "aten.matmul.default"(%x, %v) {arguments = "{0}, {1}"} : (tensor<2x3x1x8xf32>, tensor<8xf32>) -> tensor<2x3x1xf32>
+  func.return %y : tensor<2x3x1xf32>
+}
+
+// CHECK-LABEL: func.func @vector(
+// CHECK-NEXT:   %y = torch.call "aten.matmul.default"(%x, %v)
