@@ -21,9 +21,6 @@ from coda_ir.symbolic_shapes import SymbolicShapes
 
 HALF_SPLIT, INTERLEAVED = coda.ROPE_LAYOUTS
 
-MAX_STACKED = 4
-"""Dimensions of rows (B x T x pairs) with one more."""
-
 
 @dataclass(frozen=True)
 class Rotation:
@@ -212,12 +209,8 @@ def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> Vie
 
 
 def _without_last_one(view: View) -> View:
-    """Return the view without a last dimension of 1, in which columns of whole rows are stacked.
-
-    Heads with one stay decomposed: no model with them was timed with the rotation in its GEMM.
-    """
-    is_stacked = view.dims[-1:] == ((),) and len(view.dims) <= MAX_STACKED
-    return replace(view, dims=view.dims[:-1]) if is_stacked else view
+    """Return the view without a last dimension of 1, in which columns are stacked."""
+    return replace(view, dims=view.dims[:-1]) if view.dims[-1:] == ((),) else view
 
 
 def _typed(

@@ -156,6 +156,36 @@ func.func @interleaved(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}
 // CHECK-NEXT:    [[Y:%.*]] = coda.reshape [[R]]
 // CHECK-NEXT:    func.return [[Y]]
 
+// Heads before positions, whose pairs are unbound and stacked: the columns keep a dimension of 1.
+
+func.func @stacked(%q: tensor<2x3x32xbf16>, %f: tensor<3x4xf32>) -> tensor<2x4x3x8xbf16> {
+  %r = coda.reshape %q : (tensor<2x3x32xbf16>) -> tensor<2x3x4x8xbf16>
+  %h = coda.transpose %r {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x3x4x8xbf16>) -> tensor<2x4x3x8xbf16>
+  %f1 = coda.reshape %f : (tensor<3x4xf32>) -> tensor<3x4x1xf32>
+  %f2 = torch.call "aten.expand.default"(%f1) {arguments = "{0}, [3, 4, 2]", view} : (tensor<3x4x1xf32>) -> tensor<3x4x2xf32>
+  %angles = coda.reshape %f2 : (tensor<3x4x2xf32>) -> tensor<3x8xf32>
+  %cos = coda.cos %angles : (tensor<3x8xf32>) -> tensor<3x8xf32>
+  %sin = coda.sin %angles : (tensor<3x8xf32>) -> tensor<3x8xf32>
+  %c = coda.cast %cos : (tensor<3x8xf32>) -> tensor<3x8xbf16>
+  %s = coda.cast %sin : (tensor<3x8xf32>) -> tensor<3x8xbf16>
+  %pairs = coda.reshape %h : (tensor<2x4x3x8xbf16>) -> tensor<2x4x3x4x2xbf16>
+  %even = coda.slice %pairs {dim = 4 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<2x4x3x4x2xbf16>) -> tensor<2x4x3x4x1xbf16>
+  %odd = coda.slice %pairs {dim = 4 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<2x4x3x4x2xbf16>) -> tensor<2x4x3x4x1xbf16>
+  %neg = coda.neg %odd : (tensor<2x4x3x4x1xbf16>) -> tensor<2x4x3x4x1xbf16>
+  %stack = coda.concat %neg, %even {dim = 4 : i64} : (tensor<2x4x3x4x1xbf16>, tensor<2x4x3x4x1xbf16>) -> tensor<2x4x3x4x2xbf16>
+  %rotated = coda.reshape %stack : (tensor<2x4x3x4x2xbf16>) -> tensor<2x4x3x8xbf16>
+  %a = coda.mul %h, %c : (tensor<2x4x3x8xbf16>, tensor<3x8xbf16>) -> tensor<2x4x3x8xbf16>
+  %b = coda.mul %rotated, %s : (tensor<2x4x3x8xbf16>, tensor<3x8xbf16>) -> tensor<2x4x3x8xbf16>
+  %y = coda.add %a, %b : (tensor<2x4x3x8xbf16>, tensor<2x4x3x8xbf16>) -> tensor<2x4x3x8xbf16>
+  func.return %y : tensor<2x4x3x8xbf16>
+}
+
+// CHECK-LABEL: func.func @stacked(
+// CHECK:         [[R:%.*]] = coda.rope %q, {{.*}}, {{.*}} {head_dim = 8 : i64, layout = "interleaved"} : (tensor<2x3x32xbf16>, tensor<3x4xbf16>, tensor<3x4xbf16>) -> tensor<2x3x32xbf16>
+// CHECK-NEXT:    [[H:%.*]] = coda.reshape [[R]]
+// CHECK-NEXT:    [[Y:%.*]] = coda.transpose [[H]]
+// CHECK-NEXT:    func.return [[Y]]
+
 // Both columns of the pairs are computed apart, from tables of half the columns.
 
 func.func @apart(%q: tensor<2x3x16xf32>, %cos: tensor<3x1x4xf32>, %sin: tensor<3x1x4xf32>) -> tensor<2x3x2x8xf32> {
