@@ -35,12 +35,15 @@ FUNCTION_OPERATIONS = 8.0
 """The weight of an exponential, a logarithm or a root relative to an addition: special function
 units have an eighth to a quarter of the rate, and the libraries add range reduction."""
 
-POLYNOMIAL_OPERATIONS = {"math.erf": 16.0, "gemm.normal_cdf": 8.0}
+POLYNOMIAL_OPERATIONS = {
+    **{"math.erf": 16.0, "gemm.normal_cdf": 8.0, "math.sin": 28.0, "math.cos": 28.0},
+}
 """The same for functions that compute polynomials, an exponential, and a choice."""
 
 INSTRUCTIONS = {
     **{"arith.constant": 0, "arith.divf": 6, "math.erf": 28, "math.exp": 5, "math.expm1": 17},
     **{"math.log": 25, "math.log1p": 28, "math.tanh": 22, "gemm.normal_cdf": 11, "math.exp2": 1},
+    **{"math.log2": 28, "math.sin": 84, "math.cos": 83, "math.atan2": 45, "math.powf": 172},
 }
 """Instructions of an operation in code for an H100, where they are not one."""
 

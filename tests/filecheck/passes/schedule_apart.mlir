@@ -97,3 +97,25 @@ func.func @short_code(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>, %s: ten
     }
   func.return %z : tensor<?x2560xbf16>
 }
+
+// -----
+
+// Sine and cosine reduce every angle: two of them are as long.
+
+// CHECK-LABEL: func.func @sines
+// CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
+// FUSED-LABEL: func.func @sines
+// FUSED-NOT:  gemm.map
+// FEW-LABEL: func.func @sines
+func.func @sines(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> tensor<?x2560xbf16> {
+  %z = gemm.fused %x : tensor<?x320xbf16>
+    columns(%w : tensor<2560x320xbf16>)
+      -> (tile : tensor<?x2560xbf16>) {
+    ^bb0(%a: f32):
+      %b = math.sin %a : f32
+      %c = math.cos %a : f32
+      %d = arith.addf %b, %c : f32
+      gemm.yield %d : f32
+    }
+  func.return %z : tensor<?x2560xbf16>
+}
