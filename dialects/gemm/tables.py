@@ -8,7 +8,6 @@ B x H x T x N) has two runs of rows, each with such a number: (m // (H · T)) % 
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from coda_ir.dialects.gemm.attrs import PortKind
 
@@ -19,11 +18,6 @@ def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
     None for a shape with more dimensions. Extents are compared as NumPy broadcasting does after the
     types were checked: a dimension other than 1 has the whole extent of the domain.
     """
-    return _port_kind(tuple(shape), tuple(domain))
-
-
-@lru_cache(maxsize=4096)
-def _port_kind(shape: tuple[int, ...], domain: tuple[int, ...]) -> PortKind | None:
     if len(shape) > len(domain):
         return None
     aligned = domain[len(domain) - len(shape) :]
