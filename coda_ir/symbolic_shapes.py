@@ -382,4 +382,5 @@ def _more_precise(declared: Sequence[Dims], inferred: Sequence[Dims]) -> list[Di
 
 def declared_symbols(entries: Iterable[DictionaryAttr]) -> set[str]:
     """Return the symbols that the metadata of arguments or results declares."""
-    return {dim for entry in entries for dim in declared_dims(entry) or () if isinstance(dim, str)}
+    dims = (dim for entry in entries for dim in declared_dims(entry) or ())
+    return {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}

@@ -226,7 +226,7 @@ class TestRules:
 
 
 def test_fresh_symbols_avoid_the_declared_ones():
-    func, (x, y) = arguments(("d0", 8), ("d2", 8))
+    func, (x, y) = arguments(("d0", 8), ("2*d2", 8))
     ops = [coda.ConcatOp([x, y], 0), coda.ConcatOp([y, x], 0)]
     assert dims_after(func, *ops) == [("d1", 8), ("d3", 8)]
 
