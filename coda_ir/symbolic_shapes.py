@@ -220,8 +220,7 @@ class SymbolicShapes:
 
     def are_declared(self, dims: Dims) -> bool:
         """Return whether `dims` has arguments' symbols only, which mean the same in any walk."""
-        symbols = {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}
-        return symbols <= self._taken
+        return _symbols_of(dims) <= self._taken
 
     def stated(self, dims: Dims) -> ArrayAttr[Attribute]:
         """`coda.dims` of an operator, in which an extent that only this walk has a name for is `?`:
@@ -382,5 +381,9 @@ def _more_precise(declared: Sequence[Dims], inferred: Sequence[Dims]) -> list[Di
 
 def declared_symbols(entries: Iterable[DictionaryAttr]) -> set[str]:
     """Return the symbols that the metadata of arguments or results declares."""
-    dims = (dim for entry in entries for dim in declared_dims(entry) or ())
+    return _symbols_of(dim for entry in entries for dim in declared_dims(entry) or ())
+
+
+def _symbols_of(dims: Iterable[Dim]) -> set[str]:
+    """Return the symbols in extents such as `B` or `2*d3`."""
     return {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}

@@ -36,7 +36,10 @@ FUNCTION_OPERATIONS = 8.0
 units have an eighth to a quarter of the rate, and the libraries add range reduction."""
 
 POLYNOMIAL_OPERATIONS = {
-    **{"math.erf": 16.0, "gemm.normal_cdf": 8.0, "math.sin": 28.0, "math.cos": 28.0},
+    "math.erf": 16.0,
+    "gemm.normal_cdf": 8.0,
+    "math.sin": 28.0,
+    "math.cos": 28.0,
 }
 """The same for functions that compute polynomials, an exponential, and a choice."""
 

@@ -30,7 +30,7 @@ FLOAT_TYPES = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 FLOAT8_TYPES = (Float8E4M3FNType, Float8E5M2Type)
 """Floats that only products compute with."""
 
-# The predicates below compare classes, which have no subclasses: `isinstance` asks an abstract base
+# The functions below compare classes, which have no subclasses: `isinstance` asks an abstract base
 # class, which takes ten times as long, and passes call them for every operand of every operator.
 _FLOATS, _FLOATS8 = frozenset(FLOAT_TYPES), frozenset(FLOAT8_TYPES)
 _IN_FLOAT32 = (_FLOATS | _FLOATS8) - {Float64Type}

@@ -6,10 +6,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.shapes import (
-    quotient,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import quotient, shape_of
 from coda_ir.dialects.gemm.attrs import PairingAttr, ResultPortAttr
 from coda_ir.dialects.gemm.region_ops import ColumnOp, GroupReduceOp
 from coda_ir.dialects.gemm.segment import Port, Segment
