@@ -3,6 +3,7 @@
     python -m fleet --models llama,sd3 --json fleet.json --jobs 4 --budget 540
     python -m fleet --parts training --json fleet.json
     python -m fleet --parts training --autocast --json fleet.json
+    python -m fleet --members blocks.py --json blocks.json
 
 Run in benchmarks/. Each part of each model has a process of its own: `--jobs` of them, or as many
 as fit into memory, compile at a time; then one after the other is timed, while nothing compiles.
@@ -38,7 +39,7 @@ from fleet.measure import (
     VARIANTS,
     Record,
 )
-from fleet.members import FLEET
+from fleet.members import members_of
 from fleet.runner import run
 
 
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tasks = [
         (member, part)
         for part in options.parts.split(",")
-        for member in FLEET
+        for member in members_of(options.members)
         if any(fnmatchcase(member.name, pattern) for pattern in patterns)
         if (member.name, part) not in known
     ]
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fleet", description=__doc__, formatter_class=_Raw)
     parser.add_argument("--models", default="*", metavar="PATTERN,...")
+    parser.add_argument("--members", metavar="FILE.py", help="with MEMBERS to measure instead")
     parser.add_argument("--parts", default="forward", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--variants", default=",".join(VARIANTS), help=f"of {', '.join(ALL)}")
     parser.add_argument("--layers", type=int, default=2)

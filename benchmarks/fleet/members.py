@@ -1,4 +1,8 @@
-"""The list of the fleet."""
+"""The list of the fleet, and lists that users write."""
+
+import runpy
+from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
@@ -350,3 +354,21 @@ _DIFFUSION = (
 )
 
 FLEET: tuple[Member, ...] = (*_DECODERS, *_ENCODERS, *_VISION, *_SPEECH, *_DIFFUSION)
+
+
+def members_of(file: str | None) -> Sequence[Member]:
+    """Return the fleet, or the `MEMBERS` of a Python file.
+
+    Raises:
+        SystemExit: There is no such file, it has no `MEMBERS`, or two of them have the same name.
+    """
+    if file is None:
+        return FLEET
+    if not Path(file).exists():
+        raise SystemExit(f"{file}: no such file")
+    members: Sequence[Member] = runpy.run_path(file).get("MEMBERS", ())
+    if not members or len({member.name for member in members}) != len(members):
+        raise SystemExit(
+            f"{file}: expected MEMBERS, fleet.models.Member objects of different names"
+        )
+    return members

@@ -19,7 +19,7 @@ import torch
 from harness import TOOK_TOO_LONG, Job
 
 from fleet.measure import LACKED_MEMORY, Record, measure, note_of
-from fleet.members import FLEET
+from fleet.members import members_of
 from fleet.models import Member, Setting
 
 METHOD = "spawn" if torch.cuda.is_available() else "fork"
@@ -184,7 +184,7 @@ def _work(
     results: Connection,
 ) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.jobs))
-    (member,) = (member for member in FLEET if member.name == name)
+    (member,) = (member for member in members_of(options.members) if member.name == name)
     variants = options.variants.split(",")
     try:
         results.send(measure(member, part, setting, variants, lambda: turn, options.rounds))

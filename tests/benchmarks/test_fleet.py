@@ -32,6 +32,43 @@ def test_a_tiny_model_is_measured_and_a_second_run_continues(
     assert len(json.loads(path.read_text())) == 1
 
 
+MEMBERS = """
+from fleet.models import Member, given, normal
+from torch import nn
+
+MEMBERS = [
+    Member(name, "block", lambda setting: nn.Linear(8, 8), given(input=normal(4, 8)))
+    for name in ("one", NAME)
+]
+"""
+
+
+def test_a_file_may_list_other_models(tmp_path: Path) -> None:
+    path, file = tmp_path / "fleet.json", tmp_path / "blocks.py"
+    file.write_text(MEMBERS.replace("NAME", "'two'"))
+    options = ["--members", str(file), "--json", str(path), "--rounds", "1", "--models", "two"]
+    main([*options, "--variants", "eager"])
+    (record,) = json.loads(path.read_text())
+    assert record["model"] == "two"
+    assert not record["notes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file"),
+        ("x = 1", "expected MEMBERS"),
+        (MEMBERS.replace("NAME", "'one'"), "of different names"),
+    ],
+)
+def test_a_file_without_models_is_an_error(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "blocks.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SystemExit, match=message):
+        main(["--members", str(file), "--json", str(tmp_path / "fleet.json")])
+
+
 def test_a_part_without_time_or_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes wait beside as many as fit into memory. One that lacked memory all the same runs
     again beside half as many; none is left out in silence.
