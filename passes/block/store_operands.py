@@ -10,7 +10,7 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.jumps import MOVES, values_before_jumps
+from coda_ir.passes.support.jumps import MOVES, read_as_stored, values_before_jumps
 
 _ROUNDED = (
     *(*MOVES, coda.ConstantOp, coda.StoredOp),
@@ -38,7 +38,7 @@ class StoreOperandsPass(FunctionPass):
         if numerics_mode(rewriter.func) == NumericsMode.EAGER_EXACT:
             return
         for value in values_to_store(rewriter.ops):
-            _store(value, rewriter)
+            read_as_stored(value)
 
 
 def values_to_store(ops: Sequence[Operation]) -> list[SSAValue]:
@@ -54,12 +54,3 @@ def _needs_rounding(value: SSAValue) -> bool:
         return False
     is_rounded = all(isinstance(use.operation, coda.StoredOp) for use in value.uses)
     return not is_rounded and not isinstance(value.owner, _ROUNDED)
-
-
-def _store(value: SSAValue, rewriter: FunctionRewriter) -> None:
-    """Insert a `coda.stored` of `value`, which takes its other uses."""
-    op = value.owner
-    assert isinstance(op, Operation) and op.next_op is not None, "a function ends with its return"
-    stored = coda.StoredOp(value)
-    rewriter.before(op.next_op, op.location).insert(stored, value.name_hint)
-    value.replace_uses_with_if(stored.result, lambda use: use.operation is not stored)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, stores_floats
@@ -53,3 +54,13 @@ def computed_before_jump(op: Operation) -> list[SSAValue]:
 def _is_given(value: SSAValue) -> bool:
     source = before(value, _REARRANGES).owner
     return isinstance(source, Block | coda.ConstantOp | coda.PositionsOp)
+
+
+def read_as_stored(value: SSAValue) -> None:
+    """Let all that reads the result of an operator read it as it is stored."""
+    op = value.owner
+    assert isinstance(op, Operation), "arguments are stored"
+    stored = coda.StoredOp(value)
+    stored.location, stored.result.name_hint = op.location, value.name_hint
+    Rewriter.insert_op(stored, InsertPoint.after(op))
+    value.replace_uses_with_if(stored.result, lambda use: use.operation is not stored)

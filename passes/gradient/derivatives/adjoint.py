@@ -88,10 +88,17 @@ class Adjoint:
         """Return whether a gradient of `operand` is needed."""
         return operand is not None and operand in self.backward.active
 
-    def give(self, operand: SSAValue, gradient: SSAValue) -> None:
-        """Add `gradient` to that of `operand`, which may be smaller or of another type."""
-        if self.wants(operand):
-            self.backward.add(operand, self.fitted(gradient, operand))
+    def give(self, operand: SSAValue | None, gradient: SSAValue | Operation) -> None:
+        """Add `gradient` to that of `operand`, which may be smaller or of another type.
+
+        An operator is appended only where the gradient is wanted.
+        """
+        is_new = isinstance(gradient, Operation)
+        if operand is not None and self.wants(operand):
+            value = self.insert(gradient) if is_new else gradient
+            self.backward.add(operand, self.fitted(value, operand))
+        elif is_new:
+            gradient.erase()
 
     def fitted(self, gradient: SSAValue, operand: SSAValue) -> SSAValue:
         """Convert `gradient` to the type of `operand`, summed over its broadcast dimensions."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, TensorType
 from xdsl.ir import Block, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from coda_ir.diagnostics import GradientError
 from coda_ir.dialects import coda
@@ -13,6 +13,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import operands_of, reached
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.support.jumps import read_as_stored
 from coda_ir.passes.support.matching import unconverted
 
 
@@ -29,7 +30,7 @@ def _glu(op: coda.GluOp, adjoint: Adjoint) -> None:
     if op.is_adjacent:
         adjoint.give(op.x, _interleaved(op, adjoint, [activated, d_up]))
     else:
-        adjoint.give(op.x, adjoint.insert(coda.ConcatOp([activated, d_up], dim)))
+        adjoint.give(op.x, coda.ConcatOp([activated, d_up], dim))
 
 
 def _glu_part(op: coda.GluOp, adjoint: Adjoint, index: int) -> SSAValue:
@@ -61,7 +62,7 @@ def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
     Cosines multiply x, and sines x rotated by 90 degrees, or dy in the adjoint.
     """
     dy = adjoint.dy
-    adjoint.give(op.x, adjoint.insert(op.with_operand(dy, transposed=op.transposed is None)))
+    adjoint.give(op.x, op.with_operand(dy, transposed=op.transposed is None))
     if adjoint.wants(op.cos):
         _give_table(op, adjoint, op.cos, op.x, dy)
     if adjoint.wants(op.sin):
@@ -125,7 +126,7 @@ def _attention(op: coda.AttentionOp, adjoint: Adjoint) -> None:
     operands = (op.q, op.k, op.v, op.sinks, op.mask)
     results = (gradient.dq, gradient.dk, gradient.dv, gradient.d_sinks, gradient.d_mask)
     for operand, result in zip(operands, results, strict=True):
-        if operand is not None and result is not None:
+        if result is not None:
             adjoint.give(operand, result)
 
 
@@ -171,8 +172,9 @@ def _expose_row_lse(op: coda.CrossEntropyOp) -> None:
     if not (computes_in_float32(element_type_of(op.logits)) and _is_of_gemm(op.logits)):
         return
     narrow = unconverted(op.logits)
-    if isinstance(element_type_of(narrow), BFloat16Type | Float16Type):
-        _round(narrow)
+    is_narrow = isinstance(element_type_of(narrow), BFloat16Type | Float16Type)
+    if is_narrow and not isinstance(narrow.owner, Block | coda.StoredOp):
+        read_as_stored(narrow)
     loss = coda.CrossEntropyOp(
         op.logits,
         op.target,
@@ -184,17 +186,6 @@ def _expose_row_lse(op: coda.CrossEntropyOp) -> None:
     for result, name in zip(loss.row_lse, ("lse", "lse_rest"), strict=True):
         result.name_hint = name
     Rewriter.replace_op(op, loss, (loss.result,))
-
-
-def _round(value: SSAValue) -> None:
-    """Let all that reads the result of an operator read it as it is stored."""
-    op = value.owner
-    if isinstance(op, Block | coda.StoredOp):
-        return
-    stored = coda.StoredOp(value)
-    stored.location, stored.result.name_hint = op.location, value.name_hint
-    Rewriter.insert_op(stored, InsertPoint.after(op))
-    value.replace_uses_with_if(stored.result, lambda use: use.operation is not stored)
 
 
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
@@ -213,7 +204,7 @@ def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
         ignore_index=op.ignore_index.value.data,
         reduction=op.reduction.data,
     )
-    adjoint.give(op.logits, adjoint.insert(gradient))
+    adjoint.give(op.logits, gradient)
 
 
 def _is_of_gemm(value: SSAValue) -> bool:
@@ -231,7 +222,7 @@ def _embedding(op: coda.EmbeddingOp, adjoint: Adjoint) -> None:
     rows = shape_of(op.table)[0]
     like = op.table if rows == DYNAMIC_INDEX else None
     gradient = coda.EmbeddingGradOp(op.ids, adjoint.dy, rows, like, padding_idx=op.padding)
-    adjoint.give(op.table, adjoint.insert(gradient))
+    adjoint.give(op.table, gradient)
 
 
 def _embedding_grad(op: coda.EmbeddingGradOp, adjoint: Adjoint) -> None:
@@ -240,7 +231,7 @@ def _embedding_grad(op: coda.EmbeddingGradOp, adjoint: Adjoint) -> None:
             "coda.embedding_grad with the property padding_idx has no derivative",
             "leave padding_idx out where second derivatives are needed",
         )
-    adjoint.give(op.dy, adjoint.insert(coda.EmbeddingOp(op.ids, adjoint.dy)))
+    adjoint.give(op.dy, coda.EmbeddingOp(op.ids, adjoint.dy))
 
 
 BLOCK_RULES: dict[type, Rule] = {

@@ -1,12 +1,11 @@
 """Derivatives of PyTorch calls as other calls: reading and building of their arguments."""
 
 import ast
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -57,22 +56,15 @@ class Call:
     def wants(self, operand: SSAValue | None) -> bool:
         return self.adjoint.wants(operand)
 
-    def insert(
-        self, callee: str, *arguments: Piece, element: Attribute, shape: Sequence[int]
-    ) -> SSAValue:
-        """Append a call of `callee` with these arguments; return its result."""
-        return self.adjoint.insert(CallOp.on(callee, arguments, TensorType(element, shape)))
-
-    def like(self, callee: str, *arguments: Piece, of: SSAValue) -> SSAValue:
-        """Append a call whose result has the type of `of`."""
-        shape, element = shape_of(of), element_type_of(of)
-        return self.insert(callee, *arguments, element=element, shape=shape)
-
     def zeros(self, like: SSAValue, dy: SSAValue) -> SSAValue:
         """Return zeros of the shape of `like` and the element type of `dy`."""
-        element, shape = element_type_of(dy), shape_of(like)
-        callee = "aten.new_zeros.default"
-        return self.insert(callee, dy, sizes_of(like), element=element, shape=shape)
+        type = TensorType(element_type_of(dy), shape_of(like))
+        return self.adjoint.insert(CallOp.on("aten.new_zeros.default", (dy, sizes_of(like)), type))
+
+
+def like(of: SSAValue, callee: str, *arguments: Piece) -> CallOp:
+    """Return a call whose result has the type of `of`."""
+    return CallOp.on(callee, arguments, of.type)
 
 
 class LeftToPyTorch(Exception):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -12,7 +12,7 @@ from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CONVOLUTION_GRAD, CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
-from coda_ir.passes.gradient.derivatives.call_builder import Call, LeftToPyTorch, sizes_of
+from coda_ir.passes.gradient.derivatives.call_builder import Call, LeftToPyTorch, like, sizes_of
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.row_numbers import (
     RepeatedRows,
@@ -57,10 +57,10 @@ def _expand(call: Call, dy: SSAValue) -> None:
 def _slice(call: Call, dy: SSAValue) -> None:
     x, dim, step = call.op.inputs[0], call.literal(1, "dim", 0), call.literal(4, "step", 1)
     start, end = call.literal(2, "start", None), call.literal(3, "end", None)
-    dx = _of_each_nth(call, dy, dim % len(shape_of(x)), start or 0, step)
+    dx: SSAValue | CallOp | None = _of_each_nth(call, dy, dim % len(shape_of(x)), start or 0, step)
     if dx is None:
         bounds = map(str, (dim, start or 0, _LAST if end is None else end, step))
-        dx = call.like("aten.slice_backward.default", dy, sizes_of(x), *bounds, of=x)
+        dx = like(x, "aten.slice_backward.default", dy, sizes_of(x), *bounds)
     call.adjoint.give(x, dx)
 
 
@@ -86,7 +86,7 @@ _LAST = 2**63 - 1
 def _select(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     place = (str(call.literal(1, "dim", 0)), str(call.literal(2, "index", 0)))
-    call.adjoint.give(x, call.like("aten.select_backward.default", dy, sizes_of(x), *place, of=x))
+    call.adjoint.give(x, like(x, "aten.select_backward.default", dy, sizes_of(x), *place))
 
 
 def _where(call: Call, dy: SSAValue) -> None:
@@ -96,12 +96,8 @@ def _where(call: Call, dy: SSAValue) -> None:
     )
     if condition is None:
         raise LeftToPyTorch
-    if taken is not None and call.wants(taken):
-        kept = call.like("aten.where.ScalarOther", condition, dy, "0.0", of=dy)
-        call.adjoint.give(taken, kept)
-    if other is not None and call.wants(other):
-        left = call.like("aten.where.ScalarSelf", condition, "0.0", dy, of=dy)
-        call.adjoint.give(other, left)
+    call.adjoint.give(taken, like(dy, "aten.where.ScalarOther", condition, dy, "0.0"))
+    call.adjoint.give(other, like(dy, "aten.where.ScalarSelf", condition, "0.0", dy))
 
 
 # Elements at places that tensors name.
@@ -119,7 +115,7 @@ def _index(call: Call, dy: SSAValue) -> None:
     if indices is None:
         raise LeftToPyTorch
     arguments = (call.zeros(x, dy), indices, dy, "True")
-    call.adjoint.give(x, call.like("aten.index_put.default", *arguments, of=x))
+    call.adjoint.give(x, like(x, "aten.index_put.default", *arguments))
 
 
 def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
@@ -198,7 +194,7 @@ def _gather(call: Call, dy: SSAValue) -> None:
     for column in range(shape_of(x)[-1]):
         is_here = insert(coda.CompareOp(index, insert(coda.ConstantOp(column, number)), "eq"))
         sums.append(insert(coda.ReduceOp(insert(coda.WhereOp(is_here, dy, zero)), "sum")))
-    call.adjoint.give(x, insert(coda.ConcatOp(sums, len(shape_of(x)) - 1)))
+    call.adjoint.give(x, coda.ConcatOp(sums, len(shape_of(x)) - 1))
 
 
 def _in_column(call: Call, x: SSAValue, index: SSAValue, dy: SSAValue) -> SSAValue:
@@ -224,7 +220,7 @@ def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> None:
     x, dim, index = call.op.inputs[0], call.argument(1, "dim"), call.operand(2, "index")
     if dim is None or index is None:
         raise LeftToPyTorch
-    call.adjoint.give(x, call.like(callee, call.zeros(x, dy), dim, index, dy, of=x))
+    call.adjoint.give(x, like(x, callee, call.zeros(x, dy), dim, index, dy))
 
 
 def _scatter(call: Call, dy: SSAValue) -> None:
@@ -236,11 +232,10 @@ def _scatter(call: Call, dy: SSAValue) -> None:
     if source is not None and call.wants(source):
         if shape_of(source) != shape_of(index):
             raise LeftToPyTorch
-        call.adjoint.give(source, call.like("aten.gather.default", dy, dim, index, of=source))
-    if call.wants(x):
-        is_sum = call.op.callee.data.startswith("aten.scatter_add.")
-        rest = dy if is_sum else call.like("aten.scatter.value", dy, dim, index, "0.0", of=dy)
-        call.adjoint.give(x, rest)
+        call.adjoint.give(source, like(source, "aten.gather.default", dy, dim, index))
+    is_sum = call.op.callee.data.startswith("aten.scatter_add.")
+    rest = dy if is_sum else like(dy, "aten.scatter.value", dy, dim, index, "0.0")
+    call.adjoint.give(x, rest)
 
 
 def _selected_by_value(call: Call, dy: SSAValue) -> None:
@@ -256,15 +251,15 @@ def _selected_by_value(call: Call, dy: SSAValue) -> None:
     is_kept = name in ("topk", "sort") or call.literal(2, "keepdim", False)
     arguments = (dy, str(dim), indices, sizes_of(x), str(bool(is_kept)))
     callee = "aten.value_selecting_reduction_backward.default"
-    call.adjoint.give(x, call.like(callee, *arguments, of=x))
+    call.adjoint.give(x, like(x, callee, *arguments))
 
 
 def _cumsum(call: Call, dy: SSAValue) -> None:
     """Differentiate a running sum: sum from the other end."""
     x, dim = call.op.inputs[0], call.literal(1, "dim", 0) % max(1, len(shape_of(dy)))
-    value = call.like("aten.flip.default", dy, f"[{dim}]", of=dy)
+    value = call.adjoint.insert(like(dy, "aten.flip.default", dy, f"[{dim}]"))
     value = call.adjoint.insert(coda.CumsumOp(value, dim=dim))
-    call.adjoint.give(x, call.like("aten.flip.default", value, f"[{dim}]", of=dy))
+    call.adjoint.give(x, like(dy, "aten.flip.default", value, f"[{dim}]"))
 
 
 # Products.
@@ -281,7 +276,7 @@ def _matmul(call: Call, dy: SSAValue) -> None:
         call.adjoint.give(a, _product(call, dy, _transposed(call, b)))
     is_matrix = len(shape_of(b)) == 2 and element_type_of(a) == element_type_of(dy)
     if call.wants(b) and is_matrix and DYNAMIC_INDEX not in shape_of(b):
-        call.adjoint.give(b, call.adjoint.insert(coda.WeightGradientOp(a, dy)))
+        call.adjoint.give(b, coda.WeightGradientOp(a, dy))
     elif call.wants(b):
         call.adjoint.give(b, _product(call, _transposed(call, a), dy))
 
@@ -297,8 +292,8 @@ def _product(call: Call, a: SSAValue, b: SSAValue) -> SSAValue:
     for shape in (shape_of(a), shape_of(b)):
         for index, extent in enumerate(shape[:-2], len(longer) - len(shape)):
             batches[index] = extent if batches[index] == 1 else batches[index]
-    shape = (*batches, shape_of(a)[-2], shape_of(b)[-1])
-    return call.insert("aten.matmul.default", a, b, element=element_type_of(a), shape=shape)
+    type = TensorType(element_type_of(a), (*batches, shape_of(a)[-2], shape_of(b)[-1]))
+    return call.adjoint.insert(CallOp.on("aten.matmul.default", (a, b), type))
 
 
 def _grouped_mm(call: Call, dy: SSAValue) -> None:
@@ -312,9 +307,9 @@ def _grouped_mm(call: Call, dy: SSAValue) -> None:
         raise LeftToPyTorch
     callee = "aten._grouped_mm.default"
     if call.wants(a):
-        call.adjoint.give(a, call.like(callee, dy, _transposed(call, b), offsets, of=a))
+        call.adjoint.give(a, like(a, callee, dy, _transposed(call, b), offsets))
     if call.wants(b):
-        call.adjoint.give(b, call.like(callee, _transposed(call, a), dy, offsets, of=b))
+        call.adjoint.give(b, like(b, callee, _transposed(call, a), dy, offsets))
 
 
 def _baddbmm(call: Call, dy: SSAValue) -> None:

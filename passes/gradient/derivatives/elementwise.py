@@ -23,8 +23,7 @@ def _add(op: coda.AddOp, adjoint: Adjoint) -> None:
 
 def _sub(op: coda.SubOp, adjoint: Adjoint) -> None:
     adjoint.give(op.lhs, adjoint.dy)
-    if adjoint.wants(op.rhs):
-        adjoint.give(op.rhs, adjoint.neg(adjoint.dy))
+    adjoint.give(op.rhs, coda.NegOp(adjoint.dy))
 
 
 def _mul(op: coda.MulOp, adjoint: Adjoint) -> None:
@@ -32,8 +31,7 @@ def _mul(op: coda.MulOp, adjoint: Adjoint) -> None:
         adjoint.give(op.lhs, adjoint.scale(adjoint.mul(adjoint.dy, op.lhs), 2.0))
         return
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        if adjoint.wants(operand):
-            adjoint.give(operand, adjoint.mul(adjoint.dy, other))
+        adjoint.give(operand, coda.MulOp(adjoint.dy, other))
 
 
 def _div(op: coda.DivOp, adjoint: Adjoint) -> None:
@@ -46,12 +44,10 @@ def _div(op: coda.DivOp, adjoint: Adjoint) -> None:
 
 def _extremum(op: coda.MaximumOp | coda.MinimumOp, adjoint: Adjoint) -> None:
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        if adjoint.wants(operand):
-            larger, smaller = (
-                (operand, other) if isinstance(op, coda.MaximumOp) else (other, operand)
-            )
-            share = coda.MaximumGradOp(larger, smaller, adjoint.dy, bound=_is_bound(other, op))
-            adjoint.give(operand, adjoint.insert(share))
+        is_larger = isinstance(op, coda.MaximumOp)
+        larger, smaller = (operand, other) if is_larger else (other, operand)
+        share = coda.MaximumGradOp(larger, smaller, adjoint.dy, bound=_is_bound(other, op))
+        adjoint.give(operand, share)
 
 
 def _remainder(op: elementwise.RemainderOp, adjoint: Adjoint) -> None:
@@ -69,7 +65,7 @@ def _atan2(op: elementwise.Atan2Op, adjoint: Adjoint) -> None:
     share = adjoint.div(adjoint.dy, square)
     is_origin = adjoint.insert(coda.CompareOp(square, zero, "eq"))
     share = adjoint.insert(coda.WhereOp(is_origin, zero, share))
-    adjoint.give(op.lhs, adjoint.mul(share, op.rhs))
+    adjoint.give(op.lhs, coda.MulOp(share, op.rhs))
     if adjoint.wants(op.rhs):
         adjoint.give(op.rhs, adjoint.neg(adjoint.mul(share, op.lhs)))
 
@@ -81,13 +77,13 @@ def _power(op: elementwise.PowerOp, adjoint: Adjoint) -> None:
         below = adjoint.insert(elementwise.PowerOp(a, adjoint.sub(b, adjoint.constant(1.0, b))))
         share = adjoint.mul(adjoint.dy, adjoint.mul(b, below))
         is_fixed = adjoint.insert(coda.CompareOp(b, zero, "eq"))
-        adjoint.give(a, adjoint.insert(coda.WhereOp(is_fixed, zero, share)))
+        adjoint.give(a, coda.WhereOp(is_fixed, zero, share))
     if adjoint.wants(b):
         share = adjoint.mul(adjoint.dy, adjoint.mul(op.result, adjoint.insert(coda.LogOp(a))))
         is_zero = adjoint.insert(coda.CompareOp(a, zero, "eq"))
         is_fixed = adjoint.insert(coda.CompareOp(b, zero, "ge"))
         is_fixed = adjoint.insert(elementwise.LogicalAndOp(is_zero, is_fixed))
-        adjoint.give(b, adjoint.insert(coda.WhereOp(is_fixed, zero, share)))
+        adjoint.give(b, coda.WhereOp(is_fixed, zero, share))
 
 
 def _is_bound(value: SSAValue, op: coda.MaximumOp | coda.MinimumOp) -> bool:
@@ -99,7 +95,7 @@ def _elu(op: coda.EluOp, adjoint: Adjoint) -> None:
     x, dy = op.operand, adjoint.dy
     is_below = adjoint.insert(coda.CompareOp(x, adjoint.constant(0.0, x), "le"))
     power = adjoint.scale(adjoint.insert(coda.ExpOp(x)), op.alpha.value.data)
-    adjoint.give(x, adjoint.insert(coda.WhereOp(is_below, adjoint.mul(dy, power), dy)))
+    adjoint.give(x, coda.WhereOp(is_below, adjoint.mul(dy, power), dy))
 
 
 def _pow(op: coda.PowOp, adjoint: Adjoint) -> None:
@@ -115,12 +111,8 @@ def _pow(op: coda.PowOp, adjoint: Adjoint) -> None:
 def _where(op: coda.WhereOp, adjoint: Adjoint) -> None:
     """dy where the value was chosen, and 0 elsewhere, whatever dy is there."""
     zero = adjoint.constant(0.0, adjoint.dy)
-    if adjoint.wants(op.lhs):
-        chosen = coda.WhereOp(op.condition, adjoint.dy, zero)
-        adjoint.give(op.lhs, adjoint.insert(chosen))
-    if adjoint.wants(op.rhs):
-        rest = coda.WhereOp(op.condition, zero, adjoint.dy)
-        adjoint.give(op.rhs, adjoint.insert(rest))
+    adjoint.give(op.lhs, coda.WhereOp(op.condition, adjoint.dy, zero))
+    adjoint.give(op.rhs, coda.WhereOp(op.condition, zero, adjoint.dy))
 
 
 def _step(op: coda.ElementwiseOp, adjoint: Adjoint) -> None:
@@ -135,15 +127,13 @@ def _step(op: coda.ElementwiseOp, adjoint: Adjoint) -> None:
 def _softcap(op: coda.SoftcapOp, adjoint: Adjoint) -> None:
     """y = cap · tanh(x / cap): the derivative is that of the tanh, which is y / cap."""
     inside = adjoint.div(op.result, adjoint.constant(op.cap.value.data, op.result))
-    share = coda.ActivationGradOp(inside, adjoint.dy, "tanh")
-    adjoint.give(op.operand, adjoint.insert(share))
+    adjoint.give(op.operand, coda.ActivationGradOp(inside, adjoint.dy, "tanh"))
 
 
 def _activation(name: str) -> Rule:
     def rule(op: coda.UnaryOp, adjoint: Adjoint) -> None:
         source = op.result if name in coda.DERIVED_FROM_RESULT else op.operand
-        share = coda.ActivationGradOp(source, adjoint.dy, name)
-        adjoint.give(op.operand, adjoint.insert(share))
+        adjoint.give(op.operand, coda.ActivationGradOp(source, adjoint.dy, name))
 
     return rule
 

@@ -13,31 +13,24 @@ from coda_ir.remarks import Remark, emit_remark
 
 def _linear(op: coda.LinearOp, adjoint: Adjoint) -> None:
     """y = x·Wᵀ + b: dx = dy·W, dW = dyᵀ·x, db = the sum of dy over the rows."""
-    if op.bias is not None and adjoint.wants(op.bias):
-        adjoint.give(op.bias, adjoint.dy)
+    adjoint.give(op.bias, adjoint.dy)
     dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
-    if adjoint.wants(op.x):
-        adjoint.give(op.x, adjoint.insert(coda.MatmulOp(dy, op.weight)))
-    if adjoint.wants(op.weight):
-        adjoint.give(op.weight, adjoint.insert(coda.WeightGradientOp(dy, op.x)))
+    adjoint.give(op.x, coda.MatmulOp(dy, op.weight))
+    adjoint.give(op.weight, coda.WeightGradientOp(dy, op.x))
 
 
 def _matmul(op: coda.MatmulOp, adjoint: Adjoint) -> None:
     """y = x·W: dx = dy·Wᵀ, dW = xᵀ·dy."""
     dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
-    if adjoint.wants(op.x):
-        adjoint.give(op.x, adjoint.insert(coda.LinearOp(dy, op.weight)))
-    if adjoint.wants(op.weight):
-        adjoint.give(op.weight, adjoint.insert(coda.WeightGradientOp(op.x, dy)))
+    adjoint.give(op.x, coda.LinearOp(dy, op.weight))
+    adjoint.give(op.weight, coda.WeightGradientOp(op.x, dy))
 
 
 def _weight_gradient(op: coda.WeightGradientOp, adjoint: Adjoint) -> None:
     """G = dyᵀ·x: the gradient of dy is x·Gᵀ', that of x is dy·G', with G' the gradient of G."""
     gradient: SSAValue = adjoint.cast(adjoint.dy, element_type_of(op.x))
-    if adjoint.wants(op.dy):
-        adjoint.give(op.dy, adjoint.insert(coda.LinearOp(op.x, gradient)))
-    if adjoint.wants(op.x):
-        adjoint.give(op.x, adjoint.insert(coda.MatmulOp(op.dy, gradient)))
+    adjoint.give(op.dy, coda.LinearOp(op.x, gradient))
+    adjoint.give(op.x, coda.MatmulOp(op.dy, gradient))
 
 
 def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
@@ -49,7 +42,7 @@ def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
     if adjoint.wants(op.x):
         transposed = adjoint.insert(coda.TransposeOp(op.weight, (1, 0)))
         back = coda.QuantizedLinearOp(dy, transposed, op.blocks, op.quantized_gradient)
-        adjoint.give(op.x, adjoint.insert(back))
+        adjoint.give(op.x, back)
     if adjoint.wants(op.weight):
         type = element_type_of(op.weight)
         if op.quantized_gradient is not None and _has_known_rows(op, adjoint):
@@ -59,7 +52,7 @@ def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
             )
         else:
             gradient = coda.WeightGradientOp(dy, op.x, element_type=type)
-        adjoint.give(op.weight, adjoint.insert(gradient))
+        adjoint.give(op.weight, gradient)
 
 
 def _columns(value: SSAValue, adjoint: Adjoint) -> SSAValue:
@@ -93,29 +86,24 @@ def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
     """y = x·Wᵀ + b by group: dx = dy·W, and over the rows of each group dW = dyᵀ·x, db = dyᵀ·1."""
     is_linear = isinstance(op, coda.GroupedLinearOp)
     dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
-    if adjoint.wants(op.x):
-        back = coda.GroupedMatmulOp if is_linear else coda.GroupedLinearOp
-        adjoint.give(op.x, adjoint.insert(back(dy, op.weight, op.offsets)))
-    if adjoint.wants(op.weight):
-        left, right = (dy, op.x) if is_linear else (op.x, dy)
-        type = element_type_of(op.weight)
-        gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, element_type=type)
-        adjoint.give(op.weight, adjoint.insert(gradient))
+    back = coda.GroupedMatmulOp if is_linear else coda.GroupedLinearOp
+    adjoint.give(op.x, back(dy, op.weight, op.offsets))
+    left, right = (dy, op.x) if is_linear else (op.x, dy)
+    type = element_type_of(op.weight)
+    gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, element_type=type)
+    adjoint.give(op.weight, gradient)
     if op.bias is not None and adjoint.wants(op.bias):
         column = adjoint.insert(coda.SliceOp(dy, 1, 0, 1))
         ones = adjoint.broadcast(adjoint.constant(1, dy), column)
         gradient = coda.GroupedWeightGradientOp(dy, ones, op.offsets)
-        total = coda.ReshapeOp(adjoint.insert(gradient), shape_of(op.bias))
-        adjoint.give(op.bias, adjoint.insert(total))
+        adjoint.give(op.bias, coda.ReshapeOp(adjoint.insert(gradient), shape_of(op.bias)))
 
 
 def _grouped_weight_gradient(op: coda.GroupedWeightGradientOp, adjoint: Adjoint) -> None:
     """G = dyᵀ·x by group: the gradient of dy is x·G'ᵀ, that of x is dy·G', by group."""
     gradient = adjoint.cast(adjoint.dy, element_type_of(op.x))
-    if adjoint.wants(op.dy):
-        adjoint.give(op.dy, adjoint.insert(coda.GroupedLinearOp(op.x, gradient, op.offsets)))
-    if adjoint.wants(op.x):
-        adjoint.give(op.x, adjoint.insert(coda.GroupedMatmulOp(op.dy, gradient, op.offsets)))
+    adjoint.give(op.dy, coda.GroupedLinearOp(op.x, gradient, op.offsets))
+    adjoint.give(op.x, coda.GroupedMatmulOp(op.dy, gradient, op.offsets))
 
 
 LINEAR_RULES: dict[type, Rule] = {

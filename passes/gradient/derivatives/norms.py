@@ -32,8 +32,7 @@ def _rms_norm(op: coda.RMSNormOp, adjoint: Adjoint) -> None:
 
 
 def _layer_norm(op: coda.LayerNormOp, adjoint: Adjoint) -> None:
-    if op.bias is not None:
-        adjoint.give(op.bias, adjoint.dy)
+    adjoint.give(op.bias, adjoint.dy)
     _give_norm(adjoint, op.x, op.x, adjoint.dy, [op.weight] if op.weight else [], op)
 
 
@@ -58,8 +57,7 @@ def _give_norm(
     normed = adjoint.insert(coda.MulOp(centered, rstd), "normed")
     d_normed = dy
     for weight in weights:
-        if adjoint.wants(weight):
-            adjoint.give(weight, adjoint.mul(dy, normed))
+        adjoint.give(weight, coda.MulOp(dy, normed))
         scaled = coda.MulOp(dy, adjoint.cast(weight, wide_type(x)))
         d_normed = adjoint.insert(scaled, "d_normed")
     if not adjoint.wants(operand) or is_constant:
@@ -162,7 +160,7 @@ def _give_maximum(op: coda.ReduceOp, adjoint: Adjoint) -> None:
     """
     dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
     vjp = VjpOp("aten.amax.default", [op.x], [dy], "{0}, [-1], True", of=[0], wrt=[0])
-    adjoint.give(op.x, adjoint.insert(vjp))
+    adjoint.give(op.x, vjp)
 
 
 def _give_lse(op: coda.ReduceOp, adjoint: Adjoint) -> None:

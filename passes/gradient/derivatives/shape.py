@@ -35,8 +35,7 @@ def _padded_columns(op: coda.ReshapeOp, adjoint: Adjoint) -> SSAValue | None:
 
 
 def _transpose(op: coda.TransposeOp, adjoint: Adjoint) -> None:
-    order = inverse(op.permutation)
-    adjoint.give(op.x, adjoint.insert(coda.TransposeOp(adjoint.dy, order)))
+    adjoint.give(op.x, coda.TransposeOp(adjoint.dy, inverse(op.permutation)))
 
 
 def _slice(op: coda.SliceOp, adjoint: Adjoint) -> None:
@@ -44,16 +43,16 @@ def _slice(op: coda.SliceOp, adjoint: Adjoint) -> None:
     dim, start, _ = op.range
     extent = shape_of(op.x)[dim]
     like = op.x if extent == DYNAMIC_INDEX else None
-    adjoint.give(op.x, adjoint.insert(coda.PadOp(adjoint.dy, dim, start, extent, like)))
+    adjoint.give(op.x, coda.PadOp(adjoint.dy, dim, start, extent, like))
 
 
 def _pad(op: coda.PadOp, adjoint: Adjoint) -> None:
     dim, start, _ = op.range
     if op.after is None:
-        adjoint.give(op.x, adjoint.insert(coda.SliceOp(adjoint.dy, *op.range)))
+        adjoint.give(op.x, coda.SliceOp(adjoint.dy, *op.range))
     else:
         extent = f"size({{1}}, {dim})"
-        adjoint.give(op.x, _narrowed(adjoint, [op.x], dim, str(start), extent))
+        adjoint.give(op.x, _narrowed(adjoint.dy, [op.x], dim, str(start), extent))
 
 
 def _shift(op: coda.ShiftOp, adjoint: Adjoint) -> None:
@@ -81,33 +80,30 @@ def _concat(op: coda.ConcatOp, adjoint: Adjoint) -> None:
         return
     starts = accumulate(extents, initial=0)
     for part, start, extent in zip(op.parts, starts, extents, strict=False):
-        if adjoint.wants(part):
-            piece = coda.SliceOp(adjoint.dy, dim, start, start + extent)
-            adjoint.give(part, adjoint.insert(piece))
+        adjoint.give(part, coda.SliceOp(adjoint.dy, dim, start, start + extent))
 
 
 def _give_open_parts(op: coda.ConcatOp, adjoint: Adjoint) -> None:
     """Give the parts of dy if extents are known only at run time."""
     dim = op.dim.value.data
     for index, part in enumerate(op.parts):
-        if adjoint.wants(part):
-            before = [f"size({{{number}}}, {dim})" for number in range(1, index + 1)]
-            extent = f"size({{{index + 1}}}, {dim})"
-            shapes = op.parts[: index + 1]
-            start = " + ".join(before) or "0"
-            adjoint.give(part, _narrowed(adjoint, shapes, dim, start, extent))
+        before = [f"size({{{number}}}, {dim})" for number in range(1, index + 1)]
+        extent = f"size({{{index + 1}}}, {dim})"
+        start = " + ".join(before) or "0"
+        shapes = op.parts[: index + 1]
+        adjoint.give(part, _narrowed(adjoint.dy, shapes, dim, start, extent))
 
 
 def _narrowed(
-    adjoint: Adjoint, shapes: Sequence[SSAValue], dim: int, start: str, extent: str
-) -> SSAValue:
-    """Return the part of dy with the type of the last tensor of `shapes`.
+    dy: SSAValue, shapes: Sequence[SSAValue], dim: int, start: str, extent: str
+) -> CallOp:
+    """Return a call for the part of dy with the type of the last tensor of `shapes`.
 
     `start` and `extent` are expressions in the sizes of these tensors.
     """
     arguments = f"{{0}}, {dim}, {start}, {extent}"
-    inputs, type = [adjoint.dy, *shapes], shapes[-1].type
-    return adjoint.insert(CallOp("aten.narrow.default", inputs, arguments, [type], view=True))
+    inputs, type = [dy, *shapes], shapes[-1].type
+    return CallOp("aten.narrow.default", inputs, arguments, [type], view=True)
 
 
 SHAPE_RULES: dict[type, Rule] = {

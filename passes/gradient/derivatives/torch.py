@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType, i1, i64
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects.coda import LIBRARY_CALL_OPS, LibraryCallOp, OneHotOp
@@ -124,10 +124,15 @@ def expose_dropout(block: Block) -> None:
             [x.type, TensorType(i1, shape_of(x))],
             random=True,
         )
-        call.location = op.location
-        Rewriter.insert_op(call, InsertPoint.before(op))
-        op.outputs[0].replace_all_uses_with(call.outputs[0])
-        Rewriter.erase_op(op)
+        _replace(op, call)
+
+
+def _replace(op: Operation, call: CallOp) -> None:
+    """Replace a call by one with more results, of which the first is that of `op`."""
+    call.location = op.location
+    Rewriter.insert_op(call, InsertPoint.before(op))
+    op.results[0].replace_all_uses_with(call.outputs[0])
+    Rewriter.erase_op(op)
 
 
 def _dropout_of(op: CallOp) -> tuple[float, bool]:
@@ -145,7 +150,7 @@ def _give_dropout(op: CallOp, adjoint: Adjoint) -> None:
     inputs: list[SSAValue] = [dy, op.outputs[1]]
     arguments = f"{{0}}, {{1}}, {scale!r}"
     back = CallOp("aten.native_dropout_backward.default", inputs, arguments, [dy.type])
-    adjoint.give(op.inputs[0], adjoint.insert(back))
+    adjoint.give(op.inputs[0], back)
 
 
 _WITH_INDICES = ("aten.topk.default", "aten.sort.default", "aten.max.dim", "aten.min.dim")
@@ -160,10 +165,7 @@ def expose_indices(block: Block) -> None:
         places = TensorType(i64, shape_of(values))
         call = CallOp(op.callee.data, op.inputs, op.arguments.data, [values.type, places])
         call.attributes.update(op.attributes)
-        call.location = op.location
-        Rewriter.insert_op(call, InsertPoint.before(op))
-        values.replace_all_uses_with(call.outputs[0])
-        Rewriter.erase_op(op)
+        _replace(op, call)
 
 
 def expose_attention(block: Block) -> None:
@@ -177,12 +179,9 @@ def expose_attention(block: Block) -> None:
         if found is None or any(len(shape_of(x)) != 4 for x in (found.q, found.k, found.v)):
             continue
         call = fused_attention_call(found)
-        call.location = op.location
         name = op.results[0].name_hint
         call.outputs[1].name_hint = f"{name}_lse" if name else "lse"
-        Rewriter.insert_op(call, InsertPoint.before(op))
-        op.results[0].replace_all_uses_with(call.outputs[0])
-        Rewriter.erase_op(op)
+        _replace(op, call)
 
 
 def _give_attention(op: CallOp, adjoint: Adjoint) -> None:
