@@ -19,9 +19,9 @@ FAMILIES: Mapping[str, str] = {
     "block": """
         cancel-transposes compose-views convert-float64-to-torch drop-barriers
         drop-detach drop-hidden-queries drop-no-ops drop-places drop-unused-results
-        expand-quantized-linear flatten-groups order-groups pad-rows set-numerics share-key-heads
-        skip-zero-rows split-bias split-concatenation split-packed-linear split-queries
-        store-operands unroll-sums
+        expand-quantized-linear flatten-groups move-loss-slices order-groups pad-rows set-numerics
+        share-key-heads skip-zero-rows split-bias split-concatenation split-packed-linear
+        split-queries store-operands unroll-sums
     """,
     "algebra": """
         absorb-modulation align-scales defer-norms move-scales

@@ -6,6 +6,7 @@ removes the places of maxima that nothing uses.
 of columns the shape of the GEMMs around it. `compose-views` minimizes the number of views.
 `share-key-heads`, `split-packed-linear`, `split-concatenation` and `pad-rows` change the shapes of
 linear maps, before and between the passes of `algebra`. `unroll-sums` rewrites sums over few rows.
-`split-bias` moves the bias of a convolution into pointwise code. `store-operands` rounds what
+`split-bias` moves the bias of a convolution into pointwise code, and `move-loss-slices` a slice of
+logits past their loss. `store-operands` rounds what
 discontinuous functions are computed from.
 """

@@ -22,6 +22,7 @@ from coda_ir.passes.block.drop_places import DropPlacesPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
 from coda_ir.passes.block.flatten_groups import FlattenGroupsPass
+from coda_ir.passes.block.move_loss_slices import MoveLossSlicesPass
 from coda_ir.passes.block.order_groups import OrderGroupsPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
@@ -54,6 +55,7 @@ from coda_ir.passes.support.function_pass import NamedPass
 FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
     DropPlacesPass(),
+    MoveLossSlicesPass(),
     ExpandQuantizedLinearPass(),
     SplitGroupNormPass(),
     SplitBiasPass(),

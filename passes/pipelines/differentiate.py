@@ -10,6 +10,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
+from coda_ir.passes.block.move_loss_slices import MoveLossSlicesPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.block.store_operands import StoreOperandsPass
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
@@ -28,6 +29,7 @@ class DifferentiatePass(NamedPass):
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
     The pipeline runs `raise-rope{decomposed=false}`, so that gradients use whole heads;
+    `move-loss-slices`, so that gradients of logits are not padded;
     `convert-float64-to-torch`, so that PyTorch differentiates what it computes; `split-group-norm`,
     so that sums of columns have derivatives; `split-packed-linear`, so that parts are saved and
     fused separately; `scale-rows-first`, so that experts save less; `derive-gradient`, with the
@@ -52,6 +54,7 @@ class DifferentiatePass(NamedPass):
         return (
             RaiseRopePass(decomposed=False),
             DeadCodeElimination(),
+            MoveLossSlicesPass(),
             ConvertFloat64ToTorchPass(),
             SplitGroupNormPass(),
             SplitPackedLinearPass(),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import compiled, gradients, torch_compile
+from support.torch_compile import compiled, gradients, record_derived, torch_compile
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -39,6 +39,33 @@ def test_targets_that_are_a_slice_of_any_number_of_tokens():
         x = torch.randn(shape)
         found, wanted = (gradients(f, model, x) for f in (fast, model))
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+class Preference(NextToken):
+    """A loss of the mean log probabilities of two sequences; some tokens do not count."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        ids = x[..., 0].abs().mul(7).long().clamp(max=19)[:, 1:]
+        counts = ids != 3
+        logits = self.head(x)[:, :-1].float().log_softmax(-1)
+        each = logits.gather(-1, ids.masked_fill(~counts, 0)[..., None]).squeeze(-1)
+        chosen, rejected = ((each * counts).sum(-1) / counts.sum(-1)).chunk(2)
+        return -F.logsigmoid(chosen - rejected).mean()
+
+
+@pytest.mark.parametrize("kind", [NextToken, Preference])
+def test_the_gemm_of_logits_computes_the_loss_of_most_of_its_rows(
+    kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+):
+    model, x = kind(), torch.randn(2, 7, 16)
+    derived = record_derived(monkeypatch)
+    found = gradients(compiled(model, target="triton", dynamic=False), model, x)
+    wide = copy.deepcopy(model).double()
+    truth = gradients(wide, wide, x.double())
+    torch.testing.assert_close(found, truth, rtol=1e-5, atol=1e-6, check_dtype=False)
+    kernels = derived[0].kernels
+    assert "cross_entropy" not in kernels
+    assert not any(kernel.startswith("pad") for kernel in kernels)
 
 
 class OddLosses(nn.Module):
