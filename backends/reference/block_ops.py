@@ -300,7 +300,7 @@ def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Te
     ids, table = operands
     if numerics.device is None:
         check_index(op, op.ids, ids, table.shape[0])
-    return [F.embedding(ids, table, op.padding)]
+    return [F.embedding(ids, table)]
 
 
 def group_order(op: coda.GroupOrderOp, operands: Tensors, numerics: Numerics) -> Tensors:

@@ -114,7 +114,7 @@ def embedding_grad(op: coda.EmbeddingGradOp, operands: Tensors, numerics: Numeri
         check_index(op, op.ids, ids, rows)
     result = dy.new_zeros(rows, dy.shape[-1])
     result.index_add_(0, ids.reshape(-1).long(), dy.reshape(-1, dy.shape[-1]))
-    if op.padding is not None:
+    if op.padding is not None and op.padding < rows:
         result[op.padding] = 0
     return [result]
 

@@ -154,8 +154,9 @@ def _write_power(op: Operation, operands: Sequence[Expression]) -> Expression:
 
 
 def _negate(op: Operation, operands: Sequence[Expression]) -> Expression:
+    """Write a product: Triton subtracts what it negates from 0, so that 0 would have no sign."""
     _require_f32(op)
-    return Expression(f"-{operands[0].inside(UNARY)}", UNARY)
+    return Expression(f"-1.0 * {operands[0].inside(UNARY)}", PRODUCT)
 
 
 def _compare(symbol: str, left: str, right: str) -> Expression:

@@ -302,6 +302,23 @@ def test_embedding_takes_rows():
     assert torch.equal(result, table[ids.long()])
 
 
+def test_tables_may_end_before_the_padding_row():
+    module = parse("""
+      func.func @f(%i : tensor<2xi32>, %t : tensor<?x8xf64>, %dy : tensor<2x8xf64>)
+          -> (tensor<2x8xf64>, tensor<?x8xf64>) {
+        %y = coda.embedding %i, %t {padding_idx = 1 : i64} :
+            (tensor<2xi32>, tensor<?x8xf64>) -> tensor<2x8xf64>
+        %d = coda.embedding_grad %i, %dy, %t {padding_idx = 1 : i64} :
+            (tensor<2xi32>, tensor<2x8xf64>, tensor<?x8xf64>) -> tensor<?x8xf64>
+        func.return %y, %d : tensor<2x8xf64>, tensor<?x8xf64>
+      }
+    """)
+    table, ones = normal(1, D), torch.ones(2, D, dtype=torch.float64)
+    result, gradient = run_module(module, [torch.zeros(2, dtype=torch.int32), table, ones])
+    assert torch.equal(result, table.expand(2, D))
+    assert torch.equal(gradient, torch.full_like(table, 2.0))
+
+
 def test_shape_operators():
     x = normal(2, 3, 4)
     (result,) = run_operator("coda.reshape", x, results="tensor<6x4xf64>")

@@ -102,6 +102,11 @@ def test_unary_special_values(name: str) -> None:
     torch.testing.assert_close(run_operator(f"coda.{name}", x), expected, equal_nan=True)
 
 
+def test_zero_has_a_sign_after_a_negation() -> None:
+    x = torch.tensor([[0.0, -0.0]])
+    assert run_operator("coda.neg", x).signbit().tolist() == [[True, False]]
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_predicates(dtype: torch.dtype) -> None:
     x = torch.tensor([[NAN, INF, -INF, 0.0, 6e4, -6e4]]).to(dtype)
