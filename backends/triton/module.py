@@ -27,7 +27,7 @@ from coda_ir.backends.triton.operators.emit import emit_operators
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
 from coda_ir.functions import find_entry, returned_values
 from coda_ir.remarks import format_location, source_position
 from coda_ir.signatures import check_types
@@ -58,7 +58,7 @@ def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bo
     `run` launches known kernels without Triton's Python where it can (`host/launches.py`).
     `module` is not changed, and the text depends on nothing else.
 
-    Raises CodaError where a `gemm.fused` has no schedule, and for what the backend cannot run.
+    Raises CodaError where a GEMM or attention has no schedule, and for what the backend cannot run.
     """
     return emit_program(module, entry, direct_launch=direct_launch).source
 
@@ -70,9 +70,9 @@ def emit_program(
     func = find_entry(module, entry)
     check_types(func)
     for op in func.body.block.ops:
-        if isinstance(op, FusedOp) and op.schedule is None:
+        if isinstance(op, FusedOp | AttentionSumOp) and op.schedule is None:
             raise LoweringError(
-                f"{format_location(op.location)}: gemm.fused has no schedule",
+                f"{format_location(op.location)}: {op.name} has no schedule",
                 "run the pass 'schedule' before the target triton",
             )
     host = HostProgram(func, direct_launch=direct_launch)

@@ -18,7 +18,7 @@ from coda_ir.context import make_context
 from coda_ir.devices import default_device, require_triton_for
 from coda_ir.diagnostics import CheckError, CodaError, DefectError
 from coda_ir.dialects.coda import LinearOp, MatmulOp
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.equivalence.checker import functions_of
 from coda_ir.equivalence.draws import DRAWS, Draw, affordable, choose_sizes, elements
@@ -186,7 +186,8 @@ def _schedule(module: ModuleOp) -> None:
     if any(isinstance(op, LinearOp | MatmulOp) for op in module.walk()):
         for step in (ConvertLinearToGemmPass(), StateReductionOrderPass()):
             step.apply(make_context(), module)
-    if any(isinstance(op, FusedOp) and op.schedule is None for op in module.walk()):
+    scheduled = [op for op in module.walk() if isinstance(op, FusedOp | AttentionSumOp)]
+    if any(op.schedule is None for op in scheduled):
         SchedulePass(target="interpreter").apply(make_context(), module)
     if not any(BUFFERS_ATTRIBUTE in op.attributes for op in module.walk()):
         PlanBuffersPass().apply(make_context(), module)

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import OptionError
-from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm import AttentionSumOp, FinalizeOp, FusedOp, MapOp
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
@@ -18,8 +18,9 @@ Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
 def level_of(module: ModuleOp) -> Level:
     """Return the level of a module: `scheduled` if all of its GEMMs have a schedule."""
-    ops = [op for op in module.walk() if isinstance(op, FusedOp | MapOp | FinalizeOp)]
-    gemms = [op for op in ops if isinstance(op, FusedOp)]
+    kinds = FusedOp | AttentionSumOp | MapOp | FinalizeOp
+    ops = [op for op in module.walk() if isinstance(op, kinds)]
+    gemms = [op for op in ops if isinstance(op, FusedOp | AttentionSumOp)]
     if gemms and all(op.schedule is not None for op in gemms):
         return "scheduled"
     return "gemm" if ops else "block"

@@ -8,10 +8,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import parse
-from coda_ir.backends.triton import EmittedProgram
+from coda_ir.backends.triton import EmittedProgram, emit_module
 from coda_ir.context import make_context
+from coda_ir.diagnostics import LoweringError
 from coda_ir.equivalence import DRAWS, emitted
 from coda_ir.equivalence.emitted import EmittedCheck
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.registry import get_all_passes
 from coda_ir.tools.coda_opt import main
@@ -21,6 +23,12 @@ PASSES = "coda-to-gemm,schedule,plan-buffers"
 LINEAR = """
 fn f(x: f32[M, 40], weight w: f32[24, 40], b: f32[24]) -> f32[M, 24] {
     return silu(linear(x, w) + b)
+}
+"""
+
+ATTENTION = """
+fn f(q: bf16[B, T, 64], k: bf16[B, T, 32], v: bf16[B, T, 32]) -> bf16[B, T, 64] {
+    return attention(q, k, v, head_dim=16, causal=false, softcap=50.0)
 }
 """
 
@@ -128,6 +136,19 @@ def check(text: str, passes: str, **options: Any) -> tuple[EmittedCheck, list[st
 def test_any_level_is_compared_on_every_draw(passes: str):
     watcher, notes = check(LINEAR, passes)
     assert (watcher.compared, notes) == (len(DRAWS), [])
+
+
+@pytest.mark.parametrize("passes", ["coda-to-gemm", "coda-to-gemm,schedule"])
+def test_attention_without_gemms_is_compared(passes: str):
+    watcher, notes = check(ATTENTION, passes, sizes={"B": 1, "T": 5})
+    assert (watcher.compared, notes) == (len(DRAWS), [])
+
+
+def test_attention_without_a_schedule_is_not_emitted():
+    module = parse(ATTENTION)
+    CodaToGemmPass().apply(make_context(), module)
+    with pytest.raises(LoweringError, match="gemm.attention has no schedule"):
+        emit_module(module)
 
 
 def test_any_of_equal_elements_may_be_chosen():

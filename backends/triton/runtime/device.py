@@ -382,9 +382,9 @@ def run_number(index, COUNT: tl.constexpr):
 @triton.jit
 def float_order(x):
     """Return int32 keys that are ordered as the float32 values x. The bits of negative numbers are
-    inverted, except the sign; NaN has the largest key.
+    inverted, except the sign; NaN has the largest key, and -0 the key of 0, which it equals.
     """
-    bits = x.to(tl.int32, bitcast=True)
+    bits = (x + 0.0).to(tl.int32, bitcast=True)
     order = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
     return tl.where(x != x, 0x7FFFFFFF, order)
 

@@ -58,6 +58,13 @@ def test_equal_elements_are_taken_from_the_left() -> None:
     assert torch.equal(ids, wide.sort(stable=True, descending=True).indices[:, :9])
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 128), (2, 5), (3, 200)])
+def test_zeros_of_both_signs_are_equal(rows: int, columns: int) -> None:
+    x = torch.tensor([-0.0, 0.0, -1.0]).repeat(columns)[:columns].repeat(rows, 1)
+    _, ids = largest(x, 3)
+    assert torch.equal(ids, torch.tensor([[0, 1, 3]]).expand(rows, 3))
+
+
 def test_nan_is_the_largest_and_infinity_next() -> None:
     nan, inf = torch.nan, torch.inf
     x = torch.tensor([[-inf, nan, inf, -0.0, 3], [-inf, -inf, -inf, -inf, -1], [-nan, 1, 2, 3, 4]])
