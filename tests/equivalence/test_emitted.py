@@ -147,7 +147,7 @@ def test_attention_without_gemms_is_compared(passes: str):
 def test_attention_without_a_schedule_is_not_emitted():
     module = parse(ATTENTION)
     CodaToGemmPass().apply(make_context(), module)
-    with pytest.raises(LoweringError, match="gemm.attention has no schedule"):
+    with pytest.raises(LoweringError, match=r"gemm\.attention has no schedule"):
         emit_module(module)
 
 
