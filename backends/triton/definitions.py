@@ -102,6 +102,11 @@ def with_uses(definitions: Mapping[str, Definition], names: Iterable[str]) -> li
     return [definition for name, definition in definitions.items() if name in found]
 
 
+def used_by(text: str, definitions: Mapping[str, Definition]) -> list[Definition]:
+    """Return the definitions that a text uses, and their dependences."""
+    return with_uses(definitions, used_names(text) & definitions.keys())
+
+
 def render(definitions: Iterable[Definition]) -> str:
     """Return the text of definitions, separated by two empty lines."""
     return "\n\n".join(definition.source for definition in definitions)

@@ -17,8 +17,8 @@ def import_lines(kernels: Iterable[EmittedKernel]) -> list[str]:
 
 
 def length_with_helpers(kernel: EmittedKernel) -> int:
-    """Return the length of a kernel and of the helpers that it calls, before they are specialized,
-    as an estimate of how long Triton compiles it.
+    """Return the length of a kernel and of the helpers that it calls, as an estimate of how long
+    Triton compiles it.
     """
     helpers = device_definitions() if kernel.language == "triton" else gluon_definitions()
     called = helpers.keys() & re.findall(r"\w+", kernel.source)

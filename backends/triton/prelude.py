@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from coda_ir.backends.triton.definitions import RUNTIME, Definition, read_definitions, render
-from coda_ir.backends.triton.specialize import specialized
+from coda_ir.backends.triton.definitions import (
+    RUNTIME,
+    Definition,
+    read_definitions,
+    render,
+    used_by,
+)
 
 MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]
 """The imports and constants at the head of every emitted module."""
@@ -25,10 +30,10 @@ _HELPERS = read_definitions(
 
 
 def render_prelude(kernels: str) -> str:
-    """Return the source of the helpers that kernels call, and of their dependences, specialized to
-    the calls, in a fixed order, separated by two empty lines.
+    """Return the source of the helpers that kernels call, and of their dependences, in a
+    fixed order, separated by two empty lines.
     """
-    return render(specialized(_HELPERS, kernels))
+    return render(used_by(kernels, _HELPERS))
 
 
 def device_definitions() -> Mapping[str, Definition]:

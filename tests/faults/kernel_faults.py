@@ -8,16 +8,6 @@ RESULTS = f"{T}segment_results:SegmentResults."
 COLUMNS = f"{T}segment_columns:SegmentColumns."
 
 KERNEL_FAULTS = (
-    KernelFault(
-        "module: a parameter that calls pass is a constant",
-        f"{T}specialize:_Program._bind",
-        Text("bound[callee].pop(parameter, None)", "None"),
-    ),
-    KernelFault(
-        "module: the branch that a constant rules out",
-        f"{T}folding:chosen_branch",
-        Text("node.body if test else node.orelse", "node.orelse if test else node.body"),
-    ),
     KernelFault("kernel: rows are not masked", f"{T}ports:mask_of", Nth("keep", "BitAnd", 1)),
     KernelFault("kernel: columns are not masked", f"{T}ports:mask_of", Nth("always", "Is")),
     KernelFault(

@@ -4,10 +4,9 @@ import builtins
 from collections.abc import Sequence
 from functools import cache
 
-from coda_ir.backends.triton.definitions import Definition, read_definitions
+from coda_ir.backends.triton.definitions import Definition, read_definitions, used_by
 from coda_ir.backends.triton.names import symbols_of
 from coda_ir.backends.triton.prelude import MODULE_HEADER, device_definitions
-from coda_ir.backends.triton.specialize import specialized
 
 _FUNCTIONS = read_definitions(
     *("tensors", "launches", "packed_weights", "attention", "gradients", "attention_masks"),
@@ -27,8 +26,8 @@ def module_names() -> frozenset[str]:
 
 
 def host_functions(text: str) -> list[Definition]:
-    """Return the host functions that a text calls, and their dependences, specialized for it."""
-    return specialized(_FUNCTIONS, text)
+    """Return the host functions that a text calls, and their dependences."""
+    return used_by(text, _FUNCTIONS)
 
 
 def standard_modules(definitions: Sequence[Definition]) -> list[str]:

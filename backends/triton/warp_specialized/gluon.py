@@ -8,10 +8,9 @@ from functools import cache
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.argument_list import Layout
-from coda_ir.backends.triton.definitions import Definition, read_definitions, render
+from coda_ir.backends.triton.definitions import Definition, read_definitions, render, used_by
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.prelude import device_definitions
-from coda_ir.backends.triton.specialize import specialized
 from coda_ir.backends.triton.syntax import Edit, edited
 from coda_ir.dialects.coda.shapes import element_bytes
 
@@ -83,7 +82,7 @@ _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 def render_gluon_prelude(kernels: str) -> str:
     """Return the source of the device functions that kernels in Gluon call."""
-    return render(specialized(gluon_definitions(), kernels))
+    return render(used_by(kernels, gluon_definitions()))
 
 
 def gluon_definitions() -> Mapping[str, Definition]:
