@@ -2,8 +2,6 @@
 
 import ast
 from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import cast
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -20,62 +18,36 @@ def code_of(source: str) -> str:
     which it appears; docstrings, comments and layout do not count. Other names stay: they are
     functions of the module.
     """
-    code = _Code()
-    for function in ast.parse(source).body:
+    tree = ast.parse(source)
+    for function in tree.body:
         assert isinstance(function, ast.FunctionDef), "a kernel consists of functions"
         if ast.get_docstring(function) is not None:
             del function.body[0]
-        code.add(function)
-    return code.text()
-
-
-@dataclass
-class _Code:
-    """The nodes of syntax trees in order, and the attributes in which they may differ."""
-
-    words: list[str] = field(default_factory=list[str])
-    names: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """The positions among `words` of what may be a name that a function binds."""
-    bound: dict[str, str] = field(default_factory=dict[str, str])
-    """The names that bound names get."""
-
-    def text(self) -> str:
-        for position, name in self.names:
-            self.words[position] = self.bound.get(name, self.words[position])
-        return "\n".join(self.words)
-
-    def add(self, node: ast.AST) -> None:
-        self.words.append(type(node).__name__)
+    nodes = list(ast.walk(tree))
+    bound = dict.fromkeys(name for node in nodes for name in _bound(node))
+    names = {name: f"_{number}" for number, name in enumerate(bound)}
+    for node in nodes:
         match node:
-            case ast.Name(name, context):
-                # Where a name is says whether it is read or bound.
-                self._add_name(name, is_bound=isinstance(context, ast.Store))
+            case ast.FunctionDef(name):
+                node.name = names[name]
+            case ast.arg(name):
+                node.arg = names[name]
+            case ast.Name(name):
+                node.id = names.get(name, name)
             case ast.Constant(str(name)):
-                self._add_name(name, is_bound=False)
+                # Options name parameters.
+                node.value = names.get(name, name)
             case _:
-                is_binding = isinstance(node, ast.FunctionDef | ast.arg)
-                for part, value in ast.iter_fields(node):
-                    if is_binding and part in ("name", "arg"):
-                        self._add_name(value, is_bound=True)
-                    elif part != "ctx":
-                        self._add_value(value)
+                pass
+    return ast.unparse(tree)
 
-    def _add_name(self, name: str, *, is_bound: bool) -> None:
-        if is_bound:
-            self.bound.setdefault(name, f"_{len(self.bound)}")
-        self.names.append((len(self.words), name))
-        self.words.append(repr(name))
 
-    def _add_value(self, value: object) -> None:
-        if isinstance(value, ast.AST):
-            self.add(value)
-        elif isinstance(value, list):
-            self.words.append("[")
-            for each in cast("list[object]", value):
-                self._add_value(each)
-            self.words.append("]")
-        else:
-            self.words.append(repr(value))
+def _bound(node: ast.AST) -> list[str]:
+    match node:
+        case ast.FunctionDef(name) | ast.arg(name) | ast.Name(name, ast.Store()):
+            return [name]
+        case _:
+            return []
 
 
 # Operators with equal kernels: those of a model's layers are emitted once

@@ -3,13 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from coda_ir.backends.triton.definitions import (
-    RUNTIME,
-    Definition,
-    read_definitions,
-    render,
-    used_by,
-)
+from coda_ir.backends.triton.definitions import RUNTIME, Definition, read_definitions
 
 MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]
 """The imports and constants at the head of every emitted module."""
@@ -27,13 +21,6 @@ _HELPERS = read_definitions(
     "delta_rule",
     "delta_rule_gradient",
 )
-
-
-def render_prelude(kernels: str) -> str:
-    """Return the source of the helpers that kernels call, and of their dependences, in a
-    fixed order, separated by two empty lines.
-    """
-    return render(used_by(kernels, _HELPERS))
 
 
 def device_definitions() -> Mapping[str, Definition]:

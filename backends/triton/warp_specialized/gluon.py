@@ -8,7 +8,7 @@ from functools import cache
 from xdsl.ir import Attribute
 
 from coda_ir.backends.triton.argument_list import Layout
-from coda_ir.backends.triton.definitions import Definition, read_definitions, render, used_by
+from coda_ir.backends.triton.definitions import Definition, read_definitions
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.prelude import device_definitions
 from coda_ir.backends.triton.syntax import Edit, edited
@@ -78,11 +78,6 @@ _OTHERWISE = ("PropagateNan", "broadcast_to")
 """Functions that Gluon lacks, or has under another name."""
 
 _SHARED = device_definitions().keys() - {"SUM_TYPE"}
-
-
-def render_gluon_prelude(kernels: str) -> str:
-    """Return the source of the device functions that kernels in Gluon call."""
-    return render(used_by(kernels, gluon_definitions()))
 
 
 def gluon_definitions() -> Mapping[str, Definition]:

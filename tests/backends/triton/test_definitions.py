@@ -11,6 +11,7 @@ from coda_ir.backends.triton.definitions import (
     Definition,
     read_definitions,
     render,
+    used_by,
     used_names,
     with_uses,
 )
@@ -19,7 +20,7 @@ from coda_ir.backends.triton.host.functions import host_functions, standard_modu
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.backends.triton.warp_specialized.gluon import (
     IMPORTS,
-    render_gluon_prelude,
+    gluon_definitions,
     translated,
 )
 
@@ -84,5 +85,5 @@ def gluon_group_max(x, GROUP: gl.constexpr):  # tl.max
 
 def test_functions_in_gluon_that_variables_are_named_after():
     kernel = "@gluon.jit\ndef kernel(x, y):\n    tanh = gluon_tanh(x)\n    return tanh + log1p(y)\n"
-    prelude = render_gluon_prelude(kernel)
+    prelude = render(used_by(kernel, gluon_definitions()))
     assert re.findall(r"^def (\w+)", prelude, re.MULTILINE) == ["gluon_tanh"]
