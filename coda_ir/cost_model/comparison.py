@@ -234,7 +234,7 @@ class _Cost:
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
                 for part in transposed_parts(op, times.shapes, times.sizes):
-                    self.gpu += copy_us(times.bytes([part]), self.device.memory_gb_per_s)
+                    self.gpu += times.kernel_us(2 * times.bytes([part]))
             elif isinstance(op, coda.TransposeOp):
                 bytes = times.bytes([op.result])
                 if is_copied(op, times.shapes, times.sizes):
@@ -273,7 +273,9 @@ def _launching(op: Operation, costs: HostCosts) -> float:
     if isinstance(op, torch.VjpOp):
         return 2 * costs.call
     if not is_attention(op):
-        return costs.call if is_left(op) and is_executed(op) else 0.0
+        is_copy = isinstance(op, coda.ConcatOp | coda.PadOp | coda.ShiftOp)
+        once = costs.kernel if is_copy else costs.call
+        return once if is_left(op) and is_executed(op) else 0.0
     is_gradient = isinstance(op, coda.AttentionGradOp) or (
         isinstance(op, torch.CallOp) and op.callee.data == torch.FUSED_ATTENTION_GRAD
     )

@@ -817,24 +817,27 @@ def test_rows_of_heads_are_copied_where_they_become_a_batch(shape: str, q: str):
     assert found.apart_gpu - plain.apart_gpu == pytest.approx(copy_us)
 
 
-def test_pytorch_copies_rows_of_heads_that_it_concatenates():
-    """A compiler's kernel reads them in place."""
+def test_concatenations_read_heads_in_place_and_copy_transposed_columns():
+    """A compiler's kernel reads both in place."""
     text = """
-fn f(x: bf16[16, 512, 512], weight w: bf16[512, 512], y: bf16[16, 8, 8, 64]) {{
+fn f(x: bf16[16, 512, 512], weight w: bf16[512, 512], y: bf16[16, 8, {rows}, {columns}]) {{
     q = reshape(linear(x, w), [{shape}])
     return concat(y, {q}, dim=2)
 }}
 """
-    found, plain = (
-        comparison_of(text.format(q=q, shape=shape))
-        for q, shape in (
-            ("transpose(q, [0, 2, 1, 3])", "16, 512, 8, 64"),
-            ("q", "16, 8, 512, 64"),
+    heads, plain, transposed, flat = (
+        comparison_of(text.format(q=q, shape=shape, rows=8, columns=columns))
+        for q, shape, columns in (
+            ("transpose(q, [0, 2, 1, 3])", "16, 512, 8, 64", 64),
+            ("q", "16, 8, 512, 64", 64),
+            ("transpose(q, [0, 2, 3, 1])", "16, 512, 8, 64", 512),
+            ("q", "16, 8, 64, 512", 512),
         )
     )
-    moved_us = 2 * 2 * 16 * 512 * 512 / (1e3 * COPY_EFFICIENCY * SM_90.memory_gb_per_s)
-    assert found.fused_gpu - plain.fused_gpu == pytest.approx(KERNEL_US + moved_us)
-    assert found.apart_gpu == pytest.approx(plain.apart_gpu)
+    copy_us = kernel_us(2 * 2 * 16 * 512 * 512, SM_90)
+    assert heads.fused_gpu == plain.fused_gpu
+    assert transposed.fused_gpu - flat.fused_gpu == pytest.approx(copy_us)
+    assert transposed.apart_gpu == pytest.approx(flat.apart_gpu)
 
 
 def test_products_of_transposed_rows_need_a_copy_everywhere():

@@ -9,6 +9,7 @@ from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import ElementTypeError
 from coda_ir.backends.triton.operators import (
     block_level,
+    concatenation,
     gemm_level,
     gradients,
     state_spaces,
@@ -67,6 +68,7 @@ WRITERS: Mapping[type, Writer] = {
     **gemm_level.WRITERS,
     **block_level.WRITERS,
     **torch_calls.WRITERS,
+    **concatenation.WRITERS,
     **gradients.WRITERS,
     **state_spaces.WRITERS,
 }

@@ -4,16 +4,13 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel, few_ids_kernel
-from coda_ir.backends.triton.host.literals import written
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
-from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch, operands_of
-from coda_ir.backends.triton.operators.row_pitches import pitch_of
-from coda_ir.backends.triton.pad_kernel import has_pad_kernel, pad_kernel, padded_dim
+from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import (
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
@@ -23,7 +20,7 @@ from coda_ir.dialects.torch import (
     determinism_of,
 )
 from coda_ir.numbered_elements import has_few_ids
-from coda_ir.storage import is_placed, is_shifted_where_read
+from coda_ir.storage import is_placed
 
 
 def attention_arguments(host: HostProgram, op: coda.AttentionLike) -> str:
@@ -73,44 +70,6 @@ def _broadcast(host: HostProgram, op: coda.BroadcastOp) -> None:
     if is_placed(op.result):
         return
     host.view(op.result, op.x, ("expand", host.dims(op.result)), hint="expanded")
-
-
-def _launch_pad(host: HostProgram, op: coda.PadOp | coda.ShiftOp, name: str) -> None:
-    dim = padded_dim(op)
-    is_of_columns = dim == len(shape_of(op.x)) - 1
-    pitch = pitch_of(host, op.x) if is_of_columns else None
-    kernel = kernel_named(host, op, name, pad_kernel, pitch)
-    rows = host.extents.size(host.dims(op.result)[:dim])
-    launch(host, op, kernel, rows, operands_of(host, op, [] if pitch is None else [op.x]))
-
-
-def _shift(host: HostProgram, op: coda.ShiftOp) -> None:
-    """Emit nothing if kernels load the shifted rows themselves."""
-    if is_shifted_where_read(op):
-        return
-    if has_pad_kernel(op):
-        _launch_pad(host, op, "shift")
-        return
-    call = f"shifted({host.variable(op.x)}, {op.distance})"
-    host.assign(op.result, call, is_dense=True, hint="shifted")
-
-
-def _pad(host: HostProgram, op: coda.PadOp) -> None:
-    if has_pad_kernel(op):
-        _launch_pad(host, op, "pad")
-        return
-    (dim, start, _), x = op.range, host.variable(op.x)
-    if op.after is None:
-        extent = host.extents.of(host.dims(op.result)[dim])
-    else:
-        extent = f"{x}.shape[{dim}] + {start + op.after.value.data}"
-    call = f"pad({x}, {dim}, {start}, {extent})"
-    if op.number:
-        after = f"{extent} - {start} - {x}.shape[{dim}]"
-        around = [0, 0] * (len(host.dims(op.x)) - 1 - dim) + [start]
-        counts = ", ".join(map(str, [*around, after]))
-        call = f"torch.nn.functional.pad({x}, ({counts}), value={written(op.number)})"
-    host.assign(op.result, call, is_dense=True, hint="padded")
 
 
 def _cross_entropy_grad(host: HostProgram, op: coda.CrossEntropyGradOp) -> None:
@@ -182,8 +141,6 @@ WRITERS: Mapping[type, Writer] = {
     coda.WeightGradientOp: _weight_gradient,
     coda.SumToOp: _sum_to,
     coda.BroadcastOp: _broadcast,
-    coda.PadOp: _pad,
-    coda.ShiftOp: _shift,
     coda.CrossEntropyGradOp: _cross_entropy_grad,
     coda.EmbeddingGradOp: _embedding_grad,
     VjpOp: _vjp,

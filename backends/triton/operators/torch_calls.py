@@ -8,7 +8,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
-from coda_ir.backends.triton.host.literals import literal
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
 from coda_ir.backends.triton.operators.gradients import (
@@ -29,12 +28,10 @@ from coda_ir.storage import (
     EXPAND,
     filling,
     has_transposed_rows,
-    is_filled_in_place,
     is_looked_up_where_read,
     is_stored_by_kernel,
     is_view,
     place_of,
-    storage_root,
 )
 
 MANY_COLUMNS = 10_000
@@ -199,38 +196,6 @@ def _matrices(host: HostProgram, value: SSAValue) -> tuple[str, Factor]:
     return host.operand(value), dense
 
 
-def _concat(host: HostProgram, op: coda.ConcatOp) -> None:
-    if is_filled_in_place(op):
-        _copy_others(host, op)
-        return
-    # PyTorch keeps the channels of images last only if they are last in all parts.
-    has_formats = len(shape_of(op.result)) in (4, 5)
-    dense = {x for x in op.parts if has_formats and _is_made(x)}
-    parts = ", ".join(host.operand(x) if x in dense else host.variable(x) for x in op.parts)
-    call = f"torch.cat([{parts}], {op.dim.value.data})"
-    host.assign(op.result, call, is_dense=bool(dense) or not has_formats, hint="joined")
-
-
-def _is_made(value: SSAValue) -> bool:
-    """Return whether a kernel or a call of PyTorch makes a tensor, which is no view."""
-    return isinstance(value.owner, Operation) and not is_view(value.owner)
-
-
-def _copy_others(host: HostProgram, op: coda.ConcatOp) -> None:
-    """Copy the parts that no kernel has stored to their places."""
-    dim, start = op.dim.value.data, 0
-    for part in op.parts:
-        extent, number = shape_of(part)[dim], filling(part)
-        if storage_root(part) is not op.result:
-            columns = f"{host.variable(op.result)}.narrow({dim}, {start}, {extent})"
-            copied = (
-                f"copy_({host.variable(part)})" if number is None else f"fill_({literal(number)})"
-            )
-            host.flush()
-            host.lines.append(f"{columns}.{copied}")
-        start += extent
-
-
 def _reshape(host: HostProgram, op: coda.ReshapeOp) -> None:
     if place_of(op.x) is not None:
         return
@@ -271,7 +236,6 @@ WRITERS: Mapping[type, Writer] = {
     coda.CumsumOp: _cumsum,
     coda.LibraryCallOp: call_library,
     CallOp: _call_torch,
-    coda.ConcatOp: _concat,
     coda.ReshapeOp: _reshape,
     coda.BarrierOp: _barrier,
     coda.TransposeOp: _transpose,
