@@ -119,7 +119,7 @@ def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     """Raise a norm to the root of the sum of squares, whose derivative at 0 is 0, as in PyTorch."""
     x, result = op.inputs[0], op.outputs[0]
     kept, arguments = _kept(op, 2), op.template.call.args
-    is_euclidean = len(arguments) == 1 or literal(arguments[1]) == 2
+    is_euclidean = len(arguments) > 2 and literal(arguments[1]) == 2
     if kept is None or not _is_widened(op) or not is_euclidean:
         return None
     x, kept = _of_rows(x, kept, rewriter)
@@ -155,15 +155,16 @@ def _of_rows(
 
 def _kept(op: CallOp, place: int) -> list[int] | None:
     """Return the extents of a float tensor in which some dimensions become 1: those of argument
-    `place`, which may be all.
+    `place`, or all if there are none.
 
     None where they are not known, or the type is not computed in float32.
     """
     x, arguments = op.inputs[0], op.template.call.args
-    axes = _numbers(arguments[place]) if len(arguments) > place else None
-    if not axes or not shape_of(x) or not _has_floats(x):
+    axes = _numbers(arguments[place]) if len(arguments) > place else []
+    if axes is None or not shape_of(x) or not _has_floats(x):
         return None
-    gone = {axis % len(shape_of(x)) for axis in axes}
+    every = range(len(shape_of(x)))
+    gone = {axis % len(every) for axis in axes or every}
     return [1 if axis in gone else extent for axis, extent in enumerate(shape_of(x))]
 
 
@@ -204,8 +205,8 @@ def added_up(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 PLAIN: Mapping[str, Callable[[CallOp, FunctionRewriter], list[Operation] | None]] = {
     "aten.repeat.default": repeated,
     "aten.index.Tensor": rows_in_order,
-    "aten.sum.dim_IntList": summed,
-    "aten.mean.dim": averaged,
+    **dict.fromkeys(("aten.sum.default", "aten.sum.dim_IntList"), summed),
+    **dict.fromkeys(("aten.mean.default", "aten.mean.dim"), averaged),
     "aten.linalg_vector_norm.default": length,
     "aten.cumsum.default": added_up,
 }

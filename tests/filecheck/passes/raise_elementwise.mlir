@@ -174,6 +174,27 @@ func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>)
 
 // -----
 
+// The mean and the sum of all elements.
+
+func.func @of_all(%x: tensor<4x8xbf16>, %y: tensor<?x8xf32>) -> (tensor<bf16>, tensor<f32>) {
+  %a = torch.call "aten.mean.default"(%x) {arguments = "{0}"} : (tensor<4x8xbf16>) -> tensor<bf16>
+  %b = torch.call "aten.sum.dim_IntList"(%y) {arguments = "{0}, []"} : (tensor<?x8xf32>) -> tensor<f32>
+  func.return %a, %b : tensor<bf16>, tensor<f32>
+}
+
+// CHECK:      func.func @of_all(%x: tensor<4x8xbf16>, %y: tensor<?x8xf32>) -> (tensor<bf16>, tensor<f32>) {
+// CHECK-NEXT:   %0 = coda.sum_to %x : (tensor<4x8xbf16>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %1 = coda.constant {value = 3.125000e-02 : f64} : tensor<f32>
+// CHECK-NEXT:   %2 = coda.mul %0, %1 : (tensor<1x1xf32>, tensor<f32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %3 = coda.cast %2 : (tensor<1x1xf32>) -> tensor<1x1xbf16>
+// CHECK-NEXT:   %a = coda.reshape %3 {coda.dims = []} : (tensor<1x1xbf16>) -> tensor<bf16>
+// CHECK-NEXT:   %4 = coda.sum_to %y : (tensor<?x8xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %b = coda.reshape %4 {coda.dims = []} : (tensor<1x1xf32>) -> tensor<f32>
+// CHECK-NEXT:   func.return %a, %b : tensor<bf16>, tensor<f32>
+// CHECK-NEXT: }
+
+// -----
+
 // Means, lengths of one dimension and of several, and numbers whose extents the arguments tell.
 
 func.func @averaged(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x1x1xf32>, tensor<?x3xf32>) {
