@@ -5,6 +5,7 @@ including NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -185,6 +186,15 @@ def _narrow_before_reshape(op: CastOp) -> Operation | None:
     return _moved(view, CastOp(view.x, after)) if after.bitwidth < before.bitwidth else None
 
 
+def _cast_before_broadcast(op: CastOp) -> Operation | None:
+    """cast(broadcast(x)) -> broadcast(cast(x)): fewer elements."""
+    repeated = op.operand.owner
+    if not isinstance(repeated, BroadcastOp):
+        return None
+    narrow = CastOp(repeated.x, element_type_of(op.result))
+    return BroadcastOp(narrow, shape_of(op.result), repeated.like)
+
+
 def _convert_parts(op: CastOp) -> Operation | None:
     """cast(concat(weight gradients)) -> concat(casts of them): the GEMMs store the other type, as
     for the parts of a packed projection under autocast.
@@ -244,8 +254,8 @@ def _widen_after_index(op: IndexOp) -> Operation | None:
     return CastOp(IndexOp(rows, op.ids, **op.given), f32)
 
 
-def _moved(view: ReshapeOp, x: SSAValue | Operation) -> ReshapeOp:
-    """Return the reshape `view`, applied to another tensor."""
+def _moved(view: ReshapeOp | ReduceOp, x: SSAValue | Operation) -> ReshapeOp:
+    """Return a reshape to the shape of `view`, with what it states of that, of another tensor."""
     moved = ReshapeOp(x, shape_of(view.result))
     moved.location = view.location
     moved.attributes |= view.attributes
@@ -339,20 +349,39 @@ def _sum_to_row(op: SumToOp) -> Operation | None:
 
 
 def _sum_before_transpose(op: ReduceOp) -> Operation | None:
-    """reduce(transpose(x)) {kind = "sum"}, last two dimensions -> reshape(sum_to(x)): no copy."""
-    transposed, shape = op.x.owner, shape_of(op.result)
-    rank = len(shape)
-    if op.kind.data != "sum" or not isinstance(transposed, TransposeOp):
+    """reduce(transpose(x)) {kind = "sum"} -> reshape(sum_to(x)), where the other dimensions keep
+    their order and the last one of x is among them; also after a reshape that joins the dimensions
+    that are added up, such as the positions of an image. A mean is a multiple of the sum.
+    """
+    joined = op.x.owner if isinstance(op.x.owner, ReshapeOp) else None
+    moved = (op.x if joined is None else joined.x).owner
+    if op.kind.data not in ("sum", "mean") or not isinstance(moved, TransposeOp):
         return None
-    if transposed.permutation != (*range(rank - 2), rank - 1, rank - 2):
+    rows, extents = len(shape_of(op.x)) - 1, list(shape_of(moved.x))
+    kept, summed = list(moved.permutation[:rows]), moved.permutation[rows:]
+    counts = [extents[axis] for axis in summed]
+    type, is_mean = element_type_of(op.result), op.kind.data == "mean"
+    if DYNAMIC_INDEX in counts and (is_mean or joined is not None):
         return None
-    kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
-    total = SumToOp(transposed.x, kept, element_type=element_type_of(op.result))
-    return ReshapeOp(total, shape)
+    if joined is not None and (
+        shape_of(op.x)[:-1].count(DYNAMIC_INDEX) > 1
+        or shape_of(op.x) != (*shape_of(moved.result)[:rows], prod(counts))
+    ):
+        return None
+    if kept != sorted(kept) or len(extents) - 1 not in kept:
+        return None
+    kept_extents = [1 if axis in summed else extents[axis] for axis in range(len(extents))]
+    total = SumToOp(moved.x, kept_extents, element_type=f32 if is_mean else type)
+    if is_mean:
+        total = CastOp(MulOp(total, ConstantOp(1 / max(1, prod(counts)), f32)), type)
+    return _moved(op, total)
 
 
 FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
-    CastOp: (_cast, _narrow_before_reshape, _convert_parts, _narrow_norm, *TRUTH_FOLDS[CastOp]),
+    CastOp: (
+        *(_cast, _narrow_before_reshape, _cast_before_broadcast, _convert_parts, _narrow_norm),
+        *TRUTH_FOLDS[CastOp],
+    ),
     StoredOp: (_stored,),
     ReshapeOp: (_reshape, _reshape_positions),
     TransposeOp: (_transpose,),

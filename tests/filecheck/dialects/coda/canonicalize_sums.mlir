@@ -38,3 +38,52 @@ func.func @row(%x: tensor<2x?x4xf32>, %y: tensor<2x?x4xf32>) -> (tensor<1x1x4xf3
 // CHECK-NEXT:   %t = coda.sum_to %y : (tensor<2x?x4xf32>) -> tensor<1x?x4xf32>
 // CHECK-NEXT:   func.return %s_1, %t : tensor<1x1x4xf32>, tensor<1x?x4xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Means and sums of the positions of images with columns; a mean of columns stays.
+
+func.func @positions(%x: tensor<?x3x4x8xbf16> {coda.dims = ["B", 3 : i64, 4 : i64, 8 : i64]}, %y: tensor<2x3x8xf32>) -> (tensor<?x8x1xbf16>, tensor<2x8x1xf32>, tensor<?x12x1xbf16>) {
+  %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<?x3x4x8xbf16>) -> tensor<?x8x3x4xbf16>
+  %r = coda.reshape %t {coda.dims = ["B", 8 : i64, 12 : i64]} : (tensor<?x8x3x4xbf16>) -> tensor<?x8x12xbf16>
+  %a = coda.reduce %r {kind = "mean"} : (tensor<?x8x12xbf16>) -> tensor<?x8x1xbf16>
+  %u = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x3x8xf32>) -> tensor<2x8x3xf32>
+  %b = coda.reduce %u {kind = "mean"} : (tensor<2x8x3xf32>) -> tensor<2x8x1xf32>
+  %v = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x3x4x8xbf16>) -> tensor<?x4x3x8xbf16>
+  %w = coda.reshape %v {coda.dims = ["B", 12 : i64, 8 : i64]} : (tensor<?x4x3x8xbf16>) -> tensor<?x12x8xbf16>
+  %c = coda.reduce %w {kind = "mean"} : (tensor<?x12x8xbf16>) -> tensor<?x12x1xbf16>
+  func.return %a, %b, %c : tensor<?x8x1xbf16>, tensor<2x8x1xf32>, tensor<?x12x1xbf16>
+}
+
+// CHECK:      func.func @positions(
+// CHECK-NEXT:   %a = coda.sum_to %x : (tensor<?x3x4x8xbf16>) -> tensor<?x1x1x8xf32>
+// CHECK-NEXT:   %a_1 = coda.constant {value = 0.083333333333333329 : f64} : tensor<f32>
+// CHECK-NEXT:   %a_2 = coda.mul %a, %a_1 : (tensor<?x1x1x8xf32>, tensor<f32>) -> tensor<?x1x1x8xf32>
+// CHECK-NEXT:   %a_3 = coda.cast %a_2 : (tensor<?x1x1x8xf32>) -> tensor<?x1x1x8xbf16>
+// CHECK-NEXT:   %a_4 = coda.reshape %a_3 : (tensor<?x1x1x8xbf16>) -> tensor<?x8x1xbf16>
+// CHECK-NEXT:   %b = coda.sum_to %y : (tensor<2x3x8xf32>) -> tensor<2x1x8xf32>
+// CHECK-NEXT:   %b_1 = coda.constant {value = 0.33333333333333331 : f64} : tensor<f32>
+// CHECK-NEXT:   %b_2 = coda.mul %b, %b_1 : (tensor<2x1x8xf32>, tensor<f32>) -> tensor<2x1x8xf32>
+// CHECK-NEXT:   %b_3 = coda.reshape %b_2 : (tensor<2x1x8xf32>) -> tensor<2x8x1xf32>
+// CHECK-NEXT:   %v = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x3x4x8xbf16>) -> tensor<?x4x3x8xbf16>
+// CHECK-NEXT:   %w = coda.reshape %v {coda.dims = ["B", 12 : i64, 8 : i64]} : (tensor<?x4x3x8xbf16>) -> tensor<?x12x8xbf16>
+// CHECK-NEXT:   %c = coda.reduce %w {kind = "mean"} : (tensor<?x12x8xbf16>) -> tensor<?x12x1xbf16>
+// CHECK-NEXT:   func.return %a_4, %b_3, %c : tensor<?x8x1xbf16>, tensor<2x8x1xf32>, tensor<?x12x1xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Numbers are rounded before they are repeated.
+
+func.func @repeated(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16> {
+  %b = coda.broadcast %x : (tensor<2x1x4xf32>) -> tensor<2x3x4xf32>
+  %c = coda.cast %b : (tensor<2x3x4xf32>) -> tensor<2x3x4xbf16>
+  %z = coda.add %c, %y : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16>
+  func.return %z : tensor<2x3x4xbf16>
+}
+
+// CHECK:      func.func @repeated(
+// CHECK-NEXT:   %c = coda.cast %x : (tensor<2x1x4xf32>) -> tensor<2x1x4xbf16>
+// CHECK-NEXT:   %z = coda.add %c, %y : (tensor<2x1x4xbf16>, tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16>
+// CHECK-NEXT:   func.return %z : tensor<2x3x4xbf16>
+// CHECK-NEXT: }
