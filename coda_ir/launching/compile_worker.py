@@ -117,7 +117,8 @@ def prepare(target: tuple[Any, ...]) -> None:
     """Make Triton compile for a target (backend, architecture, warp size), which need not be
     present.
     """
-    sys.modules["torch"] = _Unimported("torch")
+    if "torch" not in sys.modules:
+        sys.modules["torch"] = _Unimported("torch")
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     driver = _Driver(compiler.GPUTarget(*target))

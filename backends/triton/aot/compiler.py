@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -95,20 +95,10 @@ def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None)
 
 
 def device_source(kernels: Sequence[EmittedKernel]) -> str:
-    """Return a module of the kernels and their helpers, without the host program and `torch`."""
-    header = MODULE_HEADER.replace("import torch\n", "")
-    imports = "\n".join(
-        import_lines([k if k.language == "gluon" else _without_host(k) for k in kernels])
-    )
-    sources = [kernel.source for kernel in kernels]
-    sections = (header, imports, *device_functions(kernels), *sources)
+    """Return a module of the kernels and their helpers, without the host program."""
+    imports, sources = "\n".join(import_lines(kernels)), [kernel.source for kernel in kernels]
+    sections = (MODULE_HEADER, imports, *device_functions(kernels), *sources)
     return "\n\n".join(section for section in sections if section)
-
-
-def _without_host(kernel: EmittedKernel) -> EmittedKernel:
-    """Return a kernel in `tl` with the imports that its text needs, without those of its launch."""
-    of_device = {line for line in kernel.imports if line.startswith("from triton.language")}
-    return replace(kernel, imports=frozenset(of_device), constants=frozenset())
 
 
 def _request(

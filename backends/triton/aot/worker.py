@@ -14,35 +14,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from coda_ir.launching.compile_worker import prepare
 from coda_ir.launching.forked import Request, serve
 
 TEXTS = {"ttir": "ttir", "ttgir": "ttgir", "llvm": "llir", "ptx": "ptx", "amdgcn": "amdgcn"}
 """Level -> Triton's name of its text."""
 
 
-class _Driver:
-    """A driver for a GPU that may not be present, as far as Triton queries it before compiling."""
-
-    def __init__(self, target: Any):
-        self._target = target
-
-    def get_current_target(self) -> Any:
-        return self._target
-
-
-def _prepare() -> None:
-    """Do the common start of every compilation: imports, and the hash of Triton's libraries."""
-    importlib.import_module("triton.compiler")
-    key = getattr(importlib.import_module("triton.runtime.cache"), "triton_key", None)
-    if key is not None:
-        key()
+def begin(request: Request) -> None:
+    """Prepare Triton for the target of a request, and load its module, for the copies of this
+    process.
+    """
+    prepare(tuple(request["target"]))
+    _load(request["module"])
 
 
 def compile_kernel(request: Request) -> dict[str, Any]:
     """Return the resources of a kernel, and its text at the requested level (or "")."""
     # Triton has no type information.
     triton: Any = importlib.import_module("triton")
-    backends: Any = importlib.import_module("triton.backends.compiler")
     arguments = request["arguments"]
     aligned = {
         (index,): [["tt.divisibility", 16]]
@@ -50,11 +40,10 @@ def compile_kernel(request: Request) -> dict[str, Any]:
         if type.startswith("*") or name == "PITCH"
     }
     function = getattr(_load(request["module"]), request["name"])
-    target = backends.GPUTarget(*request["target"])
-    triton.runtime.driver.set_active(_Driver(target))
     # The kernel then knows how Triton takes it: of Triton's own language or of Gluon.
     function.create_binder()
     source = function.ASTSource(function, dict(arguments), {}, aligned)
+    target = triton.runtime.driver.active.get_current_target()
     compiled = triton.compile(source, target=target, options=request["options"])
     is_amd = "amdgcn" in compiled.asm
     usage = _amd_usage(compiled.asm["amdgcn"]) if is_amd else _nvidia_usage(compiled.asm["cubin"])
@@ -112,6 +101,4 @@ def _amd_usage(assembly: str) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    _prepare()
-    # A copy finds the module loaded.
-    serve(compile_kernel, lambda request: _load(request["module"]))
+    serve(compile_kernel, begin)
