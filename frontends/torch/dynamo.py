@@ -35,7 +35,6 @@ from coda_ir.frontends.torch.graph_inputs import (
     model_inputs,
     needs_gradients,
     reads_inputs_by_strides,
-    widen_losses,
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
@@ -45,6 +44,7 @@ from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, forward_graph
 from coda_ir.frontends.torch.transforms import transforms_itself
 from coda_ir.frontends.torch.types import tensors_in
+from coda_ir.frontends.torch.wide_operands import widen_losses, widen_tables
 from coda_ir.launching.executable import start_triton
 from coda_ir.remarks import Remark
 
@@ -181,6 +181,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)
     chosen = _without_inference(chosen)
+    widen_tables(graph)
     if is_whole and chosen.backward == "derived":
         compiler: TrainingCompiler | None = None
         try:

@@ -282,38 +282,6 @@ def fix_numbers_of_modules(graph: GraphModule) -> None:
     graph.recompile()
 
 
-def widen_losses(graph: GraphModule) -> None:
-    """Widen the operands of the losses of a graph of TorchDynamo that are narrower than the loss.
-
-    Under autocast on GPUs, PyTorch widens operands of the operators that `cross_entropy` consists
-    of, and not its own: traced whole, it would have their type.
-    """
-    for module in graph.modules():
-        if not isinstance(module, GraphModule):
-            continue
-        for node in [each for each in module.graph.nodes if called_name(each) == "cross_entropy"]:
-            for given in node.all_input_nodes:
-                if _bits(given) < _bits(node):
-                    _widen(given, node)
-        module.recompile()
-
-
-def _bits(node: Node) -> float:
-    """Return the bits of the elements of a node; infinity if they are not floats."""
-    value: object = node.meta.get("example_value")
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return math.inf
-    return 8 * value.element_size()
-
-
-def _widen(given: Node, user: Node) -> None:
-    dtype = user.meta["example_value"].dtype
-    with user.graph.inserting_before(user):
-        wide = user.graph.call_method("to", (given, dtype))
-    wide.meta.update(given.meta, example_value=given.meta["example_value"].to(dtype))
-    user.replace_input_with(given, wide)
-
-
 def _source_of(owner: object) -> object:
     """Return the path by which TorchDynamo reaches a placeholder from the traced code."""
     argument = owner.meta.get("grapharg") if isinstance(owner, Node) else None

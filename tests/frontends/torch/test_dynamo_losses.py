@@ -1,6 +1,7 @@
 """Losses through `torch.compile`: of any number of samples and tokens, and under autocast."""
 
 import copy
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.graph_inputs import widen_losses
+from coda_ir.frontends.torch.wide_operands import widen_losses, widen_tables
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -139,3 +140,27 @@ def test_a_loss_is_wide_under_autocast_of_a_gpu():
         torch.set_autocast_enabled("cuda", was[0])
         torch.set_autocast_dtype("cuda", was[1])
     assert found == [torch.float32, torch.int64, torch.float32, torch.float32]
+
+
+def test_a_table_that_is_read_several_times_is_wide():
+    """Inductor adds gradients of an element in the type of the table."""
+    table = torch.randn(7, 3, dtype=torch.bfloat16, requires_grad=True)
+    ids, few = torch.randint(0, 7, (4, 5)), torch.tensor([1, 1])
+
+    def model(table: torch.Tensor) -> list[torch.Tensor]:
+        return [table[ids], table.t()[:, ids], table[few], table[1:]]
+
+    def widened(graph: Any, _: object) -> Any:
+        widen_tables(graph)
+        indexed = [node for node in graph.graph.nodes if node.target is operator.getitem]
+        found.extend(node.all_input_nodes[0].meta["example_value"].dtype for node in indexed)
+        return graph
+
+    found: list[torch.dtype] = []
+    results = torch_compile(model, backend=widened)(table)
+    assert found == [torch.float32, torch.float32, torch.bfloat16, torch.bfloat16]
+    for got, wanted in zip(results, model(table), strict=True):
+        assert torch.equal(got, wanted)
+    (gradient,) = torch.autograd.grad(results[0].float().square().sum(), table)
+    counts = torch.bincount(ids.flatten(), minlength=7)[:, None]
+    assert torch.equal(gradient, (2 * counts * table.float()).bfloat16())
