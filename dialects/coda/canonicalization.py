@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
     Float16Type,
+    Float32Type,
     UnknownLoc,
     f32,
 )
@@ -348,6 +349,20 @@ def _sum_to_row(op: SumToOp) -> Operation | None:
     return ReshapeOp(total, shape_of(op.result))
 
 
+def _sum_columns_first(op: SumToOp) -> Operation | None:
+    """sum_to(x) of the last dimension and others, beside dimensions that stay -> sum_to of the sums
+    of rows, which a kernel adds up where it computes x, as for a scale of each head.
+    """
+    extents, summed = shape_of(op.x), op.summed_dims
+    last, type = len(extents) - 1, element_type_of(op.result)
+    stays = [extent for axis, extent in enumerate(extents) if axis not in summed and extent != 1]
+    if last not in summed or len(summed) < 2 or not stays or extents[last] == 1:
+        return None
+    if not shape_of(op.result) or not isinstance(type, BFloat16Type | Float16Type | Float32Type):
+        return None
+    return SumToOp(ReduceOp(op.x, "sum", f32), shape_of(op.result), element_type=type)
+
+
 def _sum_before_transpose(op: ReduceOp) -> Operation | None:
     """reduce(transpose(x)) {kind = "sum"} -> reshape(sum_to(x)), where the other dimensions keep
     their order and the last one of x is among them; also after a reshape that joins the dimensions
@@ -393,7 +408,7 @@ FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | 
     AddOp: (_add,),
     MulOp: (_mul,),
     DivOp: (_div,),
-    SumToOp: (_sum_to, _sum_to_row),
+    SumToOp: (_sum_to, _sum_to_row, _sum_columns_first),
     ReduceOp: (_sum_before_transpose,),
     SoftmaxOp: (_softmax_before_reshape,),
     IndexOp: (_widen_after_index,),

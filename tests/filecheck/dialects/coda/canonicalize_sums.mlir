@@ -87,3 +87,23 @@ func.func @repeated(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xbf16>) -> tensor<2x3
 // CHECK-NEXT:   %z = coda.add %c, %y : (tensor<2x1x4xbf16>, tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16>
 // CHECK-NEXT:   func.return %z : tensor<2x3x4xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The sums of rows come before those of samples; all elements stay one sum.
+
+func.func @heads(%x: tensor<?x2x3x8xbf16>, %y: tensor<2x3xf32>) -> (tensor<2x1x1xbf16>, tensor<1x2x1x1xf32>, tensor<1x1xf32>) {
+  %a = coda.sum_to %x : (tensor<?x2x3x8xbf16>) -> tensor<2x1x1xbf16>
+  %b = coda.sum_to %x : (tensor<?x2x3x8xbf16>) -> tensor<1x2x1x1xf32>
+  %c = coda.sum_to %y : (tensor<2x3xf32>) -> tensor<1x1xf32>
+  func.return %a, %b, %c : tensor<2x1x1xbf16>, tensor<1x2x1x1xf32>, tensor<1x1xf32>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %a = coda.reduce %x {kind = "sum"} : (tensor<?x2x3x8xbf16>) -> tensor<?x2x3x1xf32>
+// CHECK-NEXT:   %a_1 = coda.sum_to %a : (tensor<?x2x3x1xf32>) -> tensor<2x1x1xbf16>
+// CHECK-NEXT:   %b = coda.reduce %x {kind = "sum"} : (tensor<?x2x3x8xbf16>) -> tensor<?x2x3x1xf32>
+// CHECK-NEXT:   %b_1 = coda.sum_to %b : (tensor<?x2x3x1xf32>) -> tensor<1x2x1x1xf32>
+// CHECK-NEXT:   %c = coda.sum_to %y : (tensor<2x3xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   func.return %a_1, %b_1, %c : tensor<2x1x1xbf16>, tensor<1x2x1x1xf32>, tensor<1x1xf32>
+// CHECK-NEXT: }
