@@ -29,6 +29,7 @@ from typing import Any
 
 PARTS = ("import coda_ir", "compile", "Triton's key", "first call")
 PROGRAMS = ("layer", "model")
+ROOT = Path(__file__).parents[1]
 
 Seconds = dict[str, tuple[float, float]]
 """Seconds by the clock and on the processor, of each part."""
@@ -109,7 +110,9 @@ def measure(program: str, *, tune: bool) -> dict[str, Any]:
             import_module("triton.runtime.cache").triton_key()
     with parts.part("first call"):
         digest = run(function)
-    return {"seconds": parts.seconds, "digest": digest, "kernels": len(function.kernels)}
+    source = str(import_module("coda_ir").__file__)
+    kernels = len(function.kernels)
+    return {"seconds": parts.seconds, "digest": digest, "kernels": kernels, "source": source}
 
 
 Run = Callable[[Any], float | None]
@@ -151,10 +154,12 @@ print(json.dumps(measure(sys.argv[1], tune="--tune" in sys.argv)))
 
 def in_new_process(program: str, folder: Path, *options: str) -> dict[str, Any]:
     """Run `measure` in a new process, with its caches below `folder`."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, program, *options],
         cwd=Path(__file__).parent,
-        env=os.environ | caches(folder),
+        # This checkout, whichever is installed.
+        env=os.environ | caches(folder) | {"PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -189,7 +194,8 @@ def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     from harness import table_of
     from rich.console import Console
 
-    title = f"First call of the {program}: seconds by the clock (on the processor)"
+    (source,) = {result["source"] for result in results.values()}
+    title = f"First call of the {program}, by {source}: seconds by the clock (on the processor)"
     table = table_of(title, "state", *PARTS, "together")
     for state, result in results.items():
         seconds: list[tuple[float, float]] = [tuple(result["seconds"][part]) for part in PARTS]

@@ -164,7 +164,8 @@ class TrainableFunction(NotCopied):
         lowering = lower(origin, self._options)
         if accept is not None:
             accept(self._comparison(lowering))
-        forward, backward = (self._compiled(lowering, name) for name in names)
+        # The backward first: its kernels are larger, and are compiled while the forward is emitted.
+        backward, forward = (self._compiled(lowering, name) for name in reversed(names))
 
         def specialize(missing: Sequence[str]) -> CompiledFunction:
             special = _specialized(origin, lowering, backward.name, missing)

@@ -5,9 +5,10 @@ depends on values.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from inspect import signature
 from types import ModuleType
 from typing import Any, TypeGuard, cast
@@ -22,23 +23,14 @@ from coda_ir.frontends.torch.state_spaces import DELTA_RULE, HEADS, SCAN, state_
 
 MODULE, FUNCTION = "transformers.utils.import_utils", "is_torchdynamo_exporting"
 
-MODELS = (
-    *("mamba", "falcon_mamba", "jamba", "zamba"),
-    *("mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2"),
-    *("qwen3_next", "qwen3_5", "qwen3_5_moe", "olmo_hybrid"),
-)
-"""Models of transformers with scans of `SUBSTITUTES`."""
-
-MODELS_OF_TRANSFORMERS = "transformers.models."
-
 
 def keep_scans() -> None:
     """Make torch.compile trace each state-space model of transformers as one operator.
 
     The models' own functions loop over time or over chunks, or compute products over chunks that
     need many times the memory. After this call, torch.compile traces `coda_ir::state_space`
-    instead, for every backend; untraced code is unchanged. The call has two more effects. The
-    load-balancing losses of experts, in models that have been imported, are traced without
+    instead, for every backend, also in models that are imported later; untraced code is unchanged.
+    The call has two more effects. The load-balancing losses of experts are traced without
     `bincount`, at which TorchDynamo breaks the graph. Within torch.compile, models that ask whether
     they are being exported get the answer no, whereas PyTorch 2.11 would answer yes; `torch.export`
     with `strict=False` still asks PyTorch. The backend `coda` calls this function if transformers
@@ -46,12 +38,37 @@ def keep_scans() -> None:
     for a version of transformers without this query.
     """
     _substitute(function_of_transformers(MODULE, FUNCTION), _is_exporting)
-    for model in MODELS:
-        with suppress(ImportError):
-            import_module(f"{MODELS_OF_TRANSFORMERS}{model}.modeling_{model}")
     for module in filter(_is_file_of_models, list(sys.modules.values())):
-        for function, substitute in SUBSTITUTES.items():
-            _substitute(getattr(module, function, None), substitute)
+        _substitute_in(module)
+    if not any(isinstance(finder, _ModelFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _ModelFinder())
+
+
+def _substitute_in(module: ModuleType) -> None:
+    for function, substitute in SUBSTITUTES.items():
+        _substitute(getattr(module, function, None), substitute)
+
+
+class _ModelFinder(MetaPathFinder):
+    """Finds the files of models that are imported later; to import all of them takes 0.4 s."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _is_name_of_models(fullname):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _ModelLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _ModelLoader(SourceFileLoader):
+    """Loads the file of a model and substitutes its functions."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _substitute_in(module)
 
 
 def keep_scans_of(model: torch.nn.Module) -> bool:
@@ -77,8 +94,11 @@ def keep_scans_of(model: torch.nn.Module) -> bool:
 def _is_file_of_models(value: object) -> TypeGuard[ModuleType]:
     if not issubclass(type(value), ModuleType):  # isinstance may load a lazy module
         return False
-    name: str = getattr(value, "__name__", "")
-    return name.startswith(MODELS_OF_TRANSFORMERS) and ".modeling_" in name
+    return _is_name_of_models(getattr(value, "__name__", ""))
+
+
+def _is_name_of_models(name: str) -> bool:
+    return name.startswith("transformers.models.") and ".modeling_" in name
 
 
 def _has_parameters_of(function: Any, substitute: Callable[..., Any]) -> bool:

@@ -1,5 +1,6 @@
 """Functions of transformers that torch.compile traces in another form."""
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +26,25 @@ def test_not_exported() -> None:
 
     compiled = torch.compile(f, backend="eager", fullgraph=True)  # pyright: ignore[reportUnknownMemberType]
     assert compiled(torch.zeros(1)).item() == f(torch.zeros(1)).item() == 1
+
+
+def test_models_that_are_imported_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing the backend imports no model."""
+    coda_ir.keep_scans()
+    monkeypatch.delitem(sys.modules, load_balancing_loss_func.__module__)
+    model: Any = import_module(load_balancing_loss_func.__module__)
+    assert model.load_balancing_loss_func is not load_balancing_loss_func
+    codes: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+        codes.append(graph.code)
+        return graph.forward
+
+    compiled: Any = torch.compile(model.load_balancing_loss_func, backend=backend, fullgraph=True)  # pyright: ignore[reportUnknownMemberType]
+    logits: Any = (torch.randn(9, 8), torch.randn(9, 8))
+    expected: Any = load_balancing_loss_func(logits, 8, 2)
+    assert torch.allclose(compiled(logits, 8, 2), expected)
+    assert len(codes) == 1 and "bincount" not in codes[0]
 
 
 @pytest.mark.slow
