@@ -61,6 +61,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
     shapes_agree,
     verify_group,
+    wrong_property,
     wrong_shape,
 )
 
@@ -138,10 +139,8 @@ class AttentionLike(CodaOp, ABC):
             verify_group(*group, shape_of(operand)[-1])
             expect_element_type(f"operand {what}", operand, element_type_of(self.q))
         if self.value_dim is not None and DYNAMIC_INDEX in self._columns:
-            raise VerifyException(
-                f"property value_dim is {self.value_columns}, expected static numbers of columns "
-                "with it"
-            )
+            expected = "static numbers of columns with it"
+            raise wrong_property("value_dim", self.value_columns, expected)
         expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
         expect_shape("operand v", self.v, _result_shape(self.k, head_dim, self.value_columns))
         q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
@@ -160,9 +159,7 @@ class AttentionLike(CodaOp, ABC):
     def _verify_hiding(self) -> None:
         """The window, the sinks and the mask."""
         if self.window is not None and self.window.value.data < 1:
-            raise VerifyException(
-                f"property window is {self.window.value.data}, expected 1 or more positions"
-            )
+            raise wrong_property("window", self.window.value.data, "1 or more positions")
         if self.sinks is not None:
             expect_row_parameter("operand sinks", self.sinks, self.q, self.heads)
         if self.mask is None:

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.elementwise import ACTIVATIONS
-from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
+from coda_ir.dialects.coda.infer_type import Extents, Given, InferTypeOp, Operand
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     expect_floats,
@@ -29,6 +29,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     shape_of,
     verify_group,
+    wrong_property,
     wrong_shape,
 )
 
@@ -103,25 +104,10 @@ class RopeOp(InferTypeOp):
     result = result_def(TensorType)
 
     def __init__(
-        self,
-        x: SSAValue | Operation,
-        cos: SSAValue | Operation,
-        sin: SSAValue | Operation,
-        *,
-        head_dim: int,
-        layout: str = "half_split",
-        table_heads: int = 1,
-        per_column: bool = False,
-        transposed: bool = False,
+        self, *tensors: Operand, layout: str = "half_split", table_heads: int = 1, **given: Given
     ):
-        super().__init__(
-            *(x, cos, sin),
-            head_dim=head_dim,
-            layout=layout,
-            table_heads=None if table_heads == 1 else table_heads,
-            per_column=per_column,
-            transposed=transposed,
-        )
+        given["table_heads"] = None if table_heads == 1 else table_heads
+        super().__init__(*tensors, layout=layout, **given)
 
     def with_operand(
         self,
@@ -131,15 +117,8 @@ class RopeOp(InferTypeOp):
         tables: tuple[SSAValue, SSAValue] | None = None,
     ) -> "RopeOp":
         """Return the same rotation of `x`, or its adjoint, or one by other `tables` (cos, sin)."""
-        return RopeOp(
-            x,
-            *(tables or (self.cos, self.sin)),
-            head_dim=self.head_dim.value.data,
-            layout=self.layout.data,
-            table_heads=self.heads_of_tables,
-            per_column=self.is_per_column,
-            transposed=transposed,
-        )
+        given = {**self.given, "transposed": transposed}
+        return RopeOp(x, *(tables or (self.cos, self.sin)), **given)
 
     @property
     def is_per_column(self) -> bool:
@@ -156,7 +135,7 @@ class RopeOp(InferTypeOp):
         expect_floats("operand x", self.x)
         head_dim = self.head_dim.value.data
         if head_dim % 2:
-            raise VerifyException(f"property head_dim is {head_dim}, expected an even number")
+            raise wrong_property("head_dim", head_dim, "an even number")
         verify_group("head_dim", head_dim, shape_of(self.x)[-1])
         expect_one_of("layout", self.layout.data, ROPE_LAYOUTS)
         columns = self._columns_of_tables()
@@ -174,7 +153,7 @@ class RopeOp(InferTypeOp):
         """Return the columns of `table_heads` heads in tables. Raise unless these divide x."""
         heads, head_dim = self.heads_of_tables, self.head_dim.value.data
         if heads < 1:
-            raise VerifyException(f"property table_heads is {heads}, expected at least 1")
+            raise wrong_property("table_heads", heads, "at least 1")
         verify_group("head_dim * table_heads", heads * head_dim, shape_of(self.x)[-1])
         return heads * head_dim // (1 if self.is_per_column else 2)
 
@@ -259,6 +238,4 @@ def verify_padding(row: int | None, rows: int) -> None:
     """Check that a table of `rows` rows, or of a dynamic number of rows, has the row `row`."""
     if row is not None and not (row >= 0 and (row < rows or rows == DYNAMIC_INDEX)):
         numbers = "0 or more" if rows == DYNAMIC_INDEX else f"0 to {rows - 1}"
-        raise VerifyException(
-            f"property padding_idx is {row}, expected the number of a row: {numbers}"
-        )
+        raise wrong_property("padding_idx", row, f"the number of a row: {numbers}")

@@ -22,6 +22,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     expect_wide_element_type,
     shape_of,
+    wrong_property,
 )
 
 
@@ -72,9 +73,7 @@ class DeltaRuleLike(StateSpaceLike, ABC):
     def verify_shapes(self) -> None:
         """Raise unless the operands have the shapes of positions and of heads."""
         if not 1 <= self.state_count <= MAX_STATES:
-            raise VerifyException(
-                f"property head_dim is {self.state_count}, expected 1 to {MAX_STATES}"
-            )
+            raise wrong_property("head_dim", self.state_count, f"1 to {MAX_STATES}")
         expect_rank("operand beta", self.beta, 3)
         expect_rank("operand k", self.k, 3)
         self._verify_heads()

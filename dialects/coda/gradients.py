@@ -48,6 +48,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     optional_operand,
     shape_of,
+    wrong_property,
     wrong_shape,
 )
 
@@ -255,7 +256,7 @@ class CrossEntropyGradOp(InferTypeOp):
         per_row = self.reduction.data == "none"
         expect_shape("operand dloss", self.dloss, shape_of(self.target) if per_row else ())
         if self.first_column < 0:
-            raise VerifyException(f"property start is {self.first_column}, expected at least 0")
+            raise wrong_property("start", self.first_column, "at least 0")
         if self.start is not None and not self.row_lse:
             raise VerifyException("no operand lse, expected that of the rows that start before")
         if len(self.row_lse) > 2:

@@ -45,10 +45,11 @@ from coda_ir.dialects.coda.shapes import (
     expect_rank_at_least,
     expect_shape,
     expect_tensor,
-    format_shape,
     is_float,
     quotient,
     shape_of,
+    verify_group,
+    wrong_property,
 )
 
 # Rows and elements by number.
@@ -322,11 +323,7 @@ class GroupNormOp(LibraryCallOp):
         expect_rank_at_least("operand x", self.x, 2)
         expect_floats("operand x", self.x)
         channels, groups = shape_of(self.x)[1], self.given["groups"]
-        if groups < 1 or (channels != DYNAMIC_INDEX and channels % groups):
-            raise VerifyException(
-                f"property groups is {groups}, expected a divisor of the "
-                f"{format_shape((channels,))} channels"
-            )
+        verify_group("groups", groups, channels, "channels")
         if len(self.params) not in (0, 2):
             raise VerifyException(f"{len(self.params)} parameters, expected a weight and a bias")
         for what, value in zip(("weight", "bias"), self.params, strict=False):
@@ -398,15 +395,9 @@ class ConvolutionOp(LibraryCallOp):
                 )
         for what, least in (("stride", 1), ("padding", 0), ("dilation", 1)):
             if min(self.given[what]) < least:
-                raise VerifyException(
-                    f"property {what} is {self.given[what]}, expected numbers of {least} or more"
-                )
+                raise wrong_property(what, self.given[what], f"numbers of {least} or more")
         for what, count in (("operand x", channels), ("the result", outputs)):
-            if groups < 1 or (count != DYNAMIC_INDEX and count % groups):
-                raise VerifyException(
-                    f"property groups is {groups}, expected a divisor of the {count} channels of "
-                    f"{what}"
-                )
+            verify_group("groups", groups, count, f"channels of {what}")
         expected = (outputs, quotient(channels, groups), *self.kernel)
         expect_shape("operand weight", self.weight, expected)
         expect_element_type("operand weight", self.weight, element_type_of(self.x))

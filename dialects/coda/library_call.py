@@ -10,10 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.argument_template import ArgumentTemplate
 from coda_ir.dialects.coda.infer_type import InferTypeOp
-from coda_ir.dialects.coda.shapes import (
-    expect_shape,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import expect_shape, shape_of, wrong_property
 
 
 class LibraryCallOp(InferTypeOp, ABC):
@@ -97,7 +94,7 @@ def expect_other_dims(what: str, value: SSAValue, x: SSAValue, dim: int) -> None
 def expect_count(name: str, value: int, extent: int, what: str) -> None:
     if value < 1 or (extent != DYNAMIC_INDEX and value > extent):
         limit = "1 or more" if extent == DYNAMIC_INDEX else f"1 to {extent}"
-        raise VerifyException(f"property {name} is {value}, expected {limit}, the {what}")
+        raise wrong_property(name, value, f"{limit}, the {what}")
 
 
 def expect_rank(what: str, value: SSAValue, rank: int) -> None:

@@ -24,6 +24,7 @@ from coda_ir.dialects.coda.shapes import (
     product_type,
     shape_of,
     stores_floats,
+    wrong_property,
     wrong_shape,
 )
 
@@ -218,9 +219,7 @@ class GroupOrderOp(InferTypeOp):
         expect_rank("operand ids", self.ids, 1)
         expect_integers("operand ids", self.ids)
         if not 1 <= self.given["groups"] <= MAX_GROUPS:
-            raise VerifyException(
-                f"property groups is {self.given['groups']}, expected 1 to {MAX_GROUPS}"
-            )
+            raise wrong_property("groups", self.given["groups"], f"1 to {MAX_GROUPS}")
 
 
 MAX_GROUPS = 512

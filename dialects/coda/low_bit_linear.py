@@ -42,6 +42,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     is_float8,
     shape_of,
+    wrong_property,
     wrong_type,
 )
 
@@ -104,15 +105,11 @@ class QuantizedAttr(ParametrizedAttribute):
     def verify(self) -> None:
         depth, packing = self.depth.data, self.packing.data
         if depth < LEAST_DEPTH or depth & (depth - 1):
-            raise VerifyException(
-                f"property depth is {depth}, expected a power of two of at least {LEAST_DEPTH}"
-            )
+            raise wrong_property("depth", depth, f"a power of two of at least {LEAST_DEPTH}")
         orders = ("".join(sorted(packing[1:])) in ("01", "01234567"), packing == "")
         if not any(orders) or packing[:1] not in ("", "k", "n"):
-            raise VerifyException(
-                f'property packing is "{packing}", expected k or n and the positions of 2 or 8 '
-                'elements, such as "k01234567"'
-            )
+            expected = 'k or n and the positions of 2 or 8 elements, such as "k01234567"'
+            raise wrong_property("packing", f'"{packing}"', expected)
 
     def verify_operands(
         self, x: SSAValue, weight: SSAValue, scales: SSAValue, zeros: SSAValue | None, *, kn: bool

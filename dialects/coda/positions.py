@@ -21,7 +21,13 @@ from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shape import ReshapeOp
-from coda_ir.dialects.coda.shapes import element_type_of, expect_dim, optional_operand, shape_of
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_dim,
+    optional_operand,
+    shape_of,
+    wrong_property,
+)
 
 
 @irdl_op_definition
@@ -73,7 +79,7 @@ class PositionsOp(CodaOp):
         if element not in (i32, i64):
             raise VerifyException(f"result has element type {element}, expected i32 or i64")
         if self.step.value.data == 0:
-            raise VerifyException("property step is 0, expected another number")
+            raise wrong_property("step", 0, "another number")
         is_dynamic = shape[0] == DYNAMIC_INDEX
         if self.like is None or self.dim is None:
             if is_dynamic or self.like is not None or self.dim is not None:

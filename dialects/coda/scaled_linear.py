@@ -28,6 +28,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     is_float8,
     shape_of,
+    wrong_property,
     wrong_type,
 )
 
@@ -57,9 +58,7 @@ class BlocksAttr(ParametrizedAttribute):
             ("columns", self.columns.data, 1),
         ):
             if size < least or size & (size - 1):
-                raise VerifyException(
-                    f"property {name} is {size}, expected a power of two of at least {least}"
-                )
+                raise wrong_property(name, size, f"a power of two of at least {least}")
 
     def verify_scales(
         self, x: SSAValue, weight: SSAValue, x_scales: SSAValue, weight_scales: SSAValue

@@ -29,6 +29,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_wide_element_type,
     is_float,
     shape_of,
+    wrong_property,
     wrong_shape,
 )
 
@@ -278,9 +279,7 @@ class SSDLike(MambaLike, ABC):
     def verify_shapes(self) -> None:
         """Raise unless the operands have the shapes and the states of a model of heads."""
         if not 1 <= self.state_count <= MAX_STATES:
-            raise VerifyException(
-                f"property states is {self.state_count}, expected 1 to {MAX_STATES}"
-            )
+            raise wrong_property("states", self.state_count, f"1 to {MAX_STATES}")
         self._verify_heads()
         batch, length, _ = shape_of(self.x)
         expect_shape("operand dt", self.dt, (batch, length, self.heads))

@@ -1,7 +1,7 @@
 """Shape and element-type rules shared by the verifiers of the block level."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -25,6 +25,8 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.symbolic_size import SymbolicSize
 
 AnyTensor: TypeAlias = TensorType[Attribute]
+Extent = TypeVar("Extent")
+"""A number, or in front ends a size that may be symbolic."""
 
 FLOAT_TYPES = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 FLOAT8_TYPES = (Float8E4M3FNType, Float8E5M2Type)
@@ -140,12 +142,12 @@ def float_type(type: Attribute) -> AnyFloat:
     return cast(AnyFloat, type)
 
 
-def dims_agree(a: int, b: int) -> bool:
+def dims_agree(a: object, b: object) -> bool:
     """Return whether two extents can be equal: they are, or one is dynamic and has no name."""
     return a == b or any(each == DYNAMIC_INDEX and not _is_named(each) for each in (a, b))
 
 
-def _is_named(extent: int) -> bool:
+def _is_named(extent: object) -> bool:
     return isinstance(extent, NamedExtent)
 
 
@@ -176,15 +178,15 @@ def ceiling(extent: int, divisor: int) -> int:
     return DYNAMIC_INDEX if extent == DYNAMIC_INDEX else -(-extent // divisor)
 
 
-def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
+def broadcast_shapes(a: Sequence[Extent], b: Sequence[Extent]) -> tuple[Extent | int, ...] | None:
     """Return the NumPy broadcast of two shapes, or None if they do not fit.
 
-    A dynamic extent is never a broadcast 1: broadcasting is visible in the types.
+    A dynamic extent, or a symbol, is never a broadcast 1: broadcasting is visible in the types.
     """
     rank = max(len(a), len(b))
     padded_a = (1,) * (rank - len(a)) + tuple(a)
     padded_b = (1,) * (rank - len(b)) + tuple(b)
-    result: list[int] = []
+    result: list[Extent | int] = []
     for x, y in zip(padded_a, padded_b, strict=True):
         if x == 1 or y == 1:
             result.append(y if x == 1 else x)
@@ -218,6 +220,11 @@ def wrong_type(what: str, value: SSAValue, expected: str) -> VerifyException:
     return VerifyException(f"{what} has element type {element_type_of(value)}, expected {expected}")
 
 
+def wrong_property(name: str, value: object, expected: str) -> VerifyException:
+    """Return the error that a property has another value than expected."""
+    return VerifyException(f"property {name} is {value}, expected {expected}")
+
+
 def expect_shape(what: str, value: SSAValue, expected: Sequence[int]) -> None:
     """Raise unless `value` has a shape that agrees with `expected`."""
     actual = shape_of(value)
@@ -247,7 +254,7 @@ def expect_like(what: str, value: SSAValue, other: SSAValue) -> None:
 def expect_one_of(what: str, name: str, known: Collection[str]) -> None:
     """Raise unless the property `what` is one of the `known` names."""
     if name not in known:
-        raise VerifyException(f'property {what} is "{name}", expected one of {", ".join(known)}')
+        raise wrong_property(what, f'"{name}"', f"one of {', '.join(known)}")
 
 
 def expect_factor(what: str, weight: SSAValue, x: SSAValue) -> None:
@@ -282,7 +289,7 @@ def expect_floats(what: str, value: SSAValue) -> None:
 
 def expect_dim(dim: int, rank: int) -> None:
     if not 0 <= dim < rank:
-        raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
+        raise wrong_property("dim", dim, f"0 to {rank - 1}")
 
 
 def expect_wide_element_type(what: str, value: SSAValue, x: SSAValue) -> None:
@@ -324,13 +331,10 @@ def expect_norm_parameter(what: str, value: SSAValue, x: SSAValue) -> None:
     expect_wide_element_type(what, value, x)
 
 
-def verify_group(what: str, group: int, columns: int) -> None:
+def verify_group(what: str, group: int, columns: int, unit: str = "columns") -> None:
     """Raise unless `columns` (if static) are whole groups of `group` columns."""
     if group < 1 or (columns != DYNAMIC_INDEX and columns % group):
-        raise VerifyException(
-            f"property {what} is {group}, expected a divisor of the "
-            f"{format_shape((columns,))} columns"
-        )
+        raise wrong_property(what, group, f"a divisor of the {format_extent(columns)} {unit}")
 
 
 def optional_operand(value: SSAValue | Operation | None) -> list[SSAValue]:

@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp, RemainderOp, RoundOp
-from coda_ir.dialects.coda.shapes import is_float8
+from coda_ir.dialects.coda.shapes import broadcast_shapes, is_float8
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.remedies import broadcast_remedy, conversion
@@ -24,7 +24,6 @@ from coda_ir.frontends.coda_text.values import (
     Range,
     TensorValue,
     Value,
-    broadcast,
     describe,
     format_dims,
     is_number,
@@ -251,14 +250,14 @@ def _combined(
             f"convert one of them, as in {conversion(a, b)}",
             "E0501",
         )
-    common = broadcast(a.dims, b.dims)
+    common = broadcast_shapes(a.dims, b.dims)
     if common is None:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their shapes do not broadcast",
             broadcast_remedy(a, b),
             "E0502",
         )
-    shape = broadcast(common, dims)
+    shape = broadcast_shapes(common, dims)
     if shape is None:
         aligned = with_ones(dims, common)
         raise Mistake(

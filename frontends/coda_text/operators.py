@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import broadcast_shapes
 from coda_ir.dialects.gemm import FinalizeOp, YieldOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
@@ -53,7 +54,6 @@ from coda_ir.frontends.coda_text.values import (
     TensorType,
     TensorValue,
     Value,
-    broadcast,
     describe,
     divided,
     ir_type,
@@ -127,7 +127,7 @@ def _matmul_in_batches(call: Invocation) -> TensorValue:
     x, w = call.float_tensor("x", least_rank=2), call.float_tensor("w")
     call.expect_element("w", w, x.type.element)
     expect_depth(call, x, w, w.dims[-2], "exchange dimensions, as in x @ transpose(w)")
-    batches = broadcast(x.dims[:-2], w.dims[:-2])
+    batches = broadcast_shapes(x.dims[:-2], w.dims[:-2])
     if batches is None:
         raise call.wrong(
             "w",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from coda_ir.diagnostics import closest
 from coda_ir.dialects.coda import REAL_FUNCTIONS
+from coda_ir.dialects.coda.shapes import broadcast_shapes
 from coda_ir.frontends.coda_text.counterparts import (
     CHOICES,
     ELEMENT_NAMES,
@@ -26,7 +27,6 @@ from coda_ir.frontends.coda_text.values import (
     TensorType,
     TensorValue,
     Value,
-    broadcast,
     divided,
     format_dims,
     is_number,
@@ -147,7 +147,7 @@ def _broadcast(dims: Sequence[Dims]) -> Dims:
     """The extents of the result of an elementwise operator; those of x where there is none."""
 
     def joined(a: Dims | None, b: Dims) -> Dims | None:
-        return None if a is None else broadcast(a, b)
+        return None if a is None else broadcast_shapes(a, b)
 
     none: Dims | None = ()
     return reduce(joined, dims, none) or dims[0]

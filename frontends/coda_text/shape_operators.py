@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import broadcast_shapes
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.remedies import product_remedy
@@ -16,7 +17,6 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     TupleValue,
     Value,
-    broadcast,
     describe,
     divided,
     extent,
@@ -165,10 +165,10 @@ def chunk(call: Invocation) -> Value:
     return TupleValue(tuple(_slice(call, x, dim, at, at + part) for at in range(0, size, part)))
 
 
-def broadcast_(call: Invocation) -> TensorValue:
+def broadcast(call: Invocation) -> TensorValue:
     """x repeated along the dimensions that it lacks or that have extent 1."""
     x, shape = call.tensor("x"), call.sizes("shape")
-    if broadcast(x.dims, shape) != shape:
+    if broadcast_shapes(x.dims, shape) != shape:
         raise Mistake(
             f"broadcast: x is {x.type}, which does not broadcast to {format_dims(shape)}",
             "extents stay or are 1 in x; new dimensions come first",
@@ -286,7 +286,7 @@ SHAPE_OPERATORS: dict[str, Callable[[Invocation], Value]] = {
     "slice(x, dim: integer, start: integer = 0, stop: integer?)": slice_,
     "split(x, sizes: sizes, *, dim: integer = -1)": split,
     "chunk(x, n: integer, *, dim: integer = -1)": chunk,
-    "broadcast(x, shape: sizes)": broadcast_,
+    "broadcast(x, shape: sizes)": broadcast,
     "pad(x, before: integer, after: integer = 0, *, dim: integer = -1, value: number = 0)": pad,
     "concat(*parts, dim: integer = -1)": concat,
     "arange(n: size, *, start: integer = 0, step: integer = 1, dtype: type?)": arange,

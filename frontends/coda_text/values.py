@@ -260,17 +260,3 @@ def with_ones(dims: Sequence[Dim], wider: Dims) -> Dims | None:
     rest = list(dims)
     aligned = [rest.pop() if rest[-1:] == [extent] else 1 for extent in reversed(wider)]
     return None if rest else tuple(reversed(aligned))
-
-
-def broadcast(a: Dims, b: Dims) -> Dims | None:
-    """Return the NumPy broadcast of two shapes; only a literal 1 is stretched."""
-    if a == b:
-        return a
-    rank = max(len(a), len(b))
-    padded_a, padded_b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    result: list[Dim] = []
-    for x, y in zip(padded_a, padded_b, strict=True):
-        if x != y and 1 not in (x, y):
-            return None
-        result.append(y if x == 1 else x)
-    return tuple(result)

@@ -17,5 +17,4 @@ class DropBarriersPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.BarrierOp):
-            op.result.replace_all_uses_with(op.x)
-            rewriter.order.erase(op)
+            rewriter.order.give_way(op, [op.x])

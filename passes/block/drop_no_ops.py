@@ -56,8 +56,7 @@ class DropNoOpsPass(FunctionPass):
         for op in rewriter.ops:
             value = _simpler(op, rewriter)
             if value is not None:
-                op.results[0].replace_all_uses_with(value)
-                rewriter.order.erase(op)
+                rewriter.order.give_way(op, [value])
 
 
 def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
@@ -208,10 +207,7 @@ def _transposed_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSA
         _transposed(x, shape, order, insert) if shape_of(x) else x
         for x, shape in zip(product.operands, shapes, strict=True)
     ]
-    transposed = type(product).create(
-        operands=operands, properties=product.properties, result_types=[op.result.type]
-    )
-    return insert.insert(transposed)
+    return insert.again(product, operands, shape_of(op.result))
 
 
 def _all_transpose(x: SSAValue, order: Sequence[int]) -> bool:

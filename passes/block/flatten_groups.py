@@ -58,8 +58,7 @@ def _flatten(op: Operation, rewriter: FunctionRewriter) -> None:
     insert = rewriter.before(op)
     operands = [_flattened(value, domain, insert) for value in op.operands]
     flat = insert.again(op, operands, _joined(domain))
-    result.replace_all_uses_with(insert.insert(coda.ReshapeOp(flat, domain)))
-    rewriter.order.erase(op)
+    rewriter.order.give_way(op, [insert.insert(coda.ReshapeOp(flat, domain))])
 
 
 def _flattened(value: SSAValue, domain: Sequence[int], insert: OpInserter) -> SSAValue:
@@ -90,5 +89,4 @@ def _drop_join(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
     """Let readers of joined columns read the tensor from which they were split."""
     split = op.x.owner
     if splits_columns(split) and split.x.type == op.result.type:
-        op.result.replace_all_uses_with(split.x)
-        rewriter.order.erase(op)
+        rewriter.order.give_way(op, [split.x])

@@ -46,11 +46,6 @@ class ConvertAttentionToGemmPass(FunctionPass):
     multiple of 8; in the forward, keys and values have the same number of columns; no gradient of a
     mask is needed, and in the backward no mask is added if there are sinks, which the logsumexp
     includes; and the function does not require the bits of eager PyTorch.
-
-    Legal iff tensor cores multiply the operands; heads have up to 256 columns, a multiple of 8, and
-    in the forward keys and values have equally many; no gradient of a mask is needed, and in the
-    backward no mask is added beside sinks, which the logsumexp includes; and the function does not
-    require the bits of eager PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -139,9 +134,7 @@ def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None
     fused = FusedAttentionOp.made(inputs, _options(op), epilogue, sinks=op.sinks, mask=op.mask)
     rewriter.before(op).insert(fused)
     fused.lse.name_hint = "lse"
-    for old, new in zip(op.results, (*fused.outputs, fused.lse), strict=False):
-        old.replace_all_uses_with(new)
-    rewriter.order.erase(op)
+    rewriter.order.give_way(op, (*fused.outputs, fused.lse)[: len(op.results)])
     return None
 
 
@@ -159,12 +152,10 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
     insert.insert(dq)
     insert.insert(dkv)
     dq.moment.name_hint = "moment"
-    for old, new in zip((op.dq, op.dk, op.dv), (*dq.outputs, *dkv.outputs), strict=True):
-        old.replace_all_uses_with(new)
+    gradients = [*dq.outputs, *dkv.outputs]
     if op.d_sinks is not None and op.sinks is not None:
-        d_sinks = _gradient_of_sinks(op.sinks, op.lse, dq.moment, insert)
-        op.d_sinks.replace_all_uses_with(d_sinks)
-    rewriter.order.erase(op)
+        gradients.append(_gradient_of_sinks(op.sinks, op.lse, dq.moment, insert))
+    rewriter.order.give_way(op, gradients)
     return None
 
 

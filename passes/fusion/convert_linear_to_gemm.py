@@ -124,5 +124,4 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         x_scales=op.x_scales if is_scaled else None,
         blocks=op.blocks if is_scaled else low_bits and low_bits.scheme,
     )
-    fused.location = op.location
     rewriter.order.substitute(op, fused)

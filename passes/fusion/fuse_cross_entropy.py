@@ -95,24 +95,15 @@ def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None
         return
     for reduce in sums:
         rewriter.passed(reduce, "computed with the gradient of the loss")
-    joined = coda.CrossEntropyGradOp(
-        op.logits,
-        op.target,
-        op.dloss,
-        op.row_lse,
-        ignore_index=op.ignore_index.value.data,
-        reduction=op.reduction.data,
-        results=2,
-    )
+    operands = (op.logits, op.target, op.dloss, op.row_lse)
+    joined = coda.CrossEntropyGradOp(*operands, **op.given, results=2)
     joined.location = fuse_locations(op.location, *(reduce.location for reduce in sums))
     rewriter.order.insert_before(joined, op)
-    op.result.replace_all_uses_with(joined.result)
-    rewriter.order.erase(op)
+    rewriter.order.give_way(op, [joined.result])
     assert joined.moment is not None
     for reduce in sums:
         joined.moment.name_hint = reduce.result.name_hint
-        reduce.result.replace_all_uses_with(joined.moment)
-        rewriter.order.erase(reduce)
+        rewriter.order.give_way(reduce, [joined.moment])
 
 
 def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
@@ -144,14 +135,13 @@ def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) ->
     per_row = _per_row_loss(op, columns, lse, target_logit, TensorType(f32, rows))
     rewriter.before(op).insert(per_row)
     losses = per_row.outputs[: len(per_row.outputs) - len(op.row_lse)]
-    for old, new in zip(op.row_lse, per_row.outputs[len(losses) :], strict=True):
+    row_lse = per_row.outputs[len(losses) :]
+    for old, new in zip(op.row_lse, row_lse, strict=True):
         new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
     is_per_row = op.reduction.data == "none"
     loss = losses[0] if is_per_row else _over_rows(op, losses, rewriter)
     loss.name_hint = op.result.name_hint or loss.name_hint
-    op.result.replace_all_uses_with(loss)
-    rewriter.order.erase(op)
+    rewriter.order.give_way(op, (loss, *row_lse))
 
 
 def _add_results(

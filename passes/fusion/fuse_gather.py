@@ -87,7 +87,6 @@ def _fuse(op: coda.IndexOp, rewriter: FunctionRewriter) -> None:
             (segment,) = gemm.take_segments()
             parts = [replace(segment, weights=[op.x])]
             gathering = gemm.with_segments(parts, gather_weights=op.ids)
-        gathering.location = gemm.location
         rewriter.order.substitute(gemm, gathering)
     rewriter.order.erase(op)
 

@@ -69,9 +69,7 @@ def _fuse(op: coda.IndexOp, gemm: FusedOp, order: SSAValue, rewriter: FunctionRe
     assert is_known, "what depends on the rows would be another use of them"
     segments = move_columns(gemm.take_segments(), order, PortKind.SCATTER_COL)
     scattering = gemm.with_segments(segments, scatter=order)
-    scattering.location = gemm.location
-    op.result.replace_all_uses_with(scattering.outputs[0])
     name = op.result.name_hint
-    rewriter.order.erase(op)
+    rewriter.order.give_way(op, scattering.outputs)
     rewriter.order.substitute(gemm, scattering)
     scattering.outputs[0].name_hint = name

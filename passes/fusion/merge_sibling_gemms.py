@@ -168,7 +168,6 @@ def transpose_product(op: FusedOp, order: BlockOrder) -> FusedOp:
     segment.ports = [Port(_TRANSPOSED_PORTS[kind], value) for kind, value in segment.ports]
     segment.results = _transposed_results(segment.results)
     new = FusedOp(inputs, [segment], op.schedule, op.order, transposed=True)
-    new.location = op.location
     order.substitute(op, new)
     return new
 

@@ -75,7 +75,6 @@ def _gate_of_halves(op: coda.MulOp) -> coda.GluOp | None:
 def _replace_product(op: coda.MulOp, glu: coda.GluOp, rewriter: FunctionRewriter) -> None:
     """Replace a product by `glu`, and erase the operators that only the product needed."""
     unused = [value.owner for value in op.operands]
-    glu.location = op.location
     rewriter.order.substitute(op, glu)
     for each in unused:
         if isinstance(each, Operation) and not any(result.uses for result in each.results):

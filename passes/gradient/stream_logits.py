@@ -149,15 +149,8 @@ class _Part:
                 weight, stored = self._slice(op, op.weight, 0), element_type_of(op.result)
                 return coda.LinearOp(x, weight, bias, element_type=stored)
             case coda.CrossEntropyGradOp():
-                return coda.CrossEntropyGradOp(
-                    self.values[op.logits],
-                    op.target,
-                    op.dloss,
-                    op.row_lse,
-                    ignore_index=op.ignore_index.value.data,
-                    reduction=op.reduction.data,
-                    start=self.range[0],
-                )
+                operands = (self.values[op.logits], op.target, op.dloss, op.row_lse)
+                return coda.CrossEntropyGradOp(*operands, **{**op.given, "start": self.range[0]})
             case _:
                 (result,) = op.results
                 shape = (*shape_of(result)[:-1], self.range[1] - self.range[0])

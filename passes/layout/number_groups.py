@@ -185,14 +185,12 @@ def _number(rows: _Rows, rewriter: FunctionRewriter) -> None:
         for port in factors:
             _scale(segments[0], port.value)
     made = FusedOp(first.x, segments, groups=ids, numbered=True)
-    made.location = first.location
     order.substitute(first, made)
     if total is None:
         parts = last.take_segments()
         for part in parts:
             part.ports = [Port(_with_own_rows(kind), value) for kind, value in part.ports]
         products = FusedOp(made.outputs[0], parts, groups=ids, numbered=True)
-        products.location = last.location
         order.substitute(last, products)
     else:
         rewriter.passed(total.op, f"{total.count} rows are added up by the GEMM that computes them")
@@ -295,7 +293,6 @@ class _Sum:
         columns = self.count * shape_of(rows)[-1]
         x = rewriter.before(self.op).reshape(rows, (*self.op.row_shape, columns))
         made = FusedOp(x, [segment], groups=ids, numbered=True)
-        made.location = self.op.location
         rewriter.order.substitute(self.op, made)
         for view in self.views:
             _erase_readers(view, rewriter)

@@ -66,5 +66,4 @@ def _group(norm: coda.RMSNormOp, heads: Heads, rewriter: FunctionRewriter) -> No
     columns = insert.cast(heads.columns(insert), element_type_of(norm.x))
     grouped = coda.RMSNormOp(columns, norm.weight, eps=eps, group=heads.width)
     value = insert.insert(grouped, norm.result.name_hint)
-    norm.result.replace_all_uses_with(heads.of(value, insert))
-    rewriter.order.erase(norm)
+    rewriter.order.give_way(norm, [heads.of(value, insert)])

@@ -56,7 +56,6 @@ def _match(op: coda.MulOp | coda.DivOp) -> Operation | None:
 
 def _replace(op: coda.MulOp | coda.DivOp, raised: Operation, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, f"raised to {raised.name}")
-    raised.location = op.location
     rewriter.order.substitute(op, raised)
 
 

@@ -73,9 +73,7 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
     for each in new:
         each.location = op.location
         rewriter.order.insert_before(each, op)
-    for position, output in zip(taken, op.outputs, strict=True):
-        output.replace_all_uses_with(made.results[position])
-    rewriter.order.erase(op)
+    rewriter.order.give_way(op, (made.results[position] for position in taken))
     return None
 
 

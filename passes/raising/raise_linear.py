@@ -88,9 +88,7 @@ def _raise_grouped(op: CallOp, rewriter: FunctionRewriter) -> None:
     if transpose is not None and transpose.permutation == (0, 2, 1):
         kind, weight = coda.GroupedLinearOp, transpose.x
     rewriter.passed(op, f"raised to {kind.name}")
-    raised = kind(x, weight, offsets)
-    raised.location = op.location
-    rewriter.order.substitute(op, raised)
+    rewriter.order.substitute(op, kind(x, weight, offsets))
 
 
 def _are_grouped(op: CallOp) -> bool:
@@ -110,8 +108,7 @@ def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:
     rewriter.passed(last, "raised to coda.linear")
     linear = coda.LinearOp(op.x, transpose.x, bias, element_type=element_type_of(op.result))
     value = rewriter.before(last, op.location).insert(linear, op.result.name_hint)
-    last.results[0].replace_all_uses_with(value)
-    rewriter.order.erase(last)
+    rewriter.order.give_way(last, [value])
     if last is not op:
         rewriter.order.erase(op)
 

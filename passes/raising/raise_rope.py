@@ -218,8 +218,7 @@ def _replace(rotated: _Rotated, columns: SSAValue, rewriter: FunctionRewriter) -
     insert = rewriter.before(op)
     value = rotated.heads.of(columns, insert)
     value = insert.reshape(value, rewriter.shapes.dims(op.results[0]))
-    op.results[0].replace_all_uses_with(value)
-    rewriter.order.erase(op)
+    rewriter.order.give_way(op, [value])
 
 
 def _read_rotated(group: Sequence[_Rotated], columns: SSAValue, rewriter: FunctionRewriter) -> None:
@@ -236,8 +235,7 @@ def _read_rotated(group: Sequence[_Rotated], columns: SSAValue, rewriter: Functi
         if other is None or other.part(0, 1) != heads.part(0, 1) or _meets(other, group):
             continue
         insert = rewriter.before(op)
-        op.result.replace_all_uses_with(other.of(columns, insert))
-        rewriter.order.erase(op)
+        rewriter.order.give_way(op, [other.of(columns, insert)])
 
 
 def _meets(heads: Heads, group: Sequence[_Rotated]) -> bool:

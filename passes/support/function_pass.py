@@ -67,8 +67,7 @@ class FunctionRewriter:
         """Replace the only result of `old` by `new`, which takes its name; erase `old`."""
         (result,) = old.results
         new.name_hint = result.name_hint or new.name_hint
-        result.replace_all_uses_with(new)
-        self.order.erase(old)
+        self.order.give_way(old, [new])
 
     def accepts(self, op: Operation, refusal: Refusal | None, message: str) -> bool:
         """Report that `op` is rewritten, or the refusal; return whether it is. Call it before the

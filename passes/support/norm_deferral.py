@@ -233,5 +233,4 @@ def replace_gemm(
     """Replace `gemm` by a GEMM of `x` with other segments."""
     new = gemm.with_segments(segments, inputs=x)
     new.attributes |= gemm.attributes
-    new.location = gemm.location
     order.substitute(gemm, new)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dominance import reached, users_of
@@ -48,11 +49,19 @@ class BlockOrder:
 
     def substitute(self, old: Operation, new: Operation, others: Sequence[SSAValue] = ()) -> None:
         """Replace `old` by `new`, whose results take over its names and uses, and those of
-        `others`.
+        `others`; it gets the place of `old` in the source, unless it has one.
         """
+        if isinstance(new.location, UnknownLoc):
+            new.location = old.location
         for before, after in zip([*old.results, *others], new.results, strict=True):
             before.replace_all_uses_with(after)
         self.replace(old, new)
+
+    def give_way(self, old: Operation, values: Iterable[SSAValue]) -> None:
+        """Erase `old`, the uses of whose results `values` take over."""
+        for before, after in zip(old.results, values, strict=True):
+            before.replace_all_uses_with(after)
+        self.erase(old)
 
     def join(
         self, first: Operation, second: Operation, outputs: Sequence[SSAValue], joined: Operation

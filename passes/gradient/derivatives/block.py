@@ -175,13 +175,7 @@ def _expose_row_lse(op: coda.CrossEntropyOp) -> None:
     is_narrow = isinstance(element_type_of(narrow), BFloat16Type | Float16Type)
     if is_narrow and not isinstance(narrow.owner, Block | coda.StoredOp):
         read_as_stored(narrow)
-    loss = coda.CrossEntropyOp(
-        op.logits,
-        op.target,
-        ignore_index=op.ignore_index.value.data,
-        reduction=op.reduction.data,
-        results=3,
-    )
+    loss = coda.CrossEntropyOp(op.logits, op.target, results=3, **op.given)
     loss.location, loss.result.name_hint = op.location, op.result.name_hint
     for result, name in zip(loss.row_lse, ("lse", "lse_rest"), strict=True):
         result.name_hint = name
@@ -196,15 +190,9 @@ def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
     """
     dloss = adjoint.d_results[0]
     assert dloss is not None
-    gradient = coda.CrossEntropyGradOp(
-        op.logits,
-        op.target,
-        dloss,
-        op.row_lse,
-        ignore_index=op.ignore_index.value.data,
-        reduction=op.reduction.data,
+    adjoint.give(
+        op.logits, coda.CrossEntropyGradOp(op.logits, op.target, dloss, op.row_lse, **op.given)
     )
-    adjoint.give(op.logits, gradient)
 
 
 def _is_of_gemm(value: SSAValue) -> bool:
