@@ -16,8 +16,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.casts import expect_float_constant
+from coda_ir.dialects.coda.infer_type import StatedShapeOp
 from coda_ir.dialects.coda.shapes import (
     broadcast_shapes,
     element_type_of,
@@ -27,7 +28,6 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     expect_tensor,
     format_shape,
-    optional_operand,
     shape_of,
     shapes_agree,
     wrong_shape,
@@ -35,7 +35,7 @@ from coda_ir.dialects.coda.shapes import (
 
 
 @irdl_op_definition
-class BroadcastOp(CodaOp):
+class BroadcastOp(StatedShapeOp):
     """x repeated along the dimensions that it lacks, or has as 1: the adjoint of a sum.
 
     If x is repeated along a dynamic extent, a second operand provides the shape.
@@ -48,18 +48,6 @@ class BroadcastOp(CodaOp):
     like = opt_operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        shape: Sequence[int],
-        like: SSAValue | Operation | None = None,
-    ):
-        x = SSAValue.get(x)
-        super().__init__(
-            operands=[x, optional_operand(like)],
-            result_types=[TensorType(element_type_of(x), shape)],
-        )
 
     def verify_(self) -> None:
         before, after = shape_of(self.x), shape_of(self.result)
@@ -78,7 +66,7 @@ class BroadcastOp(CodaOp):
 
 
 @irdl_op_definition
-class PadOp(CodaOp):
+class PadOp(StatedShapeOp):
     """x padded in dimension `dim`: x begins at `start`, and the other elements are a number, by
     default 0. It is also the adjoint of `coda.slice`.
 
@@ -109,20 +97,9 @@ class PadOp(CodaOp):
         after: int | None = None,
         value: float | int = 0,
     ):
-        x = SSAValue.get(x)
-        shape = list(shape_of(x))
+        shape = list(shape_of(SSAValue.get(x)))
         shape[dim] = extent
-        number = IntegerAttr(value, 64) if isinstance(value, int) else FloatAttr(value, 64)
-        super().__init__(
-            operands=[x, optional_operand(like)],
-            properties={
-                "dim": IntegerAttr(dim, 64),
-                "start": IntegerAttr(start, 64),
-                "after": None if after is None else IntegerAttr(after, 64),
-                "value": number if value else None,
-            },
-            result_types=[TensorType(element_type_of(x), shape)],
-        )
+        super().__init__(x, shape, like, dim=dim, start=start, after=after, value=value or None)
 
     @staticmethod
     def around(

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     f32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -31,7 +31,7 @@ from coda_ir.dialects.coda.block import verify_loss, verify_padding
 from coda_ir.dialects.coda.elementwise import GATES
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.extension import verify_like
-from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, StatedShapeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.linear import expect_ends
 from coda_ir.dialects.coda.shapes import (
@@ -129,7 +129,7 @@ def summed_dims(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
 
 
 @irdl_op_definition
-class SumToOp(CodaOp):
+class SumToOp(StatedShapeOp):
     """x summed over the dimensions that the result lacks, or has as 1: the adjoint of broadcasting.
 
     Dimensions are aligned at the right. Accumulates in float32; the result may have another element
@@ -142,17 +142,6 @@ class SumToOp(CodaOp):
     x = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        shape: Sequence[int],
-        *,
-        element_type: Attribute | None = None,
-    ):
-        x = SSAValue.get(x)
-        element_type = element_type or element_type_of(x)
-        super().__init__(operands=[x], result_types=[TensorType(element_type, shape)])
 
     def verify_(self) -> None:
         before, after = shape_of(self.x), shape_of(self.result)

@@ -161,6 +161,29 @@ class InferTypeOp(CodaOp, ABC):
                 expect_element_type(what, result, element)
 
 
+class StatedShapeOp(CodaOp, ABC):
+    """An operator on x whose constructor states the shape of the result, which does not follow from
+    the operands. Another tensor `like` may have extents that are known only at run time.
+    """
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        shape: Sequence[int],
+        like: SSAValue | Operation | None = None,
+        *,
+        element_type: Attribute | None = None,
+        **properties: Given,
+    ):
+        """Build the operator; without `element_type`, the result has that of x."""
+        of, x = self.get_irdl_definition(), SSAValue.get(x)
+        super().__init__(
+            operands=[x, _values(like)][: len(of.operands)],
+            properties={n: _attribute(each, of.properties[n]) for n, each in properties.items()},
+            result_types=[TensorType(element_type or element_type_of(x), shape)],
+        )
+
+
 # What rules are made of.
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, TensorType
-from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -16,8 +15,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
-from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, replaced, total
+from coda_ir.dialects.coda.base import FoldsAway
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, StatedShapeOp, replaced, total
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
@@ -29,7 +28,7 @@ from coda_ir.dialects.coda.shapes import (
 
 
 @irdl_op_definition
-class ReshapeOp(CodaOp):
+class ReshapeOp(StatedShapeOp):
     """The same elements in row-major order under another shape.
 
     At most one dimension of the result is taken from the number of elements.
@@ -39,10 +38,6 @@ class ReshapeOp(CodaOp):
     x = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
-        x = SSAValue.get(x)
-        super().__init__(operands=[x], result_types=[TensorType(element_type_of(x), shape)])
 
     def verify_(self) -> None:
         before, after = shape_of(self.x), shape_of(self.result)

@@ -38,10 +38,8 @@ class DropHiddenQueriesPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.AttentionOp) and (chosen := _chosen(op)) is not None:
-                found = _queries(op, chosen, rewriter)
-                if isinstance(found, Refusal):
-                    rewriter.missed(op, found)
-                else:
+                found = rewriter.allowed(op, _queries(op, chosen, rewriter))
+                if found is not None:
                     rewriter.passed(op, "reads fully masked queries unchanged")
                     op.operands[0] = found
 

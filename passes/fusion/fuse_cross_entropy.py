@@ -65,10 +65,8 @@ class FuseCrossEntropyPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.CrossEntropyOp):
-                site = check_cross_entropy(op, rewriter.order)
-                if isinstance(site, Refusal):
-                    rewriter.missed(op, site)
-                else:
+                site = rewriter.allowed(op, check_cross_entropy(op, rewriter.order))
+                if site is not None:
                     rewriter.passed(op, "fused into the GEMM that computes the logits")
                     _rewrite(op, site, rewriter)
             elif isinstance(op, coda.CrossEntropyGradOp):

@@ -36,10 +36,8 @@ class FuseQkNormPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is not None and self._is_seen(op):
-                site = _check(op, rewriter)
-                if isinstance(site, Refusal):
-                    rewriter.missed(op, site)
-                else:
+                site = rewriter.allowed(op, _check(op, rewriter))
+                if site is not None:
                     rewriter.passed(op, f"fused into {kernel_name(site.op)}")
                     _rewrite(_before_rotation(op, rewriter), site, rewriter)
 

@@ -27,10 +27,8 @@ class FuseScatterPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.IndexOp) and isinstance(op.x.owner, FusedOp):
-                order = _order(op, op.x.owner)
-                if isinstance(order, Refusal):
-                    rewriter.missed(op, order)
-                else:
+                order = rewriter.allowed(op, _order(op, op.x.owner))
+                if order is not None:
                     _fuse(op, op.x.owner, order, rewriter)
 
 

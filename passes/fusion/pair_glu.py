@@ -101,9 +101,8 @@ def _activation_name(op: Operation) -> str | None:
 
 def _pair_packed(op: coda.GluOp, rewriter: FunctionRewriter) -> None:
     pairing = PairingAttr.adjacent_columns() if op.is_adjacent else PairingAttr.halves()
-    site = check_pairing(op.x, pairing)
-    if isinstance(site, Refusal):
-        rewriter.missed(op, site)
+    site = rewriter.allowed(op, check_pairing(op.x, pairing))
+    if site is None:
         return
     rewriter.passed(op, "fused into the GEMM of its packed gate and up projection")
     assert isinstance(site.op, FusedOp)
@@ -143,10 +142,8 @@ def pair_neighbours(rewriter: FunctionRewriter) -> None:
             continue
         first = next(part.owner for part in parts)
         assert isinstance(first, Operation)
-        site = check_pairing(x, PairingAttr.adjacent_columns())
-        if isinstance(site, Refusal):
-            rewriter.missed(first, site)
-        elif isinstance(site.op, FusedOp):
+        site = rewriter.allowed(first, check_pairing(x, PairingAttr.adjacent_columns()))
+        if site is not None and isinstance(site.op, FusedOp):
             rewriter.passed(
                 first, "fused into the GEMM, whose epilogue reads neighbouring columns as pairs"
             )

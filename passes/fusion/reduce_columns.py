@@ -39,10 +39,8 @@ class ReduceColumnsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.ReduceOp):
-            columns = _columns_of(op)
-            if isinstance(columns, Refusal):
-                rewriter.missed(op, columns)
-            elif columns is not None and (self.of_code or not is_pointwise(columns.tensor.owner)):
+            columns = rewriter.allowed(op, _columns_of(op))
+            if columns and (self.of_code or not is_pointwise(columns.tensor.owner)):
                 _rewrite(op, columns, rewriter)
 
 

@@ -50,15 +50,11 @@ class MoveNormGradientSumsPass(FunctionPass):
                 self._move(found, rewriter)
 
     def _move(self, found: NormGradientSum, rewriter: FunctionRewriter) -> None:
-        maps = self._check(found, rewriter.order)
-        if isinstance(maps, Refusal):
-            rewriter.missed(found.reduce, maps)
-            return
-        rewriter.passed(
-            found.reduce,
-            f"taken over the results of {counted(len(maps), 'linear map')} of the norm",
-        )
-        _rewrite(found, maps, rewriter)
+        maps = rewriter.allowed(found.reduce, self._check(found, rewriter.order))
+        if maps is not None:
+            count = counted(len(maps), "linear map")
+            rewriter.passed(found.reduce, f"taken over the results of {count} of the norm")
+            _rewrite(found, maps, rewriter)
 
     def _check(self, found: NormGradientSum, order: BlockOrder) -> Sequence[MapGradient] | Refusal:
         refusal = check_rounding_may_move(

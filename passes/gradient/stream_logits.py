@@ -12,7 +12,7 @@ from coda_ir.diagnostics import OptionError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.gradient.logit_stream import LogitStream, Sink, find_logit_stream
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 
 TILE_COLUMNS = 128
 """Parts that are wider than this consist of whole tiles of a GEMM."""
@@ -51,10 +51,8 @@ class StreamLogitsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.CrossEntropyGradOp):
-            stream = find_logit_stream(op, rewriter.order)
-            if isinstance(stream, Refusal):
-                rewriter.missed(op, stream)
-            else:
+            stream = rewriter.allowed(op, find_logit_stream(op, rewriter.order))
+            if stream is not None:
                 parts = split_columns(stream.columns, self.chunks)
                 rewriter.passed(op, _described(stream, parts))
                 _Rewrite(stream, rewriter).run(parts)

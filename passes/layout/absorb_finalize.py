@@ -65,10 +65,8 @@ class AbsorbFinalizePass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         rows = RowCounts(parse_sizes(self.sizes))
         for op in rewriter.ops_of(FinalizeOp):
-            kernels = self._kernels(op, rewriter.order, rows)
-            if isinstance(kernels, Refusal):
-                rewriter.missed(op, kernels)
-            elif kernels:
+            kernels = rewriter.allowed(op, self._kernels(op, rewriter.order, rows))
+            if kernels:
                 _absorb(op, kernels, rewriter)
 
     def _kernels(

@@ -150,12 +150,10 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
         for index, port in enumerate(segment.ports):
             if not is_given_up(port) or not _may_fit(segment, port):
                 continue
-            number = _result_in_place(op, segment, index, rewriter.order)
-            name = name_of(port.value)
-            if isinstance(number, Refusal):
-                rewriter.missed(op, number)
-            else:
-                rewriter.passed(op, f"stores a result in the memory of {name}")
+            found = _result_in_place(op, segment, index, rewriter.order)
+            number = rewriter.allowed(op, found)
+            if number is not None:
+                rewriter.passed(op, f"stores a result in the memory of {name_of(port.value)}")
                 type = segment.results[number].type
                 segment.results[number] = Result(ResultPortAttr.accumulate(index), type)
     editor = EpilogueEditor(op, rewriter.order)

@@ -73,10 +73,8 @@ def number_groups(rewriter: FunctionRewriter, gemms: Collection[FusedOp]) -> boo
     is_changed = False
     for op in rewriter.ops_of(FusedOp):
         if op in gemms and op.scatter is not None and op.groups is not None:
-            rows = _Rows.of(op, rewriter)
-            if isinstance(rows, Refusal):
-                rewriter.missed(op, rows)
-            else:
+            rows = rewriter.allowed(op, _Rows.of(op, rewriter))
+            if rows is not None:
                 rewriter.passed(op, "its rows name their groups, so nothing is sorted")
                 _number(rows, rewriter)
                 is_changed = True

@@ -22,6 +22,7 @@ from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 from coda_ir.traffic import is_executed
 
 OpT = TypeVar("OpT", bound=Operation)
+FoundT = TypeVar("FoundT")
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,13 @@ class FunctionRewriter:
         if refusal is not None:
             self.missed(op, refusal)
         return refusal is not None
+
+    def allowed(self, op: Operation, found: FoundT | Refusal) -> FoundT | None:
+        """Return what a rewrite of `op` needs; report that it was refused, and return None."""
+        if not isinstance(found, Refusal):
+            return found
+        self.missed(op, found)
+        return None
 
     def passed(self, op: Operation, message: str) -> None:
         """Report a rewrite of `op`; call it before `op` is replaced."""
