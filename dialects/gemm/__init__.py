@@ -45,6 +45,7 @@ from coda_ir.dialects.gemm.region_ops import (
     NormalCdfOp as NormalCdfOp,
     RemainderOp as RemainderOp,
     YieldOp as YieldOp,
+    unchanged_region as unchanged_region,
 )
 from coda_ir.dialects.gemm.scalars import (
     RotationTypes as RotationTypes,

@@ -166,16 +166,8 @@ class AttentionSumOp(AttentionLike, ABC):
     def segment(self) -> SumSegment:
         """The ports, results and region, for reading."""
         (read,) = read_segments([self.segment_attr], [], self.ports, self.outputs, [self.body])
-        return SumSegment(
-            weights=[],
-            ports=read.ports,
-            results=read.results,
-            body=read.body,
-            pairing=read.pairing,
-            outputs=read.outputs,
-            domain_columns=shape_of(self.rows_of)[-1],
-            sums=len(self.SUMS),
-        )
+        columns = shape_of(self.rows_of)[-1]
+        return SumSegment(**vars(read), domain_columns=columns, sums=len(self.SUMS))
 
     def epilogues(self) -> list[tuple[Sequence[int], SumSegment]]:
         """The epilogue with the numbers of the sums that it takes; where these have different

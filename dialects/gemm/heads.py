@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.gemm.attrs import PairingAttr, ResultKind
-from coda_ir.dialects.gemm.region_ops import GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm.region_ops import GroupReduceOp, unchanged_region
 from coda_ir.dialects.gemm.segment import DomainSegment, Segment
 from coda_ir.dialects.gemm.tiling import MIN_LANES
 
@@ -93,14 +91,6 @@ def stored_sum(
             "an epilogue of heads of keys and of values with different numbers of columns, "
             "expected one that stores the sums unchanged"
         )
-    block = Block(arg_types=[f32])
-    block.add_op(YieldOp(block.args[0]))
-    alone = SumSegment(
-        weights=[],
-        ports=[],
-        results=[result],
-        body=Region(block),
-        outputs=segment.outputs[index : index + 1],
-        domain_columns=columns[numbers[0]],
-    )
+    alone = SumSegment([], [], [result], unchanged_region(), domain_columns=columns[numbers[0]])
+    alone.outputs = segment.outputs[index : index + 1]
     return numbers, alone

@@ -4,7 +4,7 @@ from abc import ABC
 from typing import ClassVar
 
 from xdsl.dialects.builtin import Float32Type, IntAttr, IntegerAttr, IntegerType, f32, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -36,6 +36,13 @@ class YieldOp(IRDLOperation):
 
     def __init__(self, *values: SSAValue | Operation):
         super().__init__(operands=[[SSAValue.get(value) for value in values]])
+
+
+def unchanged_region(count: int = 1) -> Region:
+    """Return the region of an epilogue that stores its accumulators unchanged."""
+    block = Block(arg_types=[f32] * count)
+    block.add_op(YieldOp(*block.args))
+    return Region(block)
 
 
 @irdl_op_definition

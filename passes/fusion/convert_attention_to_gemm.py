@@ -1,7 +1,7 @@
 """Pass `convert-attention-to-gemm`: turn attention and its backward into chains of GEMMs."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.attention import AttentionLike
@@ -13,8 +13,8 @@ from coda_ir.dialects.gemm import (
     Result,
     ResultPortAttr,
     Segment,
-    YieldOp,
     numerics_mode,
+    unchanged_region,
 )
 from coda_ir.dialects.gemm.attention import OPTIONS
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
@@ -27,6 +27,10 @@ HEAD_MULTIPLE = 8
 
 FEW_QUERIES = 16
 """Fewer queries than this leave most rows of a tile empty."""
+
+
+OF_ATTENTION = "one kernel computes it without storing the scores"
+OF_GRADIENT = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
 
 
 class ConvertAttentionToGemmPass(FunctionPass):
@@ -50,13 +54,13 @@ class ConvertAttentionToGemmPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            refusal = None
             if isinstance(op, coda.AttentionGradOp):
-                refusal = _convert_gradient(op, rewriter)
+                if rewriter.accepts(op, _check_gradient(op), OF_GRADIENT):
+                    _convert_gradient(op, rewriter)
             elif isinstance(op, coda.AttentionOp) and _is_slow_elsewhere(op):
-                refusal = _convert(op, rewriter)
-            if refusal is not None:
-                rewriter.missed(op, refusal)
+                is_accepted = rewriter.accepts(op, _check_attention(op), OF_ATTENTION)
+                if is_accepted:
+                    _convert(op, rewriter)
 
 
 def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
@@ -121,29 +125,24 @@ def _options(op: AttentionLike) -> dict[str, Attribute | None]:
     return {name: op.properties.get(name) for name in OPTIONS}
 
 
-def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
+def _check_attention(op: coda.AttentionOp) -> Refusal | None:
     instead = "runs as PyTorch's attention, which stores all scores"
     refusal = _check(op, instead)
     if refusal is None and op.value_dim is not None:
         found = f"{instead}, with {op.value_columns} columns for {op.head_dim.value.data}"
-        refusal = Refusal("values have as many columns as keys", found)
-    if refusal is not None:
-        return refusal
-    rewriter.passed(op, "one kernel computes it without storing the scores")
+        return Refusal("values have as many columns as keys", found)
+    return refusal
+
+
+def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> None:
     inputs, epilogue = (op.q, op.k, op.v), _stored(op.result)
     fused = FusedAttentionOp.made(inputs, _options(op), epilogue, sinks=op.sinks, mask=op.mask)
     rewriter.before(op).insert(fused)
     fused.lse.name_hint = "lse"
     rewriter.order.give_way(op, (*fused.outputs, fused.lse)[: len(op.results)])
-    return None
 
 
-def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> Refusal | None:
-    refusal = _check_gradient(op)
-    if refusal is not None:
-        return refusal
-    message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
-    rewriter.passed(op, message)
+def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     properties, inputs = _options(op), (op.lse, op.q, op.k, op.v)
     dq = AttentionDqOp.made((op.d_out, op.out, *inputs), properties, _stored(op.dq), mask=op.mask)
     tensors, epilogue = (op.d_out, dq.moment, *inputs), _stored(op.dk, op.dv)
@@ -156,7 +155,6 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
     if op.d_sinks is not None and op.sinks is not None:
         gradients.append(_gradient_of_sinks(op.sinks, op.lse, dq.moment, insert))
     rewriter.order.give_way(op, gradients)
-    return None
 
 
 def _gradient_of_sinks(
@@ -174,9 +172,8 @@ def _gradient_of_sinks(
 
 def _stored(*sums: SSAValue) -> Segment:
     """Return an epilogue that stores sums unchanged."""
-    block = Block(arg_types=[f32] * len(sums))
-    for argument, value in zip(block.args, sums, strict=True):
+    body = unchanged_region(len(sums))
+    for argument, value in zip(body.block.args, sums, strict=True):
         argument.name_hint = value.name_hint
-    block.add_op(YieldOp(*block.args))
     results = [Result(ResultPortAttr.tile(), tensor_type(value)) for value in sums]
-    return Segment(weights=[], ports=[], results=results, body=Region(block))
+    return Segment(weights=[], ports=[], results=results, body=body)

@@ -4,8 +4,7 @@ with at most a bias in the epilogue.
 
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
@@ -17,8 +16,8 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScalarBuilder,
     Segment,
-    YieldOp,
     numerics_mode,
+    unchanged_region,
 )
 from coda_ir.passes.block.split_concatenation import reads_parts
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -88,10 +87,9 @@ def _scales_of(op: LinearMap) -> list[SSAValue]:
 
 
 def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
-    block = Block(arg_types=[f32])
-    accumulator = block.args[0]
+    body = unchanged_region()
+    (accumulator,) = body.block.args
     accumulator.name_hint = "acc"
-    block.add_op(YieldOp(accumulator))
     is_gradient = isinstance(op, Gradient)
     low_bits = op if isinstance(op, coda.LowBitLinearOp) else None
     is_by_column = isinstance(op, _STORED_BY_COLUMN) if low_bits is None else not low_bits.is_kn
@@ -99,7 +97,7 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         weights=_rows_of_x(op) if is_gradient else [op.weight],
         ports=[],
         results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
-        body=Region(block),
+        body=body,
         layout=Layout.NK if is_by_column else Layout.KN,
         scales=_scales_of(op),
         zeros=[low_bits.zeros] if low_bits and low_bits.zeros else [],

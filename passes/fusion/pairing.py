@@ -1,6 +1,7 @@
 """Conversion of a plain column range to pair mode, and joining of two sibling GEMMs as a pair."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -29,17 +30,8 @@ def to_pair_mode(segment: Segment, pairing: PairingAttr) -> Segment:
     Tile results stay tiles; what the rows combine is combined over the pair first.
     """
     old = segment.block
-    paired = Segment(
-        weights=segment.weights,
-        ports=[],
-        results=[],
-        body=Region(Block(arg_types=[f32, f32])),
-        layout=segment.layout,
-        pairing=pairing,
-        more_weights=segment.more_weights,
-        scales=segment.scales,
-        zeros=segment.zeros,
-    )
+    body = Region(Block(arg_types=[f32, f32]))
+    paired = replace(segment, ports=[], results=[], body=body, pairing=pairing)
     paired.block.add_op(YieldOp())
     lanes: Lanes = {old.args[0]: _named(paired.block.args, old.args[0])}
     for index, (kind, value) in enumerate(segment.ports):

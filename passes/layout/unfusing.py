@@ -1,12 +1,12 @@
 """Unfused GEMMs: their epilogues run as separate pointwise kernels on stored products."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from xdsl.dialects.arith import ExtFOp, TruncFOp
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
@@ -22,7 +22,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ResultPortAttr,
     Segment,
-    YieldOp,
+    unchanged_region,
 )
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import library_multiplies_groups
@@ -250,18 +250,8 @@ def _called_type(op: FusedOp, segment: Segment, index: int) -> AnyTensor:
 
 def _product_of(op: FusedOp, segment: Segment) -> Segment:
     """Return the columns of a segment, with accumulators stored unchanged."""
-    block = Block(arg_types=[f32])
-    block.add_op(YieldOp(block.args[0]))
-    return Segment(
-        weights=segment.weights,
-        ports=[],
-        results=[Result(ResultPortAttr.tile(), _product_type(op, segment, segment.columns))],
-        body=Region(block),
-        layout=segment.layout,
-        more_weights=segment.more_weights,
-        scales=segment.scales,
-        zeros=segment.zeros,
-    )
+    result = Result(ResultPortAttr.tile(), _product_type(op, segment, segment.columns))
+    return replace(segment, ports=[], results=[result], body=unchanged_region(), pairing=None)
 
 
 def _product_type(op: FusedOp, segment: Segment, columns: int) -> AnyTensor:
