@@ -65,12 +65,8 @@ def _scale_of(op: coda.MulOp) -> tuple[SSAValue, SSAValue] | None:
 def _check(op: coda.MulOp) -> Refusal | None:
     scale = _scale_of(op)
     assert scale is not None
-    refusal = check_rounding_may_move(
-        op, "the scale is not folded: eager PyTorch rounds the scaled value"
-    )
-    if refusal is not None:
-        return refusal
-    refusal = _check_frozen(scale[1], "the scale")
+    found = "the scale is not folded: eager PyTorch rounds the scaled value"
+    refusal = check_rounding_may_move(op, found) or _check_frozen(scale[1], "the scale")
     if refusal is not None:
         return refusal
     for use in op.result.uses:

@@ -10,10 +10,9 @@ from xdsl.ir import Operation, SSAValue, Use
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
-from coda_ir.passes.support.legality import name_of, reader_name
+from coda_ir.passes.support.legality import check_rounding_may_move, name_of, reader_name
 
 Sink: TypeAlias = (
     coda.ReduceOp | coda.SumToOp | coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
@@ -108,14 +107,8 @@ class _Users:
                 "products and sums of the parts can replace every use",
                 f"{name_of(op.result)} is copied: {reader_name(self.other)} reads all of it",
             )
-        if numerics_mode(op) == NumericsMode.EAGER_EXACT:
-            return Refusal(
-                "the numerics mode allows rounding points to move",
-                f"{name_of(op.result)} is copied: its products are rounded together in"
-                " the mode eager-exact",
-                "use the mode fp32-epilogue or deterministic",
-            )
-        return None
+        found = f"{name_of(op.result)} is copied: eager PyTorch rounds its products together"
+        return check_rounding_may_move(op, found, place="")
 
 
 def _is_by_column(op: Operation) -> bool:
@@ -175,33 +168,24 @@ class _Split:
 
     def _together(self, sink: Sink, insert: OpInserter) -> SSAValue:
         """Return the result of `sink`, given the results of its parts: concatenated, or summed."""
-        parts = [self._part_of(sink, number, insert) for number in range(len(self.ranges))]
-        values = [insert.insert(part, sink.result.name_hint) for part in parts]
+        values = [self._part_of(sink, number, insert) for number in range(len(self.ranges))]
         if isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
             return insert.insert(coda.ConcatOp(values, 0), sink.result.name_hint)
         total = reduce(insert.add, values)
         return insert.cast(total, element_type_of(sink.result))
 
-    def _part_of(self, sink: Sink, number: int, insert: OpInserter) -> Operation:
+    def _part_of(self, sink: Sink, number: int, insert: OpInserter) -> SSAValue:
         """Return the result of `sink` for one part of the columns."""
-        type = element_type_of(sink.result)
-        match sink:
-            case coda.ReduceOp():
-                return coda.ReduceOp(self._part(sink.x, number, insert), "sum", f32)
-            case coda.SumToOp():
-                x = self._part(sink.x, number, insert)
-                return coda.SumToOp(x, shape_of(x)[-1:], element_type=type)
-            case coda.WeightGradientOp():
-                dy = self._part(sink.dy, number, insert)
-                return coda.WeightGradientOp(dy, sink.x, element_type=type)
-            case coda.LinearOp():
-                weight = insert.insert(coda.SliceOp(sink.weight, 1, *self.ranges[number]))
-                x = self._part(sink.x, number, insert)
-                return coda.LinearOp(x, weight, element_type=type)
-            case coda.MatmulOp():
-                weight = insert.insert(coda.SliceOp(sink.weight, 0, *self.ranges[number]))
-                x = self._part(sink.x, number, insert)
-                return coda.MatmulOp(x, weight, element_type=type)
+        first, *others = sink.operands
+        start, stop = self.ranges[number]
+        shape = shape_of(sink.result)
+        if isinstance(sink, coda.LinearOp | coda.MatmulOp):
+            inner = 1 if isinstance(sink, coda.LinearOp) else 0
+            others = [insert.insert(coda.SliceOp(sink.weight, inner, start, stop))]
+        elif isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
+            shape = (stop - start, *shape[1:])
+        type = f32 if isinstance(sink, coda.ReduceOp) else None
+        return insert.again(sink, [self._part(first, number, insert), *others], shape, type)
 
     def _part(self, value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
         """Return the columns of `value` that belong to a part; all if it has at most one column."""

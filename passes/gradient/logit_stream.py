@@ -56,11 +56,8 @@ def find_logit_stream(
     and in types that float32 holds; what reads the logits or their gradient is a loss, a logsumexp,
     pointwise code, a product with them as rows, or a sum; and no column needs such a sum.
     """
-    refusal = _check_types(gradient)
-    if refusal is not None:
-        return refusal
     search = _Search(gradient)
-    refusal = search.collect() or search.check_uses()
+    refusal = _check_types(gradient) or search.collect() or search.check_uses()
     if refusal is not None:
         return refusal
     ops = sorted(search.ops, key=order.position)

@@ -51,13 +51,10 @@ def may_be_read_by(op: Operation) -> Iterator[SSAValue]:
 
 def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
     """Return the kernels that read `op`, in order, each of which can combine the partials."""
-    for refusal in (_check_form(op), _check_partials(op)):
-        if refusal is not None:
-            return refusal
-    for use in (use for output in op.outputs for use in output.uses):
-        refusal = _check_use(op, use)
-        if refusal is not None:
-            return refusal
+    of_uses = (_check_use(op, use) for output in op.outputs for use in output.uses)
+    refusal = _check_form(op) or _check_partials(op) or next(filter(None, of_uses), None)
+    if refusal is not None:
+        return refusal
     users = [user for user in readers_of(op) if isinstance(user, FusedOp | MapOp)]
     return users or Refusal("a kernel reads a result of the finalize", "no kernel reads a result")
 

@@ -108,7 +108,9 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
     )
 
 
-def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
+def check_rounding_may_move(
+    op: Operation, found: str, place: str = " before the GEMM"
+) -> Refusal | None:
     """Check that rounding may move: algebra across a GEMM preserves the value, but not where it is
     rounded.
     """
@@ -116,21 +118,15 @@ def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
         return None
     return Refusal(
         "the numerics mode allows rounding points to move",
-        f"{found} before the GEMM, and the mode is eager-exact",
+        f"{found}{place}, and the mode is eager-exact",
         "use the mode fp32-epilogue or deterministic",
     )
 
 
 def check_products_may_meet(total: Operation) -> Refusal | None:
     """Check that products may share an accumulator, where they are rounded with their sum."""
-    if numerics_mode(total) != NumericsMode.EAGER_EXACT:
-        return None
-    return Refusal(
-        "the numerics mode allows rounding points to move",
-        "the products are stored and added one by one: eager PyTorch rounds each, and the mode is "
-        "eager-exact",
-        "use the mode fp32-epilogue or deterministic",
-    )
+    found = "the products are stored and added one by one: eager PyTorch rounds each"
+    return check_rounding_may_move(total, found, place="")
 
 
 def check_cancellation(

@@ -46,10 +46,8 @@ def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusa
     It also stores x times the weight in place of the norm, which is of order 1: in float16 that
     overflows above 65504 where PyTorch stays finite. Without a weight, x is there already.
     """
-    refusal = check_rounding_may_move(norm, "the norm is not deferred: eager PyTorch rounds it")
-    if refusal is not None:
-        return refusal
-    refusal = _check_parameters(norm, order)
+    stored = "the norm is not deferred: eager PyTorch rounds it"
+    refusal = check_rounding_may_move(norm, stored) or _check_parameters(norm, order)
     if refusal is not None:
         return refusal
     if not shape_of(norm.x)[-1]:

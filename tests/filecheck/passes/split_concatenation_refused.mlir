@@ -50,7 +50,7 @@ func.func @exact(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %x: tensor<?x6xbf
 // CHECK-NEXT:   %dw = coda.weight_gradient %d, %x : (tensor<?x12xbf16>, tensor<?x6xbf16>) -> tensor<12x6xbf16>
 // CHECK-NEXT:   func.return %dw : tensor<12x6xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] split-concatenation: coda.concat: %d is copied: its products are rounded together in the mode eager-exact; failed condition: the numerics mode allows rounding points to move; costs 40*d0 + 8*d1 bytes
+// REMARK: remark[missed] split-concatenation: coda.concat: %d is copied: eager PyTorch rounds its products together, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 40*d0 + 8*d1 bytes
 
 // -----
 
