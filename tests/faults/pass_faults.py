@@ -293,8 +293,8 @@ PASS_FAULTS = (
         "concatenation: every part takes the first columns of a weight",
         f"{P}block.split_concatenation:_Split._part_of",
         Text(
-            "coda.SliceOp(sink.weight, 0, *self.ranges[number])",
-            "coda.SliceOp(sink.weight, 0, 0, shape_of(self.op.parts[number])[-1])",
+            "coda.SliceOp(sink.weight, inner, start, stop)",
+            "coda.SliceOp(sink.weight, inner, 0, stop - start)",
         ),
     ),
     Fault(
