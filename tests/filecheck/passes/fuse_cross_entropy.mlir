@@ -241,6 +241,27 @@ func.func @moment(%z: tensor<?x100xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %l
 
 // -----
 
+// The same for columns from 50 on of longer rows.
+
+func.func @moment_of_part(%z: tensor<?x40xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x40xbf16>, tensor<?x1xf32>) {
+  %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean", start = 50 : i64} : (tensor<?x40xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x40xbf16>
+  %a = coda.cast %z : (tensor<?x40xbf16>) -> tensor<?x40xf32>
+  %b = coda.cast %dz : (tensor<?x40xbf16>) -> tensor<?x40xf32>
+  %p = coda.mul %a, %b : (tensor<?x40xf32>, tensor<?x40xf32>) -> tensor<?x40xf32>
+  %s = coda.reduce %p {kind = "sum"} : (tensor<?x40xf32>) -> tensor<?x1xf32>
+  func.return %dz, %s : tensor<?x40xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @moment_of_part(%z: tensor<?x40xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> (tensor<?x40xbf16>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %dz, %s = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean", start = 50 : i64} : (tensor<?x40xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> (tensor<?x40xbf16>, tensor<?x1xf32>)
+// CHECK-NEXT:   %a = coda.cast %z : (tensor<?x40xbf16>) -> tensor<?x40xf32>
+// CHECK-NEXT:   %b = coda.cast %dz : (tensor<?x40xbf16>) -> tensor<?x40xf32>
+// CHECK-NEXT:   %p = coda.mul %a, %b : (tensor<?x40xf32>, tensor<?x40xf32>) -> tensor<?x40xf32>
+// CHECK-NEXT:   func.return %dz, %s : tensor<?x40xbf16>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
 // Logits that are computed again: their gradient comes from the epilogue, here of the columns from 50 on.
 
 func.func @gradient(%x: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64>, %d: tensor<f32>, %lse: tensor<?x1xf32>) -> tensor<?x40xbf16> {
