@@ -27,8 +27,6 @@ from coda_ir.dialects.coda.elementwise_op import (
 class AddOp(BinaryOp):
     """Sum: `coda.add %a, %b : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>`."""
 
-    name = "coda.add"
-
 
 @elementwise(
     "sub.Tensor",
@@ -40,28 +38,20 @@ class AddOp(BinaryOp):
 class SubOp(BinaryOp):
     """Difference of two tensors."""
 
-    name = "coda.sub"
-
 
 @elementwise("mul.Tensor", arith.MulfOp, aliases=("mul.Scalar",), elements=Elements.NUMBERS)
 class MulOp(BinaryOp):
     """Elementwise product."""
-
-    name = "coda.mul"
 
 
 @elementwise("div.Tensor", arith.DivfOp, aliases=("div.Scalar",))
 class DivOp(BinaryOp):
     """Quotient of two tensors."""
 
-    name = "coda.div"
-
 
 @elementwise("neg.default", arith.NegfOp, elements=Elements.NUMBERS, zero_at_zero=True)
 class NegOp(UnaryOp):
     """Negation."""
-
-    name = "coda.neg"
 
 
 ValueT = TypeVar("ValueT")

@@ -230,7 +230,6 @@ class AttentionOp(AttentionLike, InferTypeOp):
     tensor<?x4x?xf32>`
     """
 
-    name = "coda.attention"
     result = result_def(TensorType)
     lse = opt_result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
@@ -297,7 +296,6 @@ class AttentionGradOp(AttentionLike):
     = true} : ...`
     """
 
-    name = "coda.attention_grad"
     d_out = operand_def(TensorType)
     out = operand_def(TensorType)
     lse = operand_def(TensorType)

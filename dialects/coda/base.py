@@ -1,5 +1,6 @@
 """The base class of the block-level operators."""
 
+import re
 from abc import ABC
 from collections.abc import Iterator
 from typing import Self
@@ -14,6 +15,10 @@ CANONICALIZATIONS: list[RewritePattern] = []
 """Filled by `coda.canonicalization`, which needs the operators that need this module."""
 
 
+_WORD_END = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Places between the words of the name of a class."""
+
+
 class FoldsAway(HasCanonicalizationPatternsTrait):
     """An operator that can be the identity: see `coda.canonicalization`."""
 
@@ -23,7 +28,8 @@ class FoldsAway(HasCanonicalizationPatternsTrait):
 
 
 class CodaOp(IRDLOperation, ABC):
-    """An operator of the block level, with the assembly format that all of them share.
+    """An operator of the block level, with the assembly format that all of them share. It has the
+    name of its class unless it states another one: `RMSNormOp` is `coda.rms_norm`.
 
     `coda.name %a, %b {property = value} : (type(%a), type(%b)) -> type(result)`
     """
@@ -31,6 +37,12 @@ class CodaOp(IRDLOperation, ABC):
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if ABC not in cls.__bases__ and "name" not in vars(cls):
+            words = _WORD_END.sub("_", cls.__name__.removesuffix("Op"))
+            cls.name = f"coda.{words.lower()}"
 
     def verify(self, verify_nested_ops: bool = True) -> None:
         super().verify(verify_nested_ops)

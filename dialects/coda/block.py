@@ -46,8 +46,6 @@ class GluOp(InferTypeOp):
     `coda.glu %x {activation = "silu"} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>`
     """
 
-    name = "coda.glu"
-
     @staticmethod
     def infer(x: Extents, **_: object) -> list[Extents]:
         # Of symbols: see `coda_ir.shape_rules`.
@@ -90,8 +88,6 @@ class RopeOp(InferTypeOp):
 
     `coda.rope %x, %cos, %sin {head_dim = 128 : i64, layout = "half_split"} : ...`
     """
-
-    name = "coda.rope"
 
     x = operand_def(TensorType)
     cos = operand_def(TensorType)
@@ -170,7 +166,6 @@ class CrossEntropyOp(InferTypeOp):
     it need both.
     """
 
-    name = "coda.cross_entropy"
     RESULT_ELEMENTS: ClassVar = (f32, f32, f32)
 
     @staticmethod
@@ -197,7 +192,6 @@ class EmbeddingOp(InferTypeOp):
     The row `padding_idx` is selected like any other, but gets no gradient here.
     """
 
-    name = "coda.embedding"
     RESULT_ELEMENTS: ClassVar = (1,)
 
     @staticmethod

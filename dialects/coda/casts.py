@@ -25,7 +25,6 @@ class CastOp(InferTypeOp):
     `coda.cast %x : (tensor<?x8xf32>) -> tensor<?x8xbf16>`
     """
 
-    name = "coda.cast"
     RESULT_ELEMENTS: ClassVar = (None,)
 
     operand = operand_def(TensorType)
@@ -43,7 +42,6 @@ class ConstantOp(CodaOp):
     The value is kept in double precision and rounded to the element type where it is used.
     """
 
-    name = "coda.constant"
     value = prop_def(FloatAttr | IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure(), ConstantLike())

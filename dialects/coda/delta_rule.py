@@ -126,7 +126,6 @@ class DeltaRuleOp(StateSpaceModel, DeltaRuleLike):
     tensor<?x?x4xf32>) -> tensor<?x?x512xbf16>`
     """
 
-    name = "coda.delta_rule"
     RESULT_ELEMENTS: ClassVar = (None, f32)
 
     @staticmethod
@@ -157,7 +156,6 @@ class DeltaRuleGradOp(StateSpaceGradLike, DeltaRuleLike):
     (...) -> (...)`
     """
 
-    name = "coda.delta_rule_grad"
     d_q = result_def(TensorType)
     d_k = result_def(TensorType)
     d_v = result_def(TensorType)

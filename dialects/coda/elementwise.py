@@ -49,14 +49,10 @@ SHARED_TIES = "coda.shared_ties"
 class MaximumOp(FunctionOfTwo):
     """Larger of two elements; NaN propagates, as in `torch.maximum`. See `SHARED_TIES` for ties."""
 
-    name = "coda.maximum"
-
 
 @elementwise("minimum.default", arith.MinimumfOp, elements=Elements.NUMBERS, zero_at_zero=True)
 class MinimumOp(FunctionOfTwo):
     """Smaller of two elements; NaN propagates, as in `torch.minimum`. See also `SHARED_TIES`."""
-
-    name = "coda.minimum"
 
 
 @elementwise(
@@ -67,8 +63,6 @@ class RemainderOp(FunctionOfTwo):
 
     Of floats it is exact where the quotient is below 2^20. No integer b may be 0.
     """
-
-    name = "coda.remainder"
 
 
 @elementwise(
@@ -84,70 +78,50 @@ class FloorDivideOp(FunctionOfTwo):
     Of floats it is exact below 2^20. No integer b may be 0.
     """
 
-    name = "coda.floor_divide"
-
 
 @elementwise("atan2.default", math.Atan2Op, aliases=("arctan2.default",), jumps=True)
 class Atan2Op(FunctionOfTwo):
     """Angle between the first axis and the point (b, a), from −π to π."""
-
-    name = "coda.atan2"
 
 
 @elementwise("pow.Tensor_Tensor", math.PowFOp, aliases=("pow.Scalar",), jumps=True)
 class PowerOp(FunctionOfTwo):
     """a to the power b, 1 where b is 0: NaN where a is below 0 and b is not whole."""
 
-    name = "coda.power"
-
 
 @elementwise("abs.default", math.AbsFOp, elements=Elements.NUMBERS, zero_at_zero=True)
 class AbsOp(RealFunction):
     """Absolute value."""
-
-    name = "coda.abs"
 
 
 @elementwise("exp.default", math.ExpOp, costly=True)
 class ExpOp(RealFunction):
     """Natural exponential."""
 
-    name = "coda.exp"
-
 
 @elementwise("log.default", math.LogOp, of_positive=True)
 class LogOp(RealFunction):
     """Natural logarithm."""
-
-    name = "coda.log"
 
 
 @elementwise("log2.default", math.Log2Op, of_positive=True)
 class Log2Op(RealFunction):
     """Logarithm to the base 2."""
 
-    name = "coda.log2"
-
 
 @elementwise("sqrt.default", math.SqrtOp, of_positive=True, zero_at_zero=True)
 class SqrtOp(RealFunction):
     """Square root."""
-
-    name = "coda.sqrt"
 
 
 @elementwise("rsqrt.default", math.RsqrtOp, of_positive=True)
 class RsqrtOp(RealFunction):
     """Reciprocal square root."""
 
-    name = "coda.rsqrt"
-
 
 @elementwise("silu.default", gates=True, zero_at_zero=True, costly=True)
 class SiluOp(RealFunction):
     """x * sigmoid(x), also called swish (arXiv 1702.03118)."""
-
-    name = "coda.silu"
 
 
 def _gelu(x: Term[Any]) -> Term[Any]:
@@ -165,8 +139,6 @@ def _gelu(x: Term[Any]) -> Term[Any]:
 class GeluOp(RealFunction):
     """Gaussian error linear unit by the error function (arXiv 1606.08415)."""
 
-    name = "coda.gelu"
-
 
 @elementwise(
     "gelu.default",
@@ -178,14 +150,10 @@ class GeluOp(RealFunction):
 class GeluTanhOp(RealFunction):
     """Gaussian error linear unit, approximated by a hyperbolic tangent (arXiv 1606.08415)."""
 
-    name = "coda.gelu_tanh"
-
 
 @elementwise("relu.default", gates=True, zero_at_zero=True)
 class ReluOp(RealFunction):
     """max(x, 0); NaN propagates."""
-
-    name = "coda.relu"
 
 
 def _squared_relu(x: Term[Any]) -> Term[Any]:
@@ -197,21 +165,15 @@ def _squared_relu(x: Term[Any]) -> Term[Any]:
 class Relu2Op(RealFunction):
     """Squared ReLU, max(x, 0)^2 (arXiv 2109.08668)."""
 
-    name = "coda.relu2"
-
 
 @elementwise("sigmoid.default", gates=True, costly=True)
 class SigmoidOp(RealFunction):
     """Logistic function 1 / (1 + exp(-x))."""
 
-    name = "coda.sigmoid"
-
 
 @elementwise("tanh.default", math.TanhOp, gates=True, zero_at_zero=True, costly=True)
 class TanhOp(RealFunction):
     """Hyperbolic tangent."""
-
-    name = "coda.tanh"
 
 
 def _softcap(x: Term[Any], cap: float) -> Term[Any]:
@@ -222,7 +184,6 @@ def _softcap(x: Term[Any], cap: float) -> Term[Any]:
 class SoftcapOp(RealFunction):
     """cap * tanh(x / cap), the logit soft cap of Gemma 2 (arXiv 2408.00118)."""
 
-    name = "coda.softcap"
     cap = prop_def(FloatAttr)
 
     def check(self) -> None:
@@ -237,105 +198,76 @@ class SoftcapOp(RealFunction):
 class SinOp(RealFunction):
     """Sine of an angle in radians."""
 
-    name = "coda.sin"
-
 
 @elementwise("cos.default", math.CosOp)
 class CosOp(RealFunction):
     """Cosine of an angle in radians."""
-
-    name = "coda.cos"
 
 
 @elementwise("erf.default", math.ErfOp)
 class ErfOp(RealFunction):
     """Error function."""
 
-    name = "coda.erf"
-
 
 @elementwise("log1p.default", math.Log1pOp, of_positive=True)
 class Log1pOp(RealFunction):
     """log(1 + x), accurate near 0."""
-
-    name = "coda.log1p"
 
 
 @elementwise("exp2.default", math.Exp2Op)
 class Exp2Op(RealFunction):
     """2 to the power of x."""
 
-    name = "coda.exp2"
-
 
 @elementwise("expm1.default", math.ExpM1Op)
 class Expm1Op(RealFunction):
     """exp(x) - 1, accurate near 0."""
-
-    name = "coda.expm1"
 
 
 @elementwise("softplus.default", options={"beta": 1, "threshold": 20})
 class SoftplusOp(RealFunction):
     """log(1 + exp(x)), and x above 20, as `torch.nn.functional.softplus`."""
 
-    name = "coda.softplus"
-
 
 @elementwise("isnan.default", jumps=True)
 class IsnanOp(Predicate):
     """True where x is not a number."""
-
-    name = "coda.isnan"
 
 
 @elementwise("isinf.default", jumps=True)
 class IsinfOp(Predicate):
     """True where x, rounded to its element type, is infinite."""
 
-    name = "coda.isinf"
-
 
 @elementwise("floor.default", math.FloorOp, jumps=True)
 class FloorOp(RealFunction):
     """Largest whole number that is not above x."""
-
-    name = "coda.floor"
 
 
 @elementwise("ceil.default", math.CeilOp, jumps=True)
 class CeilOp(RealFunction):
     """Smallest whole number that is not below x."""
 
-    name = "coda.ceil"
-
 
 @elementwise("round.default", math.RoundEvenOp, jumps=True)
 class RoundOp(RealFunction):
     """Nearest whole number, the even one at a tie."""
-
-    name = "coda.round"
 
 
 @elementwise("trunc.default", math.TruncOp, aliases=("fix.default",), jumps=True)
 class TruncOp(RealFunction):
     """x rounded toward 0 to a whole number."""
 
-    name = "coda.trunc"
-
 
 @elementwise("sign.default", jumps=True)
 class SignOp(RealFunction):
     """-1, 0 or 1; 0 for NaN."""
-
-    name = "coda.sign"
 
 
 @elementwise("elu.default", numbers={"alpha": 1.0}, options={"scale": 1, "input_scale": 1})
 class EluOp(RealFunction):
     """x, or alpha * (exp(x) - 1) where x is not above 0 (arXiv 1511.07289)."""
 
-    name = "coda.elu"
     alpha = prop_def(FloatAttr)
 
 
@@ -346,7 +278,6 @@ class PowOp(RealFunction):
     `coda.pow %x {exponent = 0.3 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>`
     """
 
-    name = "coda.pow"
     exponent = prop_def(FloatAttr)
 
     def check(self) -> None:
@@ -367,8 +298,6 @@ class _BooleanOp(ElementwiseOp, ABC):
 class LogicalNotOp(UnaryOp, _BooleanOp):
     """True where the operand is false."""
 
-    name = "coda.logical_not"
-
 
 @elementwise(
     "logical_and.default", arith.AndIOp, aliases=("bitwise_and.Tensor", "bitwise_and.Scalar")
@@ -376,14 +305,10 @@ class LogicalNotOp(UnaryOp, _BooleanOp):
 class LogicalAndOp(FunctionOfTwo, _BooleanOp):
     """True where both operands are."""
 
-    name = "coda.logical_and"
-
 
 @elementwise("logical_or.default", arith.OrIOp, aliases=("bitwise_or.Tensor", "bitwise_or.Scalar"))
 class LogicalOrOp(FunctionOfTwo, _BooleanOp):
     """True where one of the operands is, or both are."""
-
-    name = "coda.logical_or"
 
 
 @elementwise(
@@ -391,8 +316,6 @@ class LogicalOrOp(FunctionOfTwo, _BooleanOp):
 )
 class LogicalXorOp(FunctionOfTwo, _BooleanOp):
     """True where one of the operands is, but not both."""
-
-    name = "coda.logical_xor"
 
 
 @elementwise(elements=Elements.ANY, jumps=True)
@@ -402,7 +325,6 @@ class CompareOp(BinaryOp):
     `coda.compare %a, %b {relation = "lt"} : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xi1>`
     """
 
-    name = "coda.compare"
     relation = prop_def(StringAttr)
 
     RESULT_ELEMENTS: ClassVar = (i1,)
@@ -430,8 +352,6 @@ class WhereOp(Selection):
     `coda.where %c, %a, %b : (tensor<?x8xi1>, tensor<?x8xbf16>, tensor<bf16>) -> tensor<?x8xbf16>`
     """
 
-    name = "coda.where"
-
 
 @elementwise("detach.default", zero_at_zero=True)
 class DetachOp(RealFunction):
@@ -443,8 +363,6 @@ class DetachOp(RealFunction):
     `%h1 = coda.detach %h : (tensor<?x8xbf16>) -> tensor<?x8xbf16>`
     """
 
-    name = "coda.detach"
-
 
 @elementwise()
 class StoredOp(UnaryOp):
@@ -452,8 +370,6 @@ class StoredOp(UnaryOp):
 
     `%h1 = coda.stored %h : (tensor<?x8xbf16>) -> tensor<?x8xbf16>`
     """
-
-    name = "coda.stored"
 
 
 REAL_FUNCTIONS: dict[str, type[RealFunction]] = {

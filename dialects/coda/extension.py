@@ -43,7 +43,6 @@ class BroadcastOp(StatedShapeOp):
     `%dx = coda.broadcast %dy : (tensor<?x1xf32>) -> tensor<?x8xf32>`
     """
 
-    name = "coda.broadcast"
     x = operand_def(TensorType)
     like = opt_operand_def(TensorType)
     result = result_def(TensorType)
@@ -76,7 +75,6 @@ class PadOp(StatedShapeOp):
     `%dx = coda.pad %dy {dim = 1 : i64, start = 0 : i64} : (tensor<?x8xf32>) -> tensor<?x16xf32>`
     """
 
-    name = "coda.pad"
     x = operand_def(TensorType)
     like = opt_operand_def(TensorType)
     dim = prop_def(IntegerAttr)

@@ -64,7 +64,6 @@ class WeightGradientOp(InferTypeOp):
     tensor<16x8xbf16>`
     """
 
-    name = "coda.weight_gradient"
     RESULT_ELEMENTS: ClassVar = (None,)
 
     @staticmethod
@@ -95,7 +94,6 @@ class GroupedWeightGradientOp(InferTypeOp):
     tensor<4xi32>) -> tensor<4x16x8xbf16>`
     """
 
-    name = "coda.grouped_weight_gradient"
     RESULT_ELEMENTS: ClassVar = (None,)
 
     @staticmethod
@@ -138,7 +136,6 @@ class SumToOp(StatedShapeOp):
     `%dbias = coda.sum_to %dy : (tensor<?x?x8xbf16>) -> tensor<8xbf16>`
     """
 
-    name = "coda.sum_to"
     x = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
@@ -175,7 +172,6 @@ class ActivationGradOp(ElementwiseOp):
     tensor<?x8xbf16>) -> tensor<?x8xbf16>`
     """
 
-    name = "coda.activation_grad"
     x = operand_def(TensorType)
     dy = operand_def(TensorType)
     activation = prop_def(StringAttr)
@@ -197,7 +193,6 @@ class MaximumGradOp(ElementwiseOp):
     tensor<?x8xf32>`
     """
 
-    name = "coda.maximum_grad"
     a = operand_def(TensorType)
     b = operand_def(TensorType)
     dy = operand_def(TensorType)
@@ -218,7 +213,6 @@ class CrossEntropyGradOp(InferTypeOp):
     `lse`.
     """
 
-    name = "coda.cross_entropy_grad"
     RESULT_ELEMENTS: ClassVar = (0, f32)
 
     @staticmethod
@@ -266,7 +260,6 @@ class EmbeddingGradOp(CodaOp):
     tensor<100x8xbf16>`
     """
 
-    name = "coda.embedding_grad"
     ids = operand_def(TensorType)
     dy = operand_def(TensorType)
     like = opt_operand_def(TensorType)

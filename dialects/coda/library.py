@@ -63,7 +63,6 @@ class IndexOp(LibraryCallOp):
     `coda.index %x, %ids {dim = 0 : i64} : (tensor<9x?x8xf32>, tensor<?xi64>) -> tensor<?x?x8xf32>`
     """
 
-    name = "coda.index"
     ATEN: ClassVar = "index.Tensor"
     PARAMETERS: ClassVar = ("x", "ids")
     FUSES_IF: ClassVar = "a row of the result depends only on the row with the same index"
@@ -124,7 +123,6 @@ class GatherOp(ElementsByNumberOp):
     `coda.gather %x, %ids {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>) -> tensor<?x2xf32>`
     """
 
-    name = "coda.gather"
     ATEN: ClassVar = "gather.default"
     PARAMETERS: ClassVar = ("x", "dim", "ids")
 
@@ -148,7 +146,6 @@ class ScatterOp(ElementsByNumberOp):
     tensor<?x2xf32>) -> tensor<?x8xf32>`
     """
 
-    name = "coda.scatter"
     ATEN: ClassVar = "scatter.src"
     PARAMETERS: ClassVar = ("x", "dim", "ids", "values")
 
@@ -169,7 +166,6 @@ class OneHotOp(LibraryCallOp):
     `coda.one_hot %ids {classes = 8 : i64} : (tensor<?xi64>) -> tensor<?x8xi64>`
     """
 
-    name = "coda.one_hot"
     ATEN: ClassVar = "one_hot.default"
     PARAMETERS: ClassVar = ("ids", "classes")
     RESULT_ELEMENTS: ClassVar = (i64,)
@@ -203,7 +199,6 @@ class TopkOp(LibraryCallOp):
     (tensor<?x2xf32>, tensor<?x2xi64>)`
     """
 
-    name = "coda.topk"
     ATEN: ClassVar = "topk.default"
     PARAMETERS: ClassVar = ("x", "k", "dim")
     RESULT_ELEMENTS: ClassVar = (0, i64)
@@ -236,7 +231,6 @@ class SortOp(LibraryCallOp):
     (tensor<?x8xf32>, tensor<?x8xi64>)`
     """
 
-    name = "coda.sort"
     ATEN: ClassVar = "sort.stable"
     PARAMETERS: ClassVar = ("x", "stable", "dim", "descending")
     FIXED: ClassVar[Mapping[str, object]] = {"stable": True}
@@ -270,7 +264,6 @@ class CumsumOp(LibraryCallOp):
     `coda.cumsum %x {dim = 1 : i64} : (tensor<?x8xf32>) -> tensor<?x8xf32>`
     """
 
-    name = "coda.cumsum"
     ATEN: ClassVar = "cumsum.default"
     PARAMETERS: ClassVar = ("x", "dim")
     FUSES_IF: ClassVar = "an element does not depend on others"
@@ -298,7 +291,6 @@ class GroupNormOp(LibraryCallOp):
     tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8x?x?xbf16>`
     """
 
-    name = "coda.group_norm"
     ATEN: ClassVar = "group_norm.default"
     PARAMETERS: ClassVar = ("x", "groups", "weight", "bias", "eps")
     FUSES_IF: ClassVar = "all positions of a sample are on chip"
@@ -362,7 +354,6 @@ class ConvolutionOp(LibraryCallOp):
     (tensor<?x8x?xbf16>, tensor<8x1x3xbf16>) -> tensor<?x8x?xbf16>`
     """
 
-    name = "coda.convolution"
     ATEN: ClassVar = "convolution.default"
     PARAMETERS: ClassVar = (
         *("x", "weight", "bias", "stride", "padding", "dilation"),

@@ -88,7 +88,6 @@ class LinearOp(Product):
     `%y = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>`
     """
 
-    name = "coda.linear"
     infer = rows_by_rows
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -105,8 +104,6 @@ class MatmulOp(Product):
 
     `%y = coda.matmul %x, %w : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>`
     """
-
-    name = "coda.matmul"
 
     @staticmethod
     def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
@@ -168,7 +165,6 @@ class GroupedLinearOp(GroupedLinearMap):
     tensor<4xi32>) -> tensor<?x16xbf16>`
     """
 
-    name = "coda.grouped_linear"
     K_AXIS: ClassVar = 1
 
     @staticmethod
@@ -184,7 +180,6 @@ class GroupedMatmulOp(GroupedLinearMap):
     tensor<4xi32>) -> tensor<?x16xbf16>`
     """
 
-    name = "coda.grouped_matmul"
     K_AXIS: ClassVar = 0
 
     @staticmethod
@@ -203,7 +198,6 @@ class GroupOrderOp(InferTypeOp):
     tensor<4xi32>)`
     """
 
-    name = "coda.group_order"
     RESULT_ELEMENTS: ClassVar = (i64, i32)
 
     @staticmethod

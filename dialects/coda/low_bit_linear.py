@@ -191,8 +191,6 @@ class LowBitLinearOp(Product):
     tensor<?x512xbf16>`
     """
 
-    name = "coda.low_bit_linear"
-
     @staticmethod
     def infer(
         x: Extents, weight: Extents, scales: Extents, *_: Extents, kn: bool = False, **__: object

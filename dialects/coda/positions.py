@@ -41,7 +41,6 @@ class PositionsOp(CodaOp):
         : (tensor<?x?xf32>) -> tensor<?xi64>`
     """
 
-    name = "coda.positions"
     like = opt_operand_def(TensorType)
     dim = opt_prop_def(IntegerAttr)
     start = prop_def(IntegerAttr)
@@ -110,7 +109,6 @@ class ExtentOp(InferTypeOp):
     `%t = coda.extent %x {dim = 1 : i64} : (tensor<?x?xf32>) -> tensor<i64>`
     """
 
-    name = "coda.extent"
     RESULT_ELEMENTS: ClassVar = (i64,)
 
     @staticmethod

@@ -44,8 +44,6 @@ class RMSNormOp(InferTypeOp):
     `coda.rms_norm %x, %w {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> ...`
     """
 
-    name = "coda.rms_norm"
-
     x = operand_def(TensorType)
     weight = opt_operand_def(TensorType)
     eps = prop_def(FloatAttr)
@@ -76,8 +74,6 @@ class LayerNormOp(InferTypeOp):
     `bias_only` the bias is all that it holds. Each may have one row for each sample, as adaptive
     norms have (adaLN, arXiv 2212.09748): B x 1 x N beside B x T x N.
     """
-
-    name = "coda.layer_norm"
 
     x = operand_def(TensorType)
     params = var_operand_def(TensorType)
@@ -115,7 +111,6 @@ class NormStatsOp(InferTypeOp):
     `%r = coda.norm_stats %x {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x8xbf16>) -> ...`
     """
 
-    name = "coda.norm_stats"
     infer = columns_to_one
     RESULT_ELEMENTS: ClassVar = (f32, f32)
 
@@ -143,8 +138,6 @@ class NormStatsOp(InferTypeOp):
 class SoftmaxOp(InferTypeOp):
     """exp(x − max) / sum(exp(x − max)) over the last dimension, computed in float32."""
 
-    name = "coda.softmax"
-
     x = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
@@ -160,7 +153,6 @@ class ReduceOp(InferTypeOp):
     (log of the sum of exponentials) of floats. Accumulates in float32.
     """
 
-    name = "coda.reduce"
     infer = columns_to_one
     RESULT_ELEMENTS: ClassVar = (None,)
 

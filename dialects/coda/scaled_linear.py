@@ -102,7 +102,6 @@ class ScaledLinearOp(Product):
     tensor<?x512xf32>`
     """
 
-    name = "coda.scaled_linear"
     infer = rows_by_rows
 
     x = operand_def(TensorType)
@@ -131,7 +130,6 @@ class QuantizedLinearOp(Product):
     tensor<?x512xbf16>`
     """
 
-    name = "coda.quantized_linear"
     infer = rows_by_rows
     x = operand_def(TensorType)
     weight = operand_def(TensorType)

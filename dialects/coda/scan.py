@@ -225,7 +225,6 @@ class SelectiveScanOp(StateSpaceModel, ScanLike):
     tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16>`
     """
 
-    name = "coda.selective_scan"
     RESULT_ELEMENTS: ClassVar = (0, f32)
 
     @staticmethod
@@ -242,8 +241,6 @@ class SelectiveScanGradOp(MambaGradLike, ScanLike):
 
     `%dx, %ddt, %da, %db, %dc = coda.selective_scan_grad %dy, %x, %dt, %a, %b, %c : (...) -> (...)`
     """
-
-    name = "coda.selective_scan_grad"
 
 
 class SSDLike(MambaLike, ABC):
@@ -330,7 +327,6 @@ class SSDOp(StateSpaceModel, SSDLike):
     -> tensor<?x?x512xbf16>`
     """
 
-    name = "coda.ssd"
     RESULT_ELEMENTS: ClassVar = (None, f32)
 
     @staticmethod
@@ -353,5 +349,3 @@ class SSDGradOp(MambaGradLike, SSDLike):
 
     `%dx, %ddt, %da, %db, %dc = coda.ssd_grad %dy, %x, %dt, %a, %b, %c {...} : (...) -> (...)`
     """
-
-    name = "coda.ssd_grad"

@@ -34,7 +34,6 @@ class ReshapeOp(StatedShapeOp):
     At most one dimension of the result is taken from the number of elements.
     """
 
-    name = "coda.reshape"
     x = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
@@ -53,8 +52,6 @@ class ReshapeOp(StatedShapeOp):
 @irdl_op_definition
 class TransposeOp(InferTypeOp):
     """Permutation of the dimensions: result dimension i is dimension perm[i] of x."""
-
-    name = "coda.transpose"
 
     @staticmethod
     def infer(x: Extents, perm: Sequence[int]) -> list[Extents]:
@@ -89,8 +86,6 @@ class SliceOp(InferTypeOp):
 
     `coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<?x16xf32>) -> ...`
     """
-
-    name = "coda.slice"
 
     @staticmethod
     def infer(x: Extents, dim: int, start: int, stop: int) -> list[Extents]:
@@ -129,8 +124,6 @@ class ShiftOp(InferTypeOp):
     `coda.shift %x {by = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>`
     """
 
-    name = "coda.shift"
-
     x = operand_def(TensorType)
     by = prop_def(IntegerAttr)
     result = result_def(TensorType)
@@ -147,8 +140,6 @@ class ShiftOp(InferTypeOp):
 @irdl_op_definition
 class ConcatOp(InferTypeOp):
     """The operands one after the other along dimension `dim`."""
-
-    name = "coda.concat"
 
     @staticmethod
     def infer(*parts: Extents, dim: int) -> list[Extents]:
@@ -182,8 +173,6 @@ class BarrierOp(InferTypeOp):
 
     `%h1 = coda.barrier %h, %dw0 : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>`
     """
-
-    name = "coda.barrier"
 
     x = operand_def(TensorType)
     after = var_operand_def(TensorType)

@@ -48,8 +48,6 @@ def own_type(operator: type[coda.ElementwiseOp]) -> Attribute:
 class CubeOp(coda.UnaryOp):
     """x³."""
 
-    name = "coda.cube"
-
 
 def cube() -> CubeOp:
     return CubeOp(Block(arg_types=[ROW]).args[0])
