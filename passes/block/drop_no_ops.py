@@ -207,7 +207,9 @@ def _transposed_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSA
         _transposed(x, shape, order, insert) if shape_of(x) else x
         for x, shape in zip(product.operands, shapes, strict=True)
     ]
-    return insert.again(product, operands, shape_of(op.result))
+    transposed = insert.again(product, operands, shape_of(op.result))
+    transposed.name_hint = None
+    return transposed
 
 
 def _all_transpose(x: SSAValue, order: Sequence[int]) -> bool:
