@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda, gemm
-from coda_ir.dialects.coda.infer_type import OPEN, InferTypeOp, total
+from coda_ir.dialects.coda.infer_type import OPEN, InferTypesOp, total
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
 from coda_ir.dialects.torch import (
@@ -306,6 +306,6 @@ def infer_dims(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     no rule.
     """
     rule = next((RULES[base] for base in type(op).__mro__ if base in RULES), None)
-    if rule is None and isinstance(op, InferTypeOp):
+    if rule is None and isinstance(op, InferTypesOp):
         return op.result_extents(operands)
     return [] if rule is None else rule(op, operands)

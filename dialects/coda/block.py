@@ -54,7 +54,6 @@ class GluOp(InferTypeOp):
     x = operand_def(TensorType)
     activation = prop_def(StringAttr)
     adjacent = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
 
     @property
     def is_adjacent(self) -> bool:
@@ -97,7 +96,6 @@ class RopeOp(InferTypeOp):
     table_heads = opt_prop_def(IntegerAttr)
     per_column = opt_prop_def(UnitAttr)
     transposed = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
 
     def __init__(
         self, *tensors: Operand, layout: str = "half_split", table_heads: int = 1, **given: Given
@@ -201,7 +199,6 @@ class EmbeddingOp(InferTypeOp):
     ids = operand_def(TensorType)
     table = operand_def(TensorType)
     padding_idx = opt_prop_def(IntegerAttr)
-    result = result_def(TensorType)
 
     @property
     def looked_up(self) -> SSAValue:

@@ -28,7 +28,6 @@ class CastOp(InferTypeOp):
     RESULT_ELEMENTS: ClassVar = (None,)
 
     operand = operand_def(TensorType)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, operand: SSAValue | Operation, element_type: Attribute):

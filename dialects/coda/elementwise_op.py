@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import FloatAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -83,7 +83,6 @@ class ElementwiseOp(InferTypeOp, ABC):
     """Computes the result of a `Term` for the operand, and of `NUMBERS`. Without `ATEN`, PyTorch
     computes each of its operators on its own."""
 
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     @classmethod

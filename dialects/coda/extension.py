@@ -10,7 +10,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
     traits_def,
 )
 from xdsl.traits import Pure
@@ -45,7 +44,6 @@ class BroadcastOp(StatedShapeOp):
 
     x = operand_def(TensorType)
     like = opt_operand_def(TensorType)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:
@@ -81,7 +79,6 @@ class PadOp(StatedShapeOp):
     start = prop_def(IntegerAttr)
     after = opt_prop_def(IntegerAttr)
     value = opt_prop_def(FloatAttr | IntegerAttr)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(

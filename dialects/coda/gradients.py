@@ -72,7 +72,6 @@ class WeightGradientOp(InferTypeOp):
 
     dy = operand_def(TensorType)
     x = operand_def(TensorType)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         expect_rank_at_least("operand dy", self.dy, 1)
@@ -103,7 +102,6 @@ class GroupedWeightGradientOp(InferTypeOp):
     dy = operand_def(TensorType)
     x = operand_def(TensorType)
     offsets = operand_def(TensorType)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         expect_rank("operand dy", self.dy, 2)
@@ -137,7 +135,6 @@ class SumToOp(StatedShapeOp):
     """
 
     x = operand_def(TensorType)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:

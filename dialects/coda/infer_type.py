@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import OptPropertyDef, PropertyDef, VarResultDef, base
+from xdsl.irdl import OptPropertyDef, PropertyDef, VarResultDef, base, result_def
 
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
@@ -53,7 +53,7 @@ def columns_to_one(x: Extents, *_: Extents, **__: object) -> list[Extents]:
     return [(*x[:-1], 1)] * 2
 
 
-class InferTypeOp(CodaOp, ABC):
+class InferTypesOp(CodaOp, ABC):
     """An operator with one rule for its result types, like MLIR's `InferTypeOpInterface`.
 
     The constructor, the verifier and symbolic shapes (`coda_ir.shape_rules`) follow from it.
@@ -161,10 +161,20 @@ class InferTypeOp(CodaOp, ABC):
                 expect_element_type(what, result, element)
 
 
+class InferTypeOp(InferTypesOp, ABC):
+    """An operator with one rule for its result type. One with more results states them all, since
+    xDSL puts the results of a class before those of its base.
+    """
+
+    result = result_def(TensorType)
+
+
 class StatedShapeOp(CodaOp, ABC):
     """An operator on x whose constructor states the shape of the result, which does not follow from
     the operands. Another tensor `like` may have extents that are known only at run time.
     """
+
+    result = result_def(TensorType)
 
     def __init__(
         self,

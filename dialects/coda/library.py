@@ -74,7 +74,6 @@ class IndexOp(LibraryCallOp):
     x = operand_def(TensorType)
     ids = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def argument(self, name: str) -> str:
@@ -105,7 +104,6 @@ class ElementsByNumberOp(LibraryCallOp, ABC):
     x = operand_def(TensorType)
     ids = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    result = result_def(TensorType)
 
     @property
     def index(self) -> tuple[int, SSAValue, int]:
@@ -177,7 +175,6 @@ class OneHotOp(LibraryCallOp):
 
     ids = operand_def(TensorType)
     classes = prop_def(IntegerAttr)
-    result = result_def(TensorType)
 
     @property
     def index(self) -> tuple[int, SSAValue, int]:
@@ -270,7 +267,6 @@ class CumsumOp(LibraryCallOp):
 
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         if not is_float(element_type_of(self.x)):
@@ -299,7 +295,6 @@ class GroupNormOp(LibraryCallOp):
     params = var_operand_def(TensorType)
     groups = prop_def(IntegerAttr)
     eps = prop_def(FloatAttr)
-    result = result_def(TensorType)
 
     @property
     def weight(self) -> SSAValue | None:
@@ -370,7 +365,6 @@ class ConvolutionOp(LibraryCallOp):
     padding = prop_def(ArrayAttr[IntegerAttr])
     dilation = prop_def(ArrayAttr[IntegerAttr])
     groups = prop_def(IntegerAttr)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         rank, groups = len(shape_of(self.x)), self.given["groups"]

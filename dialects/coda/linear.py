@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, InferTypesOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
@@ -92,7 +92,6 @@ class LinearOp(Product):
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         verify_linear(self.x, self.weight, self.bias, self.result, k=1)
@@ -111,7 +110,6 @@ class MatmulOp(Product):
 
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=0)
@@ -140,7 +138,6 @@ class GroupedLinearMap(Product, ABC):
     weight = operand_def(TensorType)
     offsets = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         expect_rank("operand x", self.x, 2)
@@ -188,7 +185,7 @@ class GroupedMatmulOp(GroupedLinearMap):
 
 
 @irdl_op_definition
-class GroupOrderOp(InferTypeOp):
+class GroupOrderOp(InferTypesOp):
     """The order that sorts rows by group number, and the end of each group in that order.
 
     `ids` has one group number for each row, from 0 to `groups` - 1. Rows of a group keep their

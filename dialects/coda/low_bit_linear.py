@@ -23,7 +23,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -203,7 +202,6 @@ class LowBitLinearOp(Product):
     zeros = opt_operand_def(TensorType)
     scheme = prop_def(QuantizedAttr)
     kn = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
 
     @property
     def is_kn(self) -> bool:

@@ -117,7 +117,6 @@ class ExtentOp(InferTypeOp):
 
     like = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     @property

@@ -10,7 +10,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -19,7 +18,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import FoldsAway
-from coda_ir.dialects.coda.infer_type import InferTypeOp, columns_to_one
+from coda_ir.dialects.coda.infer_type import InferTypeOp, InferTypesOp, columns_to_one
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_floats,
@@ -48,7 +47,6 @@ class RMSNormOp(InferTypeOp):
     weight = opt_operand_def(TensorType)
     eps = prop_def(FloatAttr)
     group = opt_prop_def(IntegerAttr)
-    result = result_def(TensorType)
 
     @property
     def group_size(self) -> int:
@@ -79,7 +77,6 @@ class LayerNormOp(InferTypeOp):
     params = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
     bias_only = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
 
     @property
     def weight(self) -> SSAValue | None:
@@ -102,7 +99,7 @@ class LayerNormOp(InferTypeOp):
 
 
 @irdl_op_definition
-class NormStatsOp(InferTypeOp):
+class NormStatsOp(InferTypesOp):
     """Row statistics of a norm, in float32, as a column (... x 1).
 
     `kind = "rms"` gives rstd = rsqrt(mean(x²) + eps); `kind = "layer"` gives rstd =
@@ -139,7 +136,6 @@ class SoftmaxOp(InferTypeOp):
     """exp(x − max) / sum(exp(x − max)) over the last dimension, computed in float32."""
 
     x = operand_def(TensorType)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def check(self) -> None:
@@ -158,7 +154,6 @@ class ReduceOp(InferTypeOp):
 
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     KINDS: ClassVar = ("sum", "mean", "max", "lse")

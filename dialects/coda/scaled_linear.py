@@ -10,7 +10,6 @@ from xdsl.irdl import (
     operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -109,7 +108,6 @@ class ScaledLinearOp(Product):
     x_scales = operand_def(TensorType)
     weight_scales = operand_def(TensorType)
     blocks = prop_def(BlocksAttr)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=1)
@@ -135,7 +133,6 @@ class QuantizedLinearOp(Product):
     weight = operand_def(TensorType)
     blocks = opt_prop_def(BlocksAttr)
     quantized_gradient = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)

@@ -8,7 +8,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     prop_def,
-    result_def,
     traits_def,
     var_operand_def,
 )
@@ -35,7 +34,6 @@ class ReshapeOp(StatedShapeOp):
     """
 
     x = operand_def(TensorType)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:
@@ -59,7 +57,6 @@ class TransposeOp(InferTypeOp):
 
     x = operand_def(TensorType)
     perm = prop_def(ArrayAttr[IntegerAttr])
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     @property
@@ -95,7 +92,6 @@ class SliceOp(InferTypeOp):
     dim = prop_def(IntegerAttr)
     start = prop_def(IntegerAttr)
     stop = prop_def(IntegerAttr)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     @property
@@ -126,7 +122,6 @@ class ShiftOp(InferTypeOp):
 
     x = operand_def(TensorType)
     by = prop_def(IntegerAttr)
-    result = result_def(TensorType)
 
     @property
     def distance(self) -> int:
@@ -147,7 +142,6 @@ class ConcatOp(InferTypeOp):
 
     parts = var_operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def check(self) -> None:
@@ -176,4 +170,3 @@ class BarrierOp(InferTypeOp):
 
     x = operand_def(TensorType)
     after = var_operand_def(TensorType)
-    result = result_def(TensorType)
