@@ -28,7 +28,6 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
     result_def,
-    traits_def,
 )
 from xdsl.irdl.declarative_assembly_format import (
     CustomDirective,
@@ -39,10 +38,9 @@ from xdsl.irdl.declarative_assembly_format import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.infer_type import OPEN, Extents, InferTypeOp, Operand
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
@@ -232,7 +230,6 @@ class AttentionOp(AttentionLike, InferTypeOp):
 
     result = result_def(TensorType)
     lse = opt_result_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
     custom_directives = (ResultType,)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (

@@ -20,7 +20,7 @@ _WORD_END = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class FoldsAway(HasCanonicalizationPatternsTrait):
-    """An operator that can be the identity: see `coda.canonicalization`."""
+    """Gives operators the patterns of `coda.canonicalization`."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -36,7 +36,7 @@ class CodaOp(IRDLOperation, ABC):
 
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

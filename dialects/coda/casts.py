@@ -7,7 +7,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
@@ -28,7 +28,6 @@ class CastOp(InferTypeOp):
     RESULT_ELEMENTS: ClassVar = (None,)
 
     operand = operand_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, operand: SSAValue | Operation, element_type: Attribute):
         super().__init__(operand, element_type=element_type)

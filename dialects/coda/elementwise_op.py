@@ -7,11 +7,9 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import FloatAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.shapes import (
     broadcast_shapes,
@@ -82,8 +80,6 @@ class ElementwiseOp(InferTypeOp, ABC):
     FORMULA: ClassVar[Formula | None] = None
     """Computes the result of a `Term` for the operand, and of `NUMBERS`. Without `ATEN`, PyTorch
     computes each of its operators on its own."""
-
-    traits = traits_def(Pure(), FoldsAway())
 
     @classmethod
     def infer(cls, *operands: Extents, **_: object) -> list[Extents]:

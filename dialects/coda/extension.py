@@ -10,12 +10,9 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.casts import expect_float_constant
 from coda_ir.dialects.coda.infer_type import StatedShapeOp
 from coda_ir.dialects.coda.shapes import (
@@ -44,7 +41,6 @@ class BroadcastOp(StatedShapeOp):
 
     x = operand_def(TensorType)
     like = opt_operand_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:
         before, after = shape_of(self.x), shape_of(self.result)
@@ -79,7 +75,6 @@ class PadOp(StatedShapeOp):
     start = prop_def(IntegerAttr)
     after = opt_prop_def(IntegerAttr)
     value = opt_prop_def(FloatAttr | IntegerAttr)
-    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(
         self,

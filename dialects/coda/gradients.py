@@ -20,13 +20,11 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.block import verify_loss, verify_padding
 from coda_ir.dialects.coda.elementwise import GATES
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
@@ -135,7 +133,6 @@ class SumToOp(StatedShapeOp):
     """
 
     x = operand_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:
         before, after = shape_of(self.x), shape_of(self.result)

@@ -22,13 +22,10 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.infer_type import OPEN, Extents, replaced
 from coda_ir.dialects.coda.library_call import (
     LibraryCallOp,
@@ -74,7 +71,6 @@ class IndexOp(LibraryCallOp):
     x = operand_def(TensorType)
     ids = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    traits = traits_def(Pure(), FoldsAway())
 
     def argument(self, name: str) -> str:
         if name != "ids":

@@ -12,12 +12,10 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shape import ReshapeOp
@@ -117,7 +115,6 @@ class ExtentOp(InferTypeOp):
 
     like = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    traits = traits_def(Pure(), FoldsAway())
 
     @property
     def axis(self) -> int:

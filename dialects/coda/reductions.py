@@ -10,14 +10,11 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.infer_type import InferTypeOp, InferTypesOp, columns_to_one
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
@@ -136,7 +133,6 @@ class SoftmaxOp(InferTypeOp):
     """exp(x − max) / sum(exp(x − max)) over the last dimension, computed in float32."""
 
     x = operand_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
@@ -154,7 +150,6 @@ class ReduceOp(InferTypeOp):
 
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
-    traits = traits_def(Pure(), FoldsAway())
 
     KINDS: ClassVar = ("sum", "mean", "max", "lse")
 

@@ -8,13 +8,10 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     prop_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, StatedShapeOp, replaced, total
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
@@ -34,7 +31,6 @@ class ReshapeOp(StatedShapeOp):
     """
 
     x = operand_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:
         before, after = shape_of(self.x), shape_of(self.result)
@@ -57,7 +53,6 @@ class TransposeOp(InferTypeOp):
 
     x = operand_def(TensorType)
     perm = prop_def(ArrayAttr[IntegerAttr])
-    traits = traits_def(Pure(), FoldsAway())
 
     @property
     def permutation(self) -> tuple[int, ...]:
@@ -92,7 +87,6 @@ class SliceOp(InferTypeOp):
     dim = prop_def(IntegerAttr)
     start = prop_def(IntegerAttr)
     stop = prop_def(IntegerAttr)
-    traits = traits_def(Pure(), FoldsAway())
 
     @property
     def range(self) -> tuple[int, int, int]:
@@ -142,7 +136,6 @@ class ConcatOp(InferTypeOp):
 
     parts = var_operand_def(TensorType)
     dim = prop_def(IntegerAttr)
-    traits = traits_def(Pure(), FoldsAway())
 
     def check(self) -> None:
         dim = self.dim.value.data
