@@ -168,24 +168,28 @@ class _Split:
 
     def _together(self, sink: Sink, insert: OpInserter) -> SSAValue:
         """Return the result of `sink`, given the results of its parts: concatenated, or summed."""
-        values = [self._part_of(sink, number, insert) for number in range(len(self.ranges))]
-        if isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
+        operands = [self._operands_of(sink, i, insert) for i in range(len(self.ranges))]
+        has_columns = isinstance(sink, coda.SumToOp | coda.WeightGradientOp)
+        type = f32 if isinstance(sink, coda.ReduceOp) else None
+        values = list[SSAValue]()
+        for (start, stop), read in zip(self.ranges, operands, strict=True):
+            shape = shape_of(sink.result)
+            if has_columns:
+                shape = (stop - start, *shape[1:])
+            values.append(insert.again(sink, read, shape, type))
+        if has_columns:
             return insert.insert(coda.ConcatOp(values, 0), sink.result.name_hint)
         total = reduce(insert.add, values)
         return insert.cast(total, element_type_of(sink.result))
 
-    def _part_of(self, sink: Sink, number: int, insert: OpInserter) -> SSAValue:
-        """Return the result of `sink` for one part of the columns."""
+    def _operands_of(self, sink: Sink, number: int, insert: OpInserter) -> list[SSAValue]:
+        """Return the operands of `sink` for one part of the columns."""
         first, *others = sink.operands
         start, stop = self.ranges[number]
-        shape = shape_of(sink.result)
         if isinstance(sink, coda.LinearOp | coda.MatmulOp):
             inner = 1 if isinstance(sink, coda.LinearOp) else 0
             others = [insert.insert(coda.SliceOp(sink.weight, inner, start, stop))]
-        elif isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
-            shape = (stop - start, *shape[1:])
-        type = f32 if isinstance(sink, coda.ReduceOp) else None
-        return insert.again(sink, [self._part(first, number, insert), *others], shape, type)
+        return [self._part(first, number, insert), *others]
 
     def _part(self, value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
         """Return the columns of `value` that belong to a part; all if it has at most one column."""

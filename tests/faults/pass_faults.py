@@ -291,7 +291,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "concatenation: every part takes the first columns of a weight",
-        f"{P}block.split_concatenation:_Split._part_of",
+        f"{P}block.split_concatenation:_Split._operands_of",
         Text(
             "coda.SliceOp(sink.weight, inner, start, stop)",
             "coda.SliceOp(sink.weight, inner, 0, stop - start)",
