@@ -15,6 +15,7 @@ from coda_ir.passes.raising.rotations import (
     find_rotated_part,
     find_rotation,
     with_columns_beside,
+    with_rows_beside,
 )
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.heads import (
@@ -76,6 +77,9 @@ class RaiseRopePass(FunctionPass):
     rotated in float32; the difference is small compared with that rounding. Functions in the mode
     `eager-exact` keep float64.
 
+    If only a range of the rows is rotated, and joined with the others of the same tensor, the
+    tables have 1 and 0 for those, too.
+
     A `coda.rope` of some columns of each head, concatenated with the others, is raised in the same
     way. With `decomposed=false`, only these are raised, without remarks on others. Learned tables
     have no gradient in `coda.rope`, and a program that decomposes the rotation may have them.
@@ -90,7 +94,10 @@ class RaiseRopePass(FunctionPass):
             if rotation is None and self.decomposed:
                 rotation = find_rotation(op, rewriter.shapes)
             if rotation is not None:
-                rotated = _check(with_columns_beside(rotation, rewriter.shapes), rewriter)
+                rotation = with_columns_beside(rotation, rewriter.shapes)
+                insert = rewriter.before(rotation.op)
+                rotation = with_rows_beside(rotation, insert, rewriter.shapes)
+                rotated = _check(rotation, rewriter)
                 if not isinstance(rotated, Refusal):
                     groups.setdefault(rotated.key, []).append(rotated)
                 elif self.decomposed:

@@ -72,6 +72,10 @@ def _one_of_each_pair(
             return None if half is None else insert.again(op, [half], shape_of(half))
         case coda.BroadcastOp() if axis == last and not shape_of(op.x):
             return _half_filled(insert, op)
+        case coda.PadOp() if op.added is not None and op.dim.value.data != axis:
+            half = _one_of_each_pair(insert, op.x, layout, axis)
+            padded = half and coda.PadOp.around(half, op.dim.value.data, *op.added, op.number)
+            return padded and insert.insert(padded)
         case coda.TransposeOp():
             half = _one_of_each_pair(insert, op.x, layout, op.permutation[axis])
             order = op.permutation

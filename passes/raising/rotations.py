@@ -15,6 +15,7 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes, numerics_mode
 from coda_ir.dominance import before
+from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, widens
 from coda_ir.passes.support.views import Columns, View
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -268,3 +269,48 @@ def with_columns_beside(rotation: Rotation, shapes: SymbolicShapes) -> Rotation:
         position += columns.extent
     result = parts[0].with_columns(position - parts[0].offset)
     return replace(rotation, op=joined, result=result)
+
+
+def with_rows_beside(rotation: Rotation, insert: OpInserter, shapes: SymbolicShapes) -> Rotation:
+    """Return `rotation` of all rows of a tensor, if only a range of its rows is rotated and joined
+    with the others, as those of registers or of text. The tables have 1 and 0 for the others.
+    """
+    result, rows = rotation.op.results[0], defined_by(rotation.view.base, coda.SliceOp)
+    joined = only_use(result)
+    if not isinstance(joined, coda.ConcatOp) or rows is None or rotation.result != rotation.view:
+        return rotation
+    dim, start, stop = rows.range
+    extent, rank = shape_of(rows.x)[dim], len(shape_of(rows.x))
+    is_whole = rotation.view == View.whole(rows.result, shapes.dims(rows.result))
+    if not is_whole or joined.dim.value.data != dim or dim == rank - 1:
+        return rotation
+    position: int | None = 0
+    for part in joined.parts:
+        position = _end(part, stop if part is result else None, rows, position)
+    tables = (rotation.cos, rotation.sin)
+    axes = [dim - rank + len(shape_of(table)) for table in tables]
+    is_cut = all(
+        axis >= 0 and shape_of(table)[axis] == stop - start
+        for axis, table in zip(axes, tables, strict=True)
+    )
+    if position != extent or not is_cut:
+        return rotation
+    cos, sin = (
+        insert.insert(coda.PadOp.around(table, axis, start, extent - stop, rest))
+        for table, axis, rest in zip(tables, axes, (1.0, 0.0), strict=True)
+    )
+    view = View.of_columns(rows.x, shapes)
+    return replace(rotation, op=joined, view=view, result=view, cos=cos, sin=sin)
+
+
+def _end(part: SSAValue, stop: int | None, rows: coda.SliceOp, position: int | None) -> int | None:
+    """Return the row of the tensor after `part`, if it has the rows from `position` on: those that
+    are rotated if they `stop` somewhere, or other rows of the same tensor.
+    """
+    dim, start, _ = rows.range
+    if stop is not None:
+        return stop if position == start else None
+    other = defined_by(part, coda.SliceOp)
+    if other is None or other.x is not rows.x or other.range[:2] != (dim, position):
+        return None
+    return other.range[2]
