@@ -256,16 +256,20 @@ class ArgumentList:
         view: str = "",
         is_never_empty: bool = True,
         layout: Layout | None = None,
+        copy: str = "",
     ) -> str:
         """Return the parameter of a descriptor that loads a `box` of a tensor, seen as `extents`.
 
         The memory is contiguous unless there are `strides`. `view` is what follows the tensor.
         There is no descriptor of nothing: of another row, where the tensor may be empty. `layout`
-        is that of the box in shared memory, which Gluon states.
+        is that of the box in shared memory, which Gluon states. `copy` is the host function that
+        copies the tensor where a descriptor requires it.
         """
         place, boxed = self.place(value), f"[{', '.join(map(str, box))}]"
-        is_itself = is_never_empty and not view
+        is_itself = is_never_empty and not view and not copy
         passed = place.tensor if is_itself else None
+        if copy:
+            place = joined(f"{copy}(", place, ")")
         if not is_never_empty:
             other = place.member(f"new_empty(1, {extents[-1]})")
             place = joined(place, " if ", place.member("numel()"), " else ", other)

@@ -34,6 +34,9 @@ from coda_ir.storage import has_transposed_rows
 WIDEST_WINDOW = 2**30
 """The number of positions of windows that hide nothing; sums of it and positions fit in int32."""
 
+ALIGNED_NUMBERS = 4
+"""The float32 numbers in 16 bytes: rows that TMA loads start at multiples of them."""
+
 
 @dataclass(kw_only=True)
 class _SumEmitter(SegmentEmitter):
@@ -151,13 +154,11 @@ class _Kernel:
 
     @property
     def has_boxes_of_numbers(self) -> bool:
-        """Return whether TMA, whose rows begin at multiples of 16 bytes, loads numbers of queries.
+        """Return whether TMA loads numbers of queries.
 
         By pointers, each thread of a tile of products copies the numbers of all of its columns.
         """
-        is_of_steps = isinstance(self.op, AttentionDkvOp) and not self.op.adds_mask
-        *_, queries, _ = shape_of(self.op.q)
-        return self.is_tma and is_of_steps and queries > 0 and queries % 4 == 0
+        return self.is_tma and isinstance(self.op, AttentionDkvOp) and not self.op.adds_mask
 
     def _sums(self) -> str:
         return _FUNCTIONS[type(self.op)]
@@ -334,8 +335,9 @@ class _Kernel:
             return self.arguments.operand(tensor.value, tensor.name)
         queries, box = self._extent_of(self.op.q), (1, self.schedule.block_n.data)
         extents = (self._batches() * self.op.heads, queries)
+        strides = (queries.ceiling(ALIGNED_NUMBERS) * ALIGNED_NUMBERS, 1)
         return self.arguments.descriptor(
-            tensor.value, extents, box, tensor.name, strides=(queries, 1)
+            tensor.value, extents, box, tensor.name, strides=strides, copy="aligned_rows"
         )
 
     def _part_argument(self, tensor: _Tensor, rows: int, lanes: int) -> str:

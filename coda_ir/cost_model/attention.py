@@ -79,14 +79,15 @@ _HOPPER = {
     ("dq", 192): _Tile(128, 64, 8, 2),
     ("dkv", 192): _Tile(128, 32, 8, 2),
     ("dq", 96): _Tile(64, 64, 4, 3),
-    ("dkv", 96): _Tile(64, 64, 4, 2),
-    ("dq", 64): _Tile(64, 64, 4, 3),
+    ("dkv", 96): _Tile(64, 64, 4, 3),
+    ("dq", 64): _Tile(128, 64, 4, 3),
     ("dkv", 64): _Tile(64, 128, 4, 2),
 }
 """Tiles by kernel and the largest number of lanes of a head. H200, dK and dV of 4096 causal tokens,
 in us: 32 heads of 128 in 460 (128 x 64 with 8 warps 498, in two stages 577), and with 8 heads of
-keys in 446 (128 x 64 460); 64 of 64 in 593 (64 x 64 595, 128 x 64 717); 32 of 96 in 445 and 32 of
-80 in 425 (128 x 64 505 and 481). 2 x 8192 tokens, 8 heads of 256, both kernels: 5.8 ms (6.3 in two
+keys in 446 (128 x 64 460); 64 of 64 in 593 (64 x 64 595, 128 x 64 717); 32 of 96 in 394 and 32 of
+80 in 376 (in two stages 445 and 422, 128 x 64 552 and 536). dQ of 32 heads of 64 in 175 (64 x 64
+191). 2 x 8192 tokens, 8 heads of 256, both kernels: 5.8 ms (6.3 in two
 stages). Attention with a cap of 50 on an H100, 2 x 4096 tokens, 32 heads of 128: 0.60 (128 x 64
 with 8 warps 0.65, 128 x 128 0.79); 2 x 2048 tokens, 16 heads of 256: 0.17. dQ on an H100, 2 x 2048
 tokens: 32 heads of 96 in 0.18 (0.23 with the tiles of 128), 32 of 80 in 0.18 (0.21), 16 of 192 in
@@ -96,6 +97,8 @@ _HOPPER_MASKED = {
     **_HOPPER,
     ("o", 128): _Tile(128, 64, 8, 3),
     ("dkv", 64): _Tile(128, 32, 4, 3),
+    ("dkv", 96): _Tile(64, 64, 4, 2),
+    ("dq", 64): _Tile(64, 64, 4, 3),
 }
 """Tiles for a mask with an element for each score. Truth values, 2 x 2048 tokens, 16 heads of 128
 on an H100, in us: 324 (128 x 128 with 8 warps 425, 64 x 64 432), dQ 334 (64 x 64 448), dK and dV

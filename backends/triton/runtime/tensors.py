@@ -20,6 +20,12 @@ def are_dense(*tensors):
     return True
 
 
+def aligned_rows(x):
+    """Return x, or a copy whose rows start at multiples of 16 bytes, as TMA requires."""
+    padding = -x.shape[-1] % (16 // x.element_size())
+    return torch.nn.functional.pad(x, (0, padding)) if padding else x
+
+
 def expect(x, dtype, shape, call):
     """Raise ValueError unless x, a result of PyTorch, has the type that the program states."""
     if isinstance(x, torch.Tensor) and x.dtype == dtype and x.shape == shape:
