@@ -15,7 +15,12 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
 from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
 from coda_ir.frontends.coda_text.arguments import REFUSED_VALUE, Mistake
 from coda_ir.frontends.coda_text.counterparts import SUPERFLUOUS
-from coda_ir.frontends.coda_text.remedies import choice_remedy
+from coda_ir.frontends.coda_text.remedies import (
+    REMEDIES,
+    choice_remedy,
+    rank_remedy,
+    reshape_remedy,
+)
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
@@ -40,7 +45,6 @@ from coda_ir.frontends.coda_text.values import (
     is_number,
     stand_in,
     with_coda_names,
-    without_ones,
 )
 from coda_ir.symbolic_shapes import dims_attribute
 from coda_ir.symbolic_size import SymbolicSize
@@ -58,51 +62,6 @@ _ROLE = re.compile(r"\b(operand|property) ")
 
 _PARAMETERS = {"weight": "w", "bias": "b", "x": "u", "weight_scales": "w_scales"}
 """Parameters with another name in the dialect."""
-
-_TABLES = (
-    "write per_column=true if they have an entry for each column of a head, or table_heads=N if "
-    "they are those of N heads; heads are side by side in the columns of x"
-)
-_REMEDIES = {
-    ("attention", "k"): "k has the batch of q, and heads whose number divides that of q",
-    ("attention", "v"): "pass value_dim if a head of v has other columns than one of k",
-    ("rope", "cos"): _TABLES,
-    ("rope", "sin"): _TABLES,
-    ("rms_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
-    ("layer_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
-    ("attention", "mask"): "use 1 for a dimension that does not matter, as in "
-    "reshape($mask, [B, 1, 1, S])",
-    ("cross_entropy", "target"): "it has the rows of logits, as in reshape($target, [B, T])",
-    ("embedding", "padding_idx"): "name the row whose gradient is 0",
-    ("selective_scan", "a"): "a is channels x states; give states as a number or a const",
-    ("delta_rule", "head_dim"): "it is the number of columns of a head of q and k",
-    ("delta_rule", "k"): "k has heads of `head_dim` columns; heads of v share them equally",
-    ("ssd", "b"): "give `states`, the states of a group",
-    ("ssd", "x"): "a has one rate for each head",
-    ("ssd", "a"): "give the heads as a number or a const",
-    ("delta_rule", "beta"): "give the heads as a number or a const",
-    ("convolution", "w"): "x is B x C x positions, w is O x C / groups x windows",
-    ("conv1d", "w"): "w is O x C / groups x K for x of positions x C, which transpose($x) may "
-    "give; groups=C convolves each column separately",
-    ("gather", "ids"): "index(x, ids) takes whole rows",
-    ("group_norm", "w"): "for channels in the last dimension, pass dim=-1",
-    ("group_norm", "b"): "for channels in the last dimension, pass dim=-1",
-    ("scaled_linear", "x"): "convert it: cast($x, f8e4m3); quantized_linear(x, w) rounds it",
-    ("scaled_linear", "w"): "convert it: cast($w, f8e4m3); quantized_linear(x, w) rounds it",
-    ("quantized_linear", "x"): "products of float8 are those of linear and scaled_linear",
-    ("quantized_linear", "w"): 'w is N x K; recipe="rowwise" takes symbolic sizes',
-    ("low_bit_linear", "scales"): "state transposed=true for a weight and scales of K x N",
-    ("low_bit_linear", "w"): 'state the packing of 4 bits, such as packing="k01234567"',
-    ("topk", "k"): "sort(x) gives all of them in order",
-}
-"""Remedies for values that a verifier refuses."""
-
-
-def _reshape_remedy(name: str, dims: Dims, shape: str) -> str | None:
-    """The reshape of an argument to a shape that has other extents of 1 than `dims`, else None."""
-    kept = [extent for extent in shape.strip("[]").split(", ") if extent not in ("1", "")]
-    is_alike = kept == list(map(str, without_ones(dims)))
-    return f"write reshape(${name}, {shape})" if is_alike else None
 
 
 def with_type(text: str, type: TensorType) -> str:
@@ -122,18 +81,6 @@ def _operands(given: Iterable[object], value_of: Callable[[TensorValue], SSAValu
         return _operands(each, value_of) if isinstance(each, list) else each
 
     return [operand(each) for each in given]
-
-
-def _rank_remedy(name: str, dims: Dims, rank: int | None) -> str | None:
-    """The reshape of an argument with the extents `dims` to `rank` dimensions."""
-    if name == "x" and rank == 2 and len(dims) > 2:
-        return f"rows flatten: reshape($x, [-1, {dims[-1]}])"
-    if rank == 3 and len(dims) == 4:
-        flat = (*dims[:2], dims[2] * dims[3])
-        return f"columns of heads are side by side: reshape(${name}, {format_dims(flat)})"
-    if rank == 3 and len(dims) == 2:
-        return f"the first dimension is missing: reshape(${name}, {format_dims((1, *dims))})"
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +237,7 @@ class Invocation:
         if found is None or not self.given(name):
             return Mistake(f"{self.name}: {_ROLE.sub('', message)}")
         text, value = message[found.end() :], self.value(name)
-        element, remedy = _ELEMENT.fullmatch(text), _REMEDIES.get((self.name, name))
+        element, remedy = _ELEMENT.fullmatch(text), REMEDIES.get((self.name, name))
         if isinstance(value, TensorValue) and element is not None:
             first = element[1].split(",")[0].split(" ")[0]
             if first in ELEMENT_TYPES:
@@ -299,7 +246,7 @@ class Invocation:
         if isinstance(value, TensorValue):
             text = with_type(text, value.type)
             if stated := _STATED.search(text):
-                remedy = _reshape_remedy(name, value.dims, stated[0]) or remedy
+                remedy = reshape_remedy(name, value.dims, stated[0]) or remedy
         code = "E0507" if message.startswith("operand") else REFUSED_VALUE
         code = "E0501" if " has element type " in message else code
         return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, code, argument=name)
@@ -338,7 +285,7 @@ class Invocation:
             expected = f"{rank}" if rank is not None else f"at least {least_rank}"
             raise Mistake(
                 f"{self.name}: {name} is {value.type} of rank {actual}, expected rank {expected}",
-                _rank_remedy(name, value.dims, rank),
+                rank_remedy(name, value.dims, rank),
                 argument=name,
                 code="E0507",
             )
@@ -390,7 +337,7 @@ class Invocation:
     def expect_dims(self, name: str, tensor: TensorValue, expected: Dims) -> None:
         if tensor.dims != expected:
             shape = format_dims(expected)
-            remedy = _reshape_remedy(name, tensor.dims, shape)
+            remedy = reshape_remedy(name, tensor.dims, shape)
             raise self.wrong(name, f"expected the shape {shape}", remedy, "E0507")
 
     def number(self, name: str, default: Number) -> Number:

@@ -1,4 +1,6 @@
-"""Remedies for names that .coda lacks: counterparts of names of PyTorch, and misspelled names."""
+"""Remedies for names that .coda lacks: counterparts of names of PyTorch, and misspelled names;
+and for arguments that operators refuse.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,6 +33,7 @@ from coda_ir.frontends.coda_text.values import (
     format_dims,
     is_number,
     with_ones,
+    without_ones,
 )
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -330,3 +333,63 @@ def broadcast_remedy(a: TensorValue, b: TensorValue) -> str:
                 "extents must be equal or 1"
             )
     return "extents must be equal or 1"
+
+
+_TABLES = (
+    "write per_column=true if they have an entry for each column of a head, or table_heads=N if "
+    "they are those of N heads; heads are side by side in the columns of x"
+)
+REMEDIES = {
+    ("attention", "k"): "k has the batch of q, and heads whose number divides that of q",
+    ("attention", "v"): "pass value_dim if a head of v has other columns than one of k",
+    ("rope", "cos"): _TABLES,
+    ("rope", "sin"): _TABLES,
+    ("rms_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
+    ("layer_norm", "w"): "group=G normalizes each run of G columns, if w has G elements",
+    ("attention", "mask"): "use 1 for a dimension that does not matter, as in "
+    "reshape($mask, [B, 1, 1, S])",
+    ("cross_entropy", "target"): "it has the rows of logits, as in reshape($target, [B, T])",
+    ("embedding", "padding_idx"): "name the row whose gradient is 0",
+    ("selective_scan", "a"): "a is channels x states; give states as a number or a const",
+    ("delta_rule", "head_dim"): "it is the number of columns of a head of q and k",
+    ("delta_rule", "k"): "k has heads of `head_dim` columns; heads of v share them equally",
+    ("ssd", "b"): "give `states`, the states of a group",
+    ("ssd", "x"): "a has one rate for each head",
+    ("ssd", "a"): "give the heads as a number or a const",
+    ("delta_rule", "beta"): "give the heads as a number or a const",
+    ("convolution", "w"): "x is B x C x positions, w is O x C / groups x windows",
+    ("conv1d", "w"): "w is O x C / groups x K for x of positions x C, which transpose($x) may "
+    "give; groups=C convolves each column separately",
+    ("gather", "ids"): "index(x, ids) takes whole rows",
+    ("group_norm", "w"): "for channels in the last dimension, pass dim=-1",
+    ("group_norm", "b"): "for channels in the last dimension, pass dim=-1",
+    ("scaled_linear", "x"): "convert it: cast($x, f8e4m3); quantized_linear(x, w) rounds it",
+    ("scaled_linear", "w"): "convert it: cast($w, f8e4m3); quantized_linear(x, w) rounds it",
+    ("quantized_linear", "x"): "products of float8 are those of linear and scaled_linear",
+    ("quantized_linear", "w"): 'w is N x K; recipe="rowwise" takes symbolic sizes',
+    ("low_bit_linear", "scales"): "state transposed=true for a weight and scales of K x N",
+    ("low_bit_linear", "w"): 'state the packing of 4 bits, such as packing="k01234567"',
+    ("topk", "k"): "sort(x) gives all of them in order",
+}
+"""Remedies for values that a verifier refuses."""
+
+
+def reshape_remedy(name: str, dims: Dims, shape: str) -> str | None:
+    """Return the reshape of an argument to a shape that has other extents of 1 than `dims`; None
+    for other shapes.
+    """
+    kept = [extent for extent in shape.strip("[]").split(", ") if extent not in ("1", "")]
+    is_alike = kept == list(map(str, without_ones(dims)))
+    return f"write reshape(${name}, {shape})" if is_alike else None
+
+
+def rank_remedy(name: str, dims: Dims, rank: int | None) -> str | None:
+    """Return the reshape of an argument with the extents `dims` to `rank` dimensions."""
+    if name == "x" and rank == 2 and len(dims) > 2:
+        return f"rows flatten: reshape($x, [-1, {dims[-1]}])"
+    if rank == 3 and len(dims) == 4:
+        flat = (*dims[:2], dims[2] * dims[3])
+        return f"columns of heads are side by side: reshape(${name}, {format_dims(flat)})"
+    if rank == 3 and len(dims) == 2:
+        return f"the first dimension is missing: reshape(${name}, {format_dims((1, *dims))})"
+    return None
