@@ -300,7 +300,9 @@ def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Te
     ids, table = operands
     if numerics.device is None:
         check_index(op, op.ids, ids, table.shape[0])
-    return [F.embedding(ids, table)]
+    # Autograd gives the padding row no gradient; a table may be too short to have it.
+    has_padding = op.padding is not None and op.padding < table.shape[0]
+    return [F.embedding(ids, table, op.padding if has_padding else None)]
 
 
 def group_order(op: coda.GroupOrderOp, operands: Tensors, numerics: Numerics) -> Tensors:
