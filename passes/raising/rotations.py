@@ -284,16 +284,16 @@ def with_rows_beside(rotation: Rotation, insert: OpInserter, shapes: SymbolicSha
     is_whole = rotation.view == View.whole(rows.result, shapes.dims(rows.result))
     if not is_whole or joined.dim.value.data != dim or dim == rank - 1:
         return rotation
-    position: int | None = 0
-    for part in joined.parts:
-        position = _end(part, stop if part is result else None, rows, position)
+    ranges = [_range(rows.result if part is result else part, rows.x) for part in joined.parts]
+    dims, starts, stops = zip(*ranges, strict=True)
+    is_covered = set(dims) == {dim} and (0, *stops) == (*starts, extent)
     tables = (rotation.cos, rotation.sin)
     axes = [dim - rank + len(shape_of(table)) for table in tables]
     is_cut = all(
         axis >= 0 and shape_of(table)[axis] == stop - start
         for axis, table in zip(axes, tables, strict=True)
     )
-    if position != extent or not is_cut:
+    if not is_covered or not is_cut:
         return rotation
     cos, sin = (
         insert.insert(coda.PadOp.around(table, axis, start, extent - stop, rest))
@@ -303,14 +303,7 @@ def with_rows_beside(rotation: Rotation, insert: OpInserter, shapes: SymbolicSha
     return replace(rotation, op=joined, view=view, result=view, cos=cos, sin=sin)
 
 
-def _end(part: SSAValue, stop: int | None, rows: coda.SliceOp, position: int | None) -> int | None:
-    """Return the row of the tensor after `part`, if it has the rows from `position` on: those that
-    are rotated if they `stop` somewhere, or other rows of the same tensor.
-    """
-    dim, start, _ = rows.range
-    if stop is not None:
-        return stop if position == start else None
-    other = defined_by(part, coda.SliceOp)
-    if other is None or other.x is not rows.x or other.range[:2] != (dim, position):
-        return None
-    return other.range[2]
+def _range(part: SSAValue, x: SSAValue) -> tuple[int, int, int]:
+    """Return the dimension, start and stop of a slice of x; a range of no dimension otherwise."""
+    found = defined_by(part, coda.SliceOp)
+    return found.range if found is not None and found.x is x else (-1, 0, 0)
