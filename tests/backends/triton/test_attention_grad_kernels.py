@@ -431,7 +431,7 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
 
 @pytest.mark.parametrize(("width", "options"), [(64, "causal=false"), (256, "causal=true")])
 def test_products_do_not_wait_for_one_another(width: int, options: str):
-    """ptxas lets products wait one by one where it cannot tell when their sums are defined."""
+    """ptxas makes each product wait for the one before where a sum may be undefined."""
     module = parse_text(rotated_text(Heads(4, 2, width, options), 256))
     DifferentiatePass().apply(make_context(), module)
     lowered = Lowering(module, CompileOptions("target=sm_90 mainloop=tma")).module("scheduled")
