@@ -174,10 +174,10 @@ def _compare_integers(op: arith.CmpiOp, lhs: torch.Tensor, rhs: torch.Tensor) ->
 def _group_reduce(
     op: gemm.GroupReduceOp, value: torch.Tensor, domain: Domain, numerics: Numerics
 ) -> torch.Tensor:
-    size = op.group.data // domain.columns_per_element
+    size = op.group.value.data // domain.columns_per_element
     if size < 1 or domain.columns % size:
         raise LoweringError(
-            f"gemm.group_reduce{place(op)}: groups of {op.group.data} do not divide the "
+            f"gemm.group_reduce{place(op)}: groups of {op.group.value.data} do not divide the "
             f"{domain.columns * domain.columns_per_element} columns"
         )
     groups = split_columns(domain.expand(value), size)

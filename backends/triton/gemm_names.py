@@ -198,7 +198,7 @@ def _group_features(segment: Segment) -> list[str]:
     if any(op.combiner.data == Combiner.MAX for op in reductions):
         return ["group_max"]
     row = segment.columns or (segment.domain or (0,))[-1]
-    names = ["norm" if op.group.data == row else "qk_norm" for op in reductions]
+    names = ["norm" if op.group.value.data == row else "qk_norm" for op in reductions]
     return names[:1]
 
 

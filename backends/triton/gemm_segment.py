@@ -217,7 +217,7 @@ class SegmentEmitter(SegmentResults):
         values = dict(zip(segment.accumulators, accumulators, strict=True)) | self.port_values
         # Where a tile is one group, what it combines to is a vector with an element for each row.
         reductions = [op for op in segment.block.ops if isinstance(op, GroupReduceOp)]
-        of_rows = [op.result for op in reductions if self._is_tile(op.group.data)]
+        of_rows = [op.result for op in reductions if self._is_tile(op.group.value.data)]
         extents = [*self._argument_extents(), *((value, (True, False)) for value in of_rows)]
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
@@ -240,8 +240,8 @@ class SegmentEmitter(SegmentResults):
         """Emit a reduction over the lanes of each group; padding lanes get the identity."""
         combiner = op.combiner.data
         value = self._of_group(self._whole(op.value, value), combiner)
-        if self._is_tile(op.group.data):
+        if self._is_tile(op.group.value.data):
             return self._combine(combiner, value, 1)
         ordered = self.is_ordered and combiner != Combiner.MAX
         helper = f"group_tree_{combiner.value}" if ordered else f"group_{combiner.value}"
-        return f"{helper}({value}, {self._groups(op.group.data).lanes})"
+        return f"{helper}({value}, {self._groups(op.group.value.data).lanes})"

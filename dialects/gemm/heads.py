@@ -50,7 +50,7 @@ def pairs_in_heads(pairing: PairingAttr | None, head_dim: int) -> bool:
 
 def groups_in_heads(segment: Segment, head_dim: int) -> bool:
     """Return whether the columns that the region reduces together belong to one head."""
-    groups = [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
+    groups = [op.group.value.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
     return not any(head_dim % size for size in groups)
 
 

@@ -66,15 +66,6 @@ class NumericsAttr(ParametrizedAttribute):
                 f'numerics mode is "{self.mode_name.data}", expected one of {", ".join(names)}'
             )
 
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(self.mode_name.data)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return (StringAttr(parser.parse_str_literal()),)
-
 
 def numerics_mode(op: Operation) -> NumericsMode:
     """Return the numerics mode of the function that contains `op`, or of `op` itself."""

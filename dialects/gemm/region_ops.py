@@ -3,13 +3,14 @@
 from abc import ABC
 from typing import ClassVar
 
-from xdsl.dialects.builtin import Float32Type, IntAttr, IntegerAttr, IntegerType, f32, i32, i64
+from xdsl.dialects.builtin import Float32Type, IntegerAttr, f32, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
+    AtLeast,
+    EqAttrConstraint,
     IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
-    base,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -17,12 +18,12 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
-from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr
+
+INDEX = EqAttrConstraint(i32) | EqAttrConstraint(i64)
+"""The types of numbers of columns."""
 
 
 @irdl_op_definition
@@ -52,45 +53,23 @@ class GroupReduceOp(IRDLOperation):
 
     In pair mode the value is one per pair and the group has the pairs of `group` columns.
 
-    `%s = gemm.group_reduce %sq {combiner = add, group = 128} : f32`
+    `%s = gemm.group_reduce add %sq over 128 : f32`
     """
 
     name = "gemm.group_reduce"
-    value = operand_def(Attribute)
+    value = operand_def(Float32Type)
     combiner = prop_def(CombinerAttr)
-    group = prop_def(IntAttr)
-    result = result_def(Attribute)
+    group = prop_def(IntegerAttr.constr(value=AtLeast(1), type=EqAttrConstraint(i64)))
+    result = result_def(Float32Type)
     traits = traits_def(Pure())
+    assembly_format = "$combiner $value `over` $group attr-dict `:` type($value)"
 
     def __init__(self, value: SSAValue | Operation, combiner: Combiner, group: int):
         super().__init__(
             operands=[value],
-            properties={"combiner": CombinerAttr(combiner), "group": IntAttr(group)},
-            result_types=[SSAValue.get(value).type],
+            properties={"combiner": CombinerAttr(combiner), "group": IntegerAttr(group, 64)},
+            result_types=[f32],
         )
-
-    def verify_(self) -> None:
-        if self.value.type != f32:
-            raise VerifyException(f"operand has type {self.value.type}, expected f32")
-        if self.group.data < 1:
-            raise VerifyException(f"property group is {self.group.data}, expected at least 1")
-        if self.result.type != self.value.type:
-            raise VerifyException(f"result has type {self.result.type}, expected {self.value.type}")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.combiner.data.value} ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(f" over {self.group.data} : ")
-        printer.print_attribute(self.value.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> "GroupReduceOp":
-        combiner = parser.parse_str_enum(Combiner)
-        operand = parser.parse_unresolved_operand()
-        parser.parse_keyword("over")
-        group = parser.parse_integer(allow_boolean=False)
-        parser.parse_punctuation(":")
-        return cls(parser.resolve_operand(operand, parser.parse_type()), combiner, group)
 
 
 @irdl_op_definition
@@ -103,16 +82,12 @@ class ColumnOp(IRDLOperation):
     """
 
     name = "gemm.column"
-    result = result_def(IntegerType)
+    result = result_def(INDEX)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, type: Attribute):
         super().__init__(result_types=[type])
-
-    def verify_(self) -> None:
-        if self.result.type not in (i32, i64):
-            raise VerifyException(f"result has type {self.result.type}, expected i32 or i64")
 
 
 @irdl_op_definition
@@ -124,10 +99,10 @@ class CheckedIndexOp(IRDLOperation):
     """
 
     name = "gemm.checked_index"
-    T: ClassVar = VarConstraint("T", base(IntegerType))
+    T: ClassVar = VarConstraint("T", INDEX)
 
     index = operand_def(T)
-    extent = prop_def(IntegerAttr)
+    extent = prop_def(IntegerAttr.constr(value=AtLeast(1), type=EqAttrConstraint(i64)))
     ignored = prop_def(IntegerAttr)
     result = result_def(T)
     traits = traits_def(Pure())
@@ -140,13 +115,6 @@ class CheckedIndexOp(IRDLOperation):
             properties={"extent": IntegerAttr(extent, 64), "ignored": IntegerAttr(ignored, 64)},
             result_types=[SSAValue.get(index).type],
         )
-
-    def verify_(self) -> None:
-        extent = self.extent.value.data
-        if self.index.type not in (i32, i64):
-            raise VerifyException(f"operand has type {self.index.type}, expected i32 or i64")
-        if extent < 1:
-            raise VerifyException(f"property extent is {extent}, expected at least 1")
 
 
 class _FloorDivision(IRDLOperation, ABC):

@@ -365,7 +365,7 @@ def group_sizes(segment: Segment) -> Sequence[int]:
     """Return the distinct group sizes, in columns, over which the region reduces or for which it
     stores an element, ascending.
     """
-    sizes = {op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
+    sizes = {op.group.value.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
     for index, (port, _) in enumerate(segment.results):
         if port.kind.data == ResultKind.GROUP and not stores_rows(segment, index):
             sizes.add(port.group_columns)

@@ -77,6 +77,6 @@ def _alike(op: Operation, operands: list[int]) -> int:
         case ColumnOp():
             return 1
         case GroupReduceOp():
-            return op.group.data
+            return op.group.value.data
         case _:
             return gcd(*operands)

@@ -60,7 +60,7 @@ def _clone_for_pair(op: Operation, lanes: Lanes, block: Block) -> None:
         return
     if isinstance(op, GroupReduceOp):
         both = builder.combine(op.combiner.data, *lanes[op.value])
-        total = builder.insert(GroupReduceOp(both, op.combiner.data, op.group.data))
+        total = builder.insert(GroupReduceOp(both, op.combiner.data, op.group.value.data))
         lanes[op.result] = (total, total)
         return
     first, second = (

@@ -286,7 +286,7 @@ def _can_be_half(segment: Segment) -> bool:
 
 def reduced_groups(segment: Segment) -> list[int]:
     """Return the group sizes over which the region of a segment reduces."""
-    return [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
+    return [op.group.value.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
 
 
 def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:

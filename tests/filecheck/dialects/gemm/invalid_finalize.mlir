@@ -137,7 +137,7 @@ func.func @f(%p: tensor<?x16xf64>) {
 func.func @f(%p: tensor<?x?xf32>, %t: tensor<?xi64>) {
   %r = gemm.finalize row (lse %p : tensor<?x?xf32>) col(%t : tensor<?xi64>) -> (tensor<?xi64>) {
   ^epilogue(%sum: f32, %target: i64):
-    // expected-error@below {{property extent is 0, expected at least 1}}
+    // expected-error@below {{expected integer >= 1, got 0}}
     %checked = gemm.checked_index %target {extent = 0 : i64, ignored = -100 : i64} : i64
     gemm.yield %checked : i64
   }

@@ -113,7 +113,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%i: i64) {
-  // expected-error@below {{operand has type i64, expected f32}}
+  // expected-error@below {{i64 should be of base attribute f32}}
   %r = gemm.group_reduce add %i over 4 : i64
   func.return
 }
@@ -121,7 +121,7 @@ func.func @f(%i: i64) {
 // -----
 
 func.func @f(%v: f32) {
-  // expected-error@below {{property group is 0, expected at least 1}}
+  // expected-error@below {{expected integer >= 1, got 0}}
   %r = gemm.group_reduce add %v over 0 : f32
   func.return
 }
@@ -129,8 +129,8 @@ func.func @f(%v: f32) {
 // -----
 
 func.func @f(%v: f32) {
-  // expected-error@below {{result has type f64, expected f32}}
-  %r = "gemm.group_reduce"(%v) <{combiner = #gemm<combiner add>, group = #builtin.int<4>}> : (f32) -> f64
+  // expected-error@below {{f64 should be of base attribute f32}}
+  %r = "gemm.group_reduce"(%v) <{combiner = #gemm<combiner add>, group = 4 : i64}> : (f32) -> f64
   func.return
 }
 
@@ -167,7 +167,7 @@ func.func @f(%x: tensor<?x8xf32>) {
   %r = gemm.map tile(%x : tensor<?x8xf32>)
     -> (tile : tensor<?x8xf32>) {
   ^epilogue(%a: f32):
-    // expected-error@below {{result has type i8, expected i32 or i64}}
+    // expected-error@below {{Expected one of i32, i64, but got i8}}
     %n = gemm.column : i8
     gemm.yield %a : f32
   }
