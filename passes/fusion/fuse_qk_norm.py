@@ -3,8 +3,8 @@
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, MapOp, ResultPortAttr, ScalarBuilder
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import Combiner, GroupReduceOp, MapOp, ScalarBuilder
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -78,9 +78,7 @@ def _rewrite(op: coda.RMSNormOp, site: Site, rewriter: FunctionRewriter) -> None
         (weight,) = editor.lanes_of(op.weight, site.segment, domain, half=False)
         scaled = editor.builder(site.segment, op.location).mul(scaled, weight)
     scaled = editor.builder(site.segment, op.location).result(scaled, element_type_of(op.result))
-    port = ResultPortAttr.tile()
-    index = editor.add_result(site.segment, port, tensor_type(op.result), [scaled])
-    replace_by_result(editor, op, site.segment, index)
+    replace_by_result(editor, op, site.segment, [scaled])
 
 
 def _normalize(builder: ScalarBuilder, op: coda.RMSNormOp, value: SSAValue) -> SSAValue:

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i32
 from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     ColumnOp,
     Combiner,
@@ -49,9 +49,7 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
     builder = editor.builder(site.segment, op.location)
     value = builder.result(_gradient(builder, op, arguments), element_type_of(op.result))
     value.name_hint = op.result.name_hint
-    tile = ResultPortAttr.tile()
-    index = editor.add_result(site.segment, tile, tensor_type(op.result), [value])
-    replace_by_result(editor, op, site.segment, index)
+    replace_by_result(editor, op, site.segment, [value])
 
 
 def _gradient(

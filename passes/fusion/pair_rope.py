@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
-from coda_ir.dialects.gemm import FusedOp, ResultPortAttr, RotationTypes
+from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.gemm import FusedOp, RotationTypes
 from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.passes.fusion.pairing import pair_columns
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
@@ -63,6 +63,4 @@ def rotate_lanes(
     types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
     transposed = op.transposed is not None
     rotated = builder.rotate(a, b, cos, sin, types, transposed=transposed)
-    port = ResultPortAttr.tile()
-    index = editor.add_result(number, port, tensor_type(op.result), rotated)
-    replace_by_result(editor, op, number, index)
+    replace_by_result(editor, op, number, rotated)

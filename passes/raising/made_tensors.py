@@ -122,10 +122,13 @@ def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | N
 def _number(op: CallOp) -> coda.ConstantOp | None:
     """Return the number with which a call fills a tensor."""
     call = ElementwiseCall.of(op, arguments=op.template.call.args[1:])
-    if call is None or not call.makes_tensor:
-        return None
+    return None if call is None else constant_of(call)
+
+
+def constant_of(call: ElementwiseCall) -> coda.ConstantOp | None:
+    """Return the number that is the only argument of a call."""
     (number,) = call.arguments
-    if not isinstance(number, int | float):
+    if not isinstance(number, int | float) or not call.makes_tensor:
         return None
     type = call.element_type
     return coda.ConstantOp(float(number) if is_float(type) else int(number), type)

@@ -15,6 +15,7 @@ from coda_ir.passes.raising.made_tensors import (
     ARANGE,
     FULL,
     FULL_LIKE,
+    constant_of,
     raised_number,
     raised_positions,
     read_through,
@@ -226,14 +227,6 @@ def _cast(call: ElementwiseCall) -> Operation | None:
     return coda.CastOp(x, call.element_type)
 
 
-def _constant(call: ElementwiseCall) -> Operation | None:
-    (number,) = call.arguments
-    if not isinstance(number, int | float) or not call.makes_tensor:
-        return None
-    type = call.element_type
-    return coda.ConstantOp(float(number) if is_float(type) else int(number), type)
-
-
 def _outer_product(call: ElementwiseCall) -> Operation | None:
     """Raise a matrix product whose sums have one term: that of a column and a row."""
     operands = None if call.options else call.operands(call.element_type, count=2)
@@ -267,7 +260,7 @@ _MAKERS: dict[str, Maker] = {
         for operator in coda.ELEMENTWISE_OPS
         if issubclass(operator, coda.Predicate)
     },
-    "scalar_tensor.default": _constant,
+    "scalar_tensor.default": constant_of,
     **FUNCTIONS,
     "_to_copy.default": _cast,
     **dict.fromkeys(_PRODUCTS, _outer_product),
@@ -287,10 +280,8 @@ def _why_not(op: CallOp) -> Refusal:
     """Return the reason why a call with a counterpart stays."""
     types = list(map(str, map(element_type_of, op.inputs)))
     arguments = re.sub(r"\{(\d+)\}", lambda number: types[int(number[1])], op.arguments.data)
+    condition = "PyTorch converts its operands exactly, and its options have counterparts"
     if op.callee.data in ARANGE:
         condition = "its numbers are integers, as many as a dimension of an argument has elements"
-        found = f"its arguments are {arguments}"
-    else:
-        condition = "PyTorch converts its operands exactly, and its options have counterparts"
-        found = f"its arguments are {arguments}"
-    return Refusal(condition, f"{op.callee.data} remains a call of PyTorch: {found}")
+    found = f"{op.callee.data} remains a call of PyTorch: its arguments are {arguments}"
+    return Refusal(condition, found)

@@ -320,20 +320,12 @@ class EpilogueEditor:
         """Let a new result take over the uses of `value` when the edit is committed."""
         self._origins[segment][index] = value
 
-    def fuse_pointwise(self, op: Operation, segment: int, *, half: bool) -> int:
-        """Append a pointwise consumer as a new tile (or half) result; return its index.
-
-        `half` says whether `op` consumes one value per pair.
-        """
-        self.locations.append(op.location)
-        values = self._lanes(op, segment, shape_of(op.results[0]), half)
-        port = ResultPortAttr.half() if half else ResultPortAttr.tile()
-        return self.add_result(segment, port, tensor_type(op.results[0]), values)
-
-    def _lanes(
-        self, op: Operation, segment: int, domain: Sequence[int], half: bool
+    def lanes(
+        self, op: Operation, segment: int, domain: Sequence[int], *, half: bool
     ) -> list[SSAValue]:
-        """Return the scalar code of `op`: one value, or two for the columns of a pair."""
+        """Return the scalar code of `op`: one value, or two for the columns of a pair. `half` says
+        whether `op` consumes one value per pair.
+        """
         part = self.segments[segment]
         count = 2 if part.pairing and not half else 1
         operands = [self.lanes_of(v, segment, domain, half=half) for v in op.operands]
@@ -369,7 +361,7 @@ class EpilogueEditor:
         if inner is not None:
             for op in recomputation(inner, domain):
                 if (op.results[0], *place) not in self._recomputed:
-                    lanes = self._lanes(op, segment, domain, half)
+                    lanes = self.lanes(op, segment, domain, half=half)
                     self._recomputed[op.results[0], *place] = lanes
             return self._recomputed[value, *place]
         group = repeated_group(value)
@@ -460,14 +452,22 @@ def fuse_consumer(site: Site, op: Operation, order: BlockOrder) -> EpilogueOp:
     The caller has checked legality and hoisted the other operands.
     """
     editor = EpilogueEditor(site.op, order)
-    index = editor.fuse_pointwise(op, site.segment, half=site.is_half)
-    return replace_by_result(editor, op, site.segment, index)
+    editor.locations.append(op.location)
+    lanes = editor.lanes(op, site.segment, shape_of(op.results[0]), half=site.is_half)
+    return replace_by_result(editor, op, site.segment, lanes, half=site.is_half)
 
 
 def replace_by_result(
-    editor: EpilogueEditor, op: Operation, segment: int, index: int
+    editor: EpilogueEditor,
+    op: Operation,
+    segment: int,
+    values: Sequence[SSAValue],
+    *,
+    half: bool = False,
 ) -> EpilogueOp:
-    """Commit the edit and let result `index` of `segment` take the place of `op`'s result."""
+    """Commit the edit with `values` as a new tile, or half, in the place of `op`'s result."""
+    port = ResultPortAttr.half() if half else ResultPortAttr.tile()
+    index = editor.add_result(segment, port, tensor_type(op.results[0]), values)
     editor.adopt(segment, index, op.results[0])
     op.operands = ()
     new = editor.commit()

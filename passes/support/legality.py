@@ -351,7 +351,7 @@ def check_qk_norm(norm: coda.RMSNormOp, x: SSAValue, order: BlockOrder) -> Site 
             "a tile holds whole groups: of one size, or of powers of two",
             f"the kernel that computes {name_of(x)} normalizes other groups of columns",
         )
-    if norm.weight is not None and order.slice_after(norm.weight, site.op) is None:
+    if norm.weight is not None and order.slices_after([norm.weight], site.op) is None:
         return Refusal(
             "the weight does not depend on the projection",
             f"{name_of(norm.weight)} is computed from the projection that it scales",
@@ -383,7 +383,7 @@ def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | 
     site = _plain_logits(loss.logits)
     if isinstance(site, Refusal):
         return site
-    if order.slice_after(loss.target, site.op) is None:
+    if order.slices_after([loss.target], site.op) is None:
         return Refusal(
             "the target does not depend on the logits",
             f"{name_of(loss.target)} is computed from the logits",

@@ -80,14 +80,11 @@ class BlockOrder:
         op.detach()
         op.erase()
 
-    def slice_after(self, value: SSAValue, anchor: Operation) -> list[Operation] | None:
-        """Return the operators at or after `anchor` that `value` depends on, in order.
-
-        None where `value` depends on `anchor` itself.
-        """
-        return self.slices_after([value], anchor)
-
     def slices_after(self, values: Iterable[SSAValue], anchor: Operation) -> list[Operation] | None:
+        """Return the operators at or after `anchor` that `values` depend on, in order.
+
+        None where one of them depends on `anchor` itself.
+        """
         limit = self._position[anchor]
         found: set[Operation] = set()
         pending = list(values)

@@ -127,15 +127,15 @@ def test_erase(block: Block):
 
 def test_slice_after(block: Block):
     order = BlockOrder(block)
-    found = order.slice_after(value_named(block, "c"), op_named(block, "a"))
+    found = order.slices_after([value_named(block, "c")], op_named(block, "a"))
     assert found == [op_named(block, "b"), op_named(block, "c")]
 
 
 def test_slice_after_stops_at_the_anchor(block: Block):
     order = BlockOrder(block)
-    assert order.slice_after(value_named(block, "d"), op_named(block, "c")) is None
-    assert order.slice_after(value_named(block, "b"), op_named(block, "c")) == []
-    assert order.slice_after(block.args[0], op_named(block, "a")) == []
+    assert order.slices_after([value_named(block, "d")], op_named(block, "c")) is None
+    assert order.slices_after([value_named(block, "b")], op_named(block, "c")) == []
+    assert order.slices_after([block.args[0]], op_named(block, "a")) == []
 
 
 def test_hoist(block: Block):

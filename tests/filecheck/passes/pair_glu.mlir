@@ -255,18 +255,14 @@ func.func @halves(%x: tensor<?x8xbf16>, %w: tensor<4x32x8xbf16>, %e: tensor<4xi3
 }
 
 // CHECK:      func.func @halves(%x: tensor<?x8xbf16>, %w: tensor<4x32x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
-// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:   %g, %u = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
 // CHECK-NEXT:     columns(%w : tensor<4x32x8xbf16>) pair<halves>
-// CHECK-NEXT:       -> (half : tensor<?x16xbf16>) {
+// CHECK-NEXT:       -> (half : tensor<?x16xbf16>, half : tensor<?x16xbf16>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32):
-// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:       %1 = arith.negf %acc : f32
-// CHECK-NEXT:       %2 = math.exp %1 : f32
-// CHECK-NEXT:       %3 = arith.addf %0, %2 : f32
-// CHECK-NEXT:       %4 = arith.divf %acc, %3 : f32
-// CHECK-NEXT:       %5 = arith.mulf %4, %acc_1 : f32
-// CHECK-NEXT:       gemm.yield %5 : f32
+// CHECK-NEXT:       gemm.yield %acc, %acc_1 : f32, f32
 // CHECK-NEXT:     }
+// CHECK-NEXT:   %s = coda.silu %g : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %a = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
