@@ -201,14 +201,11 @@ class Lowering:
 
         Returns None if the library of the device is unknown, or if schedules are tuned.
         """
-        from coda_ir.cost_model.comparison import Estimates
-
         if self._compared_device is None:
             return None
         if function not in self._estimates:
             self._estimates[function] = self._apart(lambda: self._find_estimates(function))
-        found = self._estimates[function].comparison
-        return None if found is None else Estimates(*found)
+        return self._estimates[function].comparison
 
     def _find_estimates(self, function: str | None) -> Artifact:
         if self._origin is None:

@@ -4,14 +4,15 @@ without lowering the function again.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from coda_ir.diagnostics import Diagnostic, SourceRange
+from coda_ir.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from coda_ir.calls.arguments import Signature, TensorSpec
+    from coda_ir.calls.arguments import Signature
     from coda_ir.cost_model.comparison import Estimates
     from coda_ir.remarks import Remark
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class Artifact:
     """A function, compiled for one schedule.
 
-    Remarks are stored as data and decoded on demand, because most calls never read them.
+    Remarks are stored as data and decoded on demand, because most calls never read them, and they
+    need xDSL.
     """
 
     signature: Signature
@@ -34,10 +36,12 @@ class Artifact:
     """The number of operators of each name in the scheduled function, those in regions included."""
     launches: tuple[str, ...] = ()
     """Its kernels are compiled by these ahead of the first call; see `launching/`."""
-    remark_data: tuple[Mapping[str, Any], ...] = ()
+    remark_data: bytes = b""
     """Remarks of the passes of the levels; see `remarks`."""
-    origin_remark_data: tuple[Mapping[str, Any], ...] = ()
+    origin_remark_data: bytes = b""
     """Remarks of making the program of the block level; see `origin_remarks`."""
+    notes: tuple[str, ...] = ()
+    """Messages about the cache."""
     warnings: tuple[Diagnostic, ...] = ()
     """Warnings about the text of the program."""
     graph: str = ""
@@ -50,69 +54,23 @@ class Artifact:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """The remarks: what was fused, what was refused, and why."""
-        return _decoded(self.remark_data)
+        from xdsl.dialects.builtin import UnknownLoc
+
+        from coda_ir.remarks import Remark
+
+        notes = (Remark("analysis", "cache", "program", UnknownLoc(), x) for x in self.notes)
+        return (*_decoded(self.remark_data), *notes)
 
     @property
     def origin_remarks(self) -> tuple[Remark, ...]:
         """The remarks of deriving the program, if it is a derived one."""
         return _decoded(self.origin_remark_data)
 
-    def to_data(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        signature = self.signature
-        specs = [list(map(_spec_data, of)) for of in (signature.arguments, signature.results)]
-        warnings = [asdict(warning) for warning in self.warnings]
-        fields = [signature.name, *specs, signature.conditions]
-        return vars(self) | {"signature": fields, "warnings": warnings}
 
-    @staticmethod
-    def from_data(data: Mapping[str, Any]) -> Artifact:
-        """Read what `to_data` returns. Raises KeyError, TypeError, ValueError or AttributeError for
-        anything else.
-        """
-        from coda_ir.calls.arguments import Signature
-
-        name, arguments, results, conditions = data["signature"]
-        fields: dict[str, Any] = {
-            field: tuple(value) if isinstance(value, list) else value  # pyright: ignore
-            for field, value in data.items()
-        }
-        fields["signature"] = Signature(name, _specs(arguments), _specs(results), tuple(conditions))
-        fields["warnings"] = tuple(map(_diagnostic, data["warnings"]))
-        return Artifact(**fields)
-
-
-def encoded(remarks: Sequence[Remark]) -> tuple[Mapping[str, Any], ...]:
+def encoded(remarks: Sequence[Remark]) -> bytes:
     """Return remarks as the data that an Artifact stores."""
-    from coda_ir.cache.remark_data import encode_remark
-
-    return tuple(map(encode_remark, remarks))
+    return pickle.dumps(tuple(remarks))
 
 
-def _decoded(data: Sequence[Mapping[str, Any]]) -> tuple[Remark, ...]:
-    from coda_ir.cache.remark_data import decode_remark
-
-    return tuple(decode_remark(dict(fields)) for fields in data)
-
-
-def _spec_data(spec: TensorSpec) -> list[Any]:
-    dtype = str(spec.dtype).removeprefix("torch.")
-    return [spec.name, spec.dims, dtype, spec.is_weight]
-
-
-def _specs(data: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
-    # Looking at what the cache has needs no PyTorch, which takes long to import.
-    import torch
-
-    from coda_ir.calls.arguments import TensorSpec
-
-    return tuple(
-        TensorSpec(name, tuple(dims), getattr(torch, dtype), bool(is_weight))
-        for name, dims, dtype, is_weight in data
-    )
-
-
-def _diagnostic(data: Mapping[str, Any]) -> Diagnostic:
-    place = data["range"]
-    fields: dict[str, Any] = {**data, "range": None if place is None else SourceRange(**place)}
-    return Diagnostic(**fields)
+def _decoded(data: bytes) -> tuple[Remark, ...]:
+    return pickle.loads(data) if data else ()

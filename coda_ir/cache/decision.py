@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 Form: TypeAlias = Literal["fused", "unfused", "library"]
 """The form of a GEMM with an epilogue: one kernel; a kernel that stores products, and pointwise
@@ -78,30 +78,6 @@ class Decision:
     @property
     def keeps_model(self) -> bool:
         return self.chosen == self.tried[0].configured
-
-    def to_data(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
-    @staticmethod
-    def from_data(data: Mapping[str, Any]) -> Decision:
-        """Read what `to_data` returns. Raises KeyError, TypeError or ValueError for other data."""
-        tried = tuple(map(_tried, data["tried"]))
-        fields: dict[str, Any] = {**data, "chosen": _configured(data["chosen"]), "tried": tried}
-        found = Decision(**fields)
-        if min(found.predicted_us, found.measured_us, found.model_us) <= 0 or not tried:
-            raise ValueError(f"not a decision: {data}")
-        return found
-
-
-def _configured(data: Mapping[str, Any]) -> Configured:
-    fields: dict[str, Any] = {**data, "tile": tuple(data["tile"])}
-    return Configured(**fields)
-
-
-def _tried(data: Mapping[str, Any]) -> Tried:
-    fields: dict[str, Any] = {**data, "configured": _configured(data["configured"])}
-    return Tried(**fields)
 
 
 def table(decision: Decision) -> Sequence[tuple[str, str, str, str]]:

@@ -3,16 +3,20 @@ first. No operation waits for another process.
 """
 
 import os
+import pickle
 import re
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from typing import TypeVar
 
 from coda_ir.diagnostics import FileError, MachineError, OptionError
+
+Kind = TypeVar("Kind")
 
 PROGRAMS, MODULES, TUNING = "programs", "modules", "tuning"
 
@@ -230,10 +234,12 @@ def unseal(kind: str, data: bytes) -> bytes:
     return content
 
 
-@contextmanager
-def reading_entry() -> Generator[None]:
-    """Turn errors of content with an unexpected form into DamagedEntryError."""
+def unpickled(data: bytes, kind: type[Kind]) -> Kind:
+    """Return an unpickled object. Raises DamagedEntryError for anything but one of a kind."""
     try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        found = pickle.loads(data)
+    except Exception as error:
         raise DamagedEntryError(f"not an entry: {error!r}") from error
+    if not isinstance(found, kind):
+        raise DamagedEntryError(f"not an entry: {type(found).__name__}")
+    return found

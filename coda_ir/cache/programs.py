@@ -1,13 +1,14 @@
 """Compiled programs on disk, keyed by a hash of everything that determines them.
 
 An entry is one file: a line with the type of the file and a checksum of the rest, a line of JSON
-that describes the entry, and a line of JSON with an Artifact. If an entry is corrupt, the program
-is compiled again and the entry replaced.
+that describes the entry, and the pickled entry. If an entry is corrupt, the program is compiled
+again and the entry replaced.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from coda_ir.cache.artifact import Artifact
 from coda_ir.cache.origin import Origin
 from coda_ir.cache.toolchain import toolchain
 
-FORMAT = 4
+FORMAT = 5
 MAGIC = f"coda-ir-program {FORMAT}"
 
 
@@ -45,18 +46,13 @@ class Entry:
     """The texts of the files that the program imports, by path."""
 
     def to_bytes(self) -> bytes:
-        body = {"artifact": self.artifact.to_data(), "files": dict(self.files)}
-        lines = f"{json.dumps(vars(self.header))}\n{json.dumps(body)}\n".encode()
-        return folder.seal(MAGIC, lines)
+        header = f"{json.dumps(vars(self.header))}\n".encode()
+        return folder.seal(MAGIC, header + pickle.dumps(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> Entry:
         """Read what `to_bytes` returns. Raises DamagedEntryError for anything else."""
-        lines = folder.unseal(MAGIC, data).splitlines()
-        with folder.reading_entry():
-            header, body = map(json.loads, lines)
-            artifact = Artifact.from_data(body["artifact"])
-            return Entry(Header(**header), artifact, dict(body["files"]))
+        return folder.unpickled(folder.unseal(MAGIC, data).partition(b"\n")[2], Entry)
 
 
 @dataclass(frozen=True)
@@ -163,8 +159,4 @@ def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artif
 
 
 def _with_notes(artifact: Artifact, notes: Sequence[str]) -> Artifact:
-    return replace(artifact, remark_data=(*artifact.remark_data, *map(_remark, notes)))
-
-
-def _remark(message: str) -> Mapping[str, Any]:
-    return {"kind": "analysis", "pass_name": "cache", "operator": "program", "message": message}
+    return replace(artifact, notes=(*artifact.notes, *notes))

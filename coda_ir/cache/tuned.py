@@ -1,16 +1,17 @@
 """Results of tuning on disk, in the folder of the cache.
 
-An entry is one file: a line with the type of the file and a checksum of the rest, and a line of
-JSON. A corrupt entry is ignored. There are no locks: if two processes tune the same GEMM, both
+An entry is one file: a line with the type of the file and a checksum of the rest, and the pickled
+entry. A corrupt entry is ignored. There are no locks: if two processes tune the same GEMM, both
 store their results, and the last one remains.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from coda_ir.cache import folder
 from coda_ir.cache.decision import Decision
 from coda_ir.cache.toolchain import toolchain
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = f"coda-ir-tuning {FORMAT}"
 
 
@@ -35,20 +36,6 @@ class TunedEntry:
     created: float
     """Seconds since 1970."""
     decision: Decision
-
-    def to_bytes(self) -> bytes:
-        data = asdict(self) | {"decision": self.decision.to_data()}
-        line = f"{json.dumps(data)}\n".encode()
-        return folder.seal(MAGIC, line)
-
-    @staticmethod
-    def from_bytes(data: bytes) -> TunedEntry:
-        """Read what `to_bytes` returns. Raises DamagedEntryError for anything else."""
-        line = folder.unseal(MAGIC, data)
-        with folder.reading_entry():
-            fields = json.loads(line)
-            decision = Decision.from_data(fields.pop("decision"))
-            return TunedEntry(**fields, decision=decision)
 
 
 def tuning_key(gemm: str, bucket: int, device: str, space: str) -> str:
@@ -88,7 +75,7 @@ def load(key: str) -> TunedEntry | None:
 
 def read(path: Path) -> TunedEntry:
     """Read an entry. Raises DamagedEntryError for a damaged file, OSError for an unreadable one."""
-    return TunedEntry.from_bytes(path.read_bytes())
+    return folder.unpickled(folder.unseal(MAGIC, path.read_bytes()), TunedEntry)
 
 
 def store(key: str, gemm: str, bucket: int, device: str, decision: Decision) -> str | None:
@@ -103,7 +90,7 @@ def store(key: str, gemm: str, bucket: int, device: str, decision: Decision) -> 
     if not folder.size_limit():
         return "the cache is switched off"
     try:
-        folder.write_whole(path, entry.to_bytes())
+        folder.write_whole(path, folder.seal(MAGIC, pickle.dumps(entry)))
         folder.prune_to_limit()
     except OSError as error:
         return f"{path.parent}: {error.strerror or error}"

@@ -1,13 +1,13 @@
 """Compiled programs of the cache: found by what decides them, and never in the way."""
 
-import json
 import os
+import pickle
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from hashlib import sha256
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
 
 import coda_ir
 from coda_ir.cache import folder, programs, toolchain
-from coda_ir.cache.remark_data import decode_remark, encode_remark
 from coda_ir.diagnostics import CodaError, collect_diagnostics
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.symbolic_size import SymbolicSize
@@ -230,9 +229,13 @@ def truncated(data: bytes) -> bytes:
     return data[: len(data) // 2]
 
 
-def with_checksum(text: str) -> bytes:
-    lines = text.encode()
-    return f"{programs.MAGIC} {sha256(lines).hexdigest()}\n".encode() + lines
+def with_checksum(content: bytes) -> bytes:
+    return folder.seal(programs.MAGIC, content)
+
+
+def with_other_key(data: bytes) -> bytes:
+    entry = programs.Entry.from_bytes(data)
+    return replace(entry, header=replace(entry.header, key=f"0{entry.header.key}")).to_bytes()
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -241,13 +244,11 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "garbage": lambda _: bytes(range(256)) * 9,
     "one bit": lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
     "other format": lambda data: data.replace(b"program ", b"program 0", 1),
-    "no JSON": lambda _: with_checksum("{}\nno\n"),
-    "one line": lambda _: with_checksum("{}\n"),
-    "no fields": lambda _: with_checksum("{}\n{}\n"),
-    "too deep": lambda _: with_checksum("{}\n" + "[" * 100_000),
-    "other key": lambda data: with_checksum(
-        data.partition(b"\n")[2].decode().replace('"key": "', '"key": "0', 1)
-    ),
+    "no pickle": lambda _: with_checksum(b"{}\nno\n"),
+    "one line": lambda _: with_checksum(b"{}\n"),
+    "no entry": lambda _: with_checksum(b"{}\n" + pickle.dumps({})),
+    "no class": lambda _: with_checksum(b"{}\ncnone\nnone\n."),
+    "other key": with_other_key,
 }
 
 
@@ -479,5 +480,4 @@ def test_remarks_are_read_as_they_were_written(
     location: LocationAttr, size: int | str | SymbolicSize | None
 ):
     remark = Remark("missed", "p", "coda.add", location, "no", "c", size, "do", "f")
-    data = json.loads(json.dumps(encode_remark(remark)))
-    assert decode_remark(data) == remark
+    assert pickle.loads(pickle.dumps(remark)) == remark

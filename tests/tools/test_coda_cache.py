@@ -125,7 +125,7 @@ class TestPrune:
         compile_programs("layer")
         assert printed(capsys, "prune", "--outdated").startswith("removed 1 file (")
         (path,) = programs()
-        assert '"layer"' in path.read_text()
+        assert b'"layer"' in path.read_bytes()
 
     def test_everything(self, cache: Path, capsys: pytest.CaptureFixture[str]):
         compile_programs("first", "second")

@@ -39,12 +39,13 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_a_decision_survives_json():
-    data = json.loads(json.dumps(decision().to_data()))
-    assert Decision.from_data(data) == decision()
-    with pytest.raises(ValueError):
-        Decision.from_data(data | {"measured_us": 0})
+def test_a_schedule_as_data():
     assert configured(schedule_of(MODEL)) == MODEL
+
+
+def test_a_stored_decision_is_found(key: str):
+    entry = store.load(key)
+    assert entry is not None and entry.decision == decision()
 
 
 def test_list(key: str, capsys: pytest.CaptureFixture[str]):
