@@ -59,7 +59,6 @@ LONG = (
     "make faults",
     "make fuzz",
     "make random",
-    "python benchmarks/experts.py",
     "python benchmarks/layer.py --parts training",
     "python -m fleet",
     "PYTHONPATH=benchmarks:tests python -m zoo",

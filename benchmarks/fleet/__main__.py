@@ -109,7 +109,8 @@ def _print(console: Console, records: Sequence[Record]) -> None:
     if not records:
         console.print("no part has a record")
         return
-    names = [name for name in ALL if any(name in record.milliseconds for record in records)]
+    timed = dict.fromkeys(name for record in records for name in record.milliseconds)
+    names = [*(n for n in ALL if n in timed), *(n for n in timed if n not in ALL)]
     columns = ("model", "part", *names, "ratio", "error / eager's", "first call s", "GiB")
     table = table_of("", *columns, texts=2)
     for record in sorted(records, key=lambda record: -(record.ratio or 99)):

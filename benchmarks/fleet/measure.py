@@ -9,6 +9,7 @@ from typing import Any
 
 import harness
 import torch
+from harness import Candidate
 from liger import LigerModel
 
 from coda_ir.float64 import relative_error
@@ -68,21 +69,16 @@ def measure(
     variants: Sequence[str] = VARIANTS,
     exclusive: Callable[[], AbstractContextManager[None]] | None = None,
     rounds: int = 3,
-    *,
-    compares: bool = True,
 ) -> Record:
-    """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time.
-
-    Results are not compared with float64 unless `compares`: a copy of the model takes four times
-    the memory.
-    """
+    """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time."""
     record = Record(member.name, member.family, part)
     harness.seed()
     model = member.build(setting)
     inputs = member.inputs(model, setting)
     step = training_step if part == "training" else _forward
     are_left: list[bool] = []
-    compile_by_name = compilers(setting, noting(are_left))
+    compile_by_name = {**compilers(setting, noting(are_left)), **member.others}
+    variants = list(dict.fromkeys([*variants, *member.others]))
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     harness.reset_compilers()
@@ -92,8 +88,7 @@ def measure(
             call = compile_by_name[name](model)
             candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
             _, record.first_call_s[name] = harness.timed(candidate)
-            if compares:
-                results[name] = {key: _sample(x).cpu() for key, x in candidate().items()}
+            results[name] = {key: _sample(x).cpu() for key, x in candidate().items()}
             steps[name] = candidate
         except Exception as error:
             record.notes[name] = note_of(error)
@@ -106,7 +101,7 @@ def measure(
         if name == CODA:
             record.equal_programs = bool(are_left) and all(are_left)
     model.zero_grad(set_to_none=True)  # others need the memory until the exclusive part
-    if compares and _has_room_for_wide_copy(model):
+    if _has_room_for_wide_copy(model):
         with suppress(RuntimeError):  # others may have taken the memory meanwhile
             _compare(record, results, _in_type(model, step, inputs, torch.float64))
     harness.release_memory()
@@ -114,8 +109,11 @@ def measure(
         for name in [name for name, note in record.notes.items() if LACKED_MEMORY in note]:
             del record.notes[name]  # others ran then that now wait
             call_first(name)
-        _time(record, {name: steps[name] for name in variants if name in steps}, rounds)
-        if compares and record.errors.keys() != results.keys():
+        timed: dict[str, Candidate] = {name: steps[name] for name in variants if name in steps}
+        if member.baselines is not None:
+            timed |= member.baselines(model, inputs, part)
+        _time(record, timed, rounds)
+        if record.errors.keys() != results.keys():
             try:
                 _compare(record, results, _exact(model, step, inputs))
             except torch.OutOfMemoryError as error:
@@ -136,7 +134,7 @@ def note_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:300]
 
 
-def _time(record: Record, steps: Mapping[str, Callable[[], Tensors]], rounds: int) -> None:
+def _time(record: Record, steps: Mapping[str, Candidate], rounds: int) -> None:
     for name, candidate in steps.items():
         record.peak_gib[name] = harness.peak_memory(candidate)
     timings = harness.time_interleaved(steps, rounds=rounds)

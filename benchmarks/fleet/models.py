@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
 import torch
 
 Inputs = Callable[[Any, "Setting"], Mapping[str, Any]]
+Baselines = Callable[[Any, Mapping[str, Any], str], Mapping[str, Callable[[], object]]]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Setting:
     """Tiny widths, for tests on a CPU."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Member:
     """A model of the fleet."""
 
@@ -34,6 +35,12 @@ class Member:
     family: str
     build: Callable[[Setting], torch.nn.Module]
     inputs: Inputs
+    others: Mapping[str, Callable[[Any], Callable[..., Any]]] = field(
+        default_factory=dict[str, Any]
+    )
+    """Other implementations: each makes a function that is called like the model."""
+    baselines: Baselines | None = None
+    """Functions that are timed beside a part, given the model and its inputs."""
 
 
 SMALL: Mapping[str, int] = {
