@@ -128,7 +128,7 @@ def _member(
 
     inputs: Inputs = given(_rows, None, x=_normal(n), **rows)
     others = {} if liger is None else {LIGER: partial(_by_liger, liger)}
-    return Member(f"{name}, {n}", "epilogue", build, inputs, others, _gemm)
+    return Member(f"{name} {n}", "epilogue", build, inputs, others, _gemm)
 
 
 MEMBERS = [

@@ -240,6 +240,9 @@ RUN: Mapping[str, Callable[[list[str]], None]] = {
 
 def write_files(folder: Path) -> None:
     (folder / "examples").symlink_to(ROOT / "examples")
+    for name in ("epilogues.py", "experts.py"):
+        (folder / name).symlink_to(ROOT / "benchmarks" / name)
+    (folder / "FILE.py").symlink_to(ROOT / "benchmarks/epilogues.py")
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
