@@ -211,20 +211,18 @@ class AttentionSumOp(AttentionLike, ABC):
         """The operator with `properties` on `tensors`: those of the property of the same name."""
         before, inputs = tensors[: len(cls.BEFORE)], tensors[len(cls.BEFORE) :]
         ports = [port.value for port in segment.ports]
-        types = [result.type for result in segment.results]
+        types, head_dim = [result.type for result in segment.results], properties.get("head_dim")
+        assert isinstance(head_dim, IntegerAttr)
         return cls.build(
             operands=[*before, ports, *inputs, optional_operand(sinks), optional_operand(mask)],
             properties={**properties, "segment": segment_attr(segment)},
-            result_types=[*cls._own_types(tensors, mask, properties), types],
+            result_types=[*cls._own_types(tensors, mask, head_dim.value.data), types],
             regions=[segment.body],
         )
 
     @classmethod
     def _own_types(
-        cls,
-        tensors: Sequence[SSAValue],
-        mask: SSAValue | None,
-        properties: Mapping[str, Attribute | None],
+        cls, tensors: Sequence[SSAValue], mask: SSAValue | None, head_dim: int
     ) -> Sequence[Attribute]:
         """The types of the results before those of the epilogue."""
         return ()
@@ -324,14 +322,9 @@ class FusedAttentionOp(AttentionSumOp):
 
     @classmethod
     def _own_types(
-        cls,
-        tensors: Sequence[SSAValue],
-        mask: SSAValue | None,
-        properties: Mapping[str, Attribute | None],
+        cls, tensors: Sequence[SSAValue], mask: SSAValue | None, head_dim: int
     ) -> Sequence[Attribute]:
-        head_dim = properties.get("head_dim")
-        assert isinstance(head_dim, IntegerAttr)
-        return [lse_type(tensors[0], head_dim.value.data)]
+        return [lse_type(tensors[0], head_dim)]
 
     def verify_(self) -> None:
         if self.value_dim is not None:
@@ -388,10 +381,7 @@ class AttentionDqOp(AttentionGradSumOp):
 
     @classmethod
     def _own_types(
-        cls,
-        tensors: Sequence[SSAValue],
-        mask: SSAValue | None,
-        properties: Mapping[str, Attribute | None],
+        cls, tensors: Sequence[SSAValue], mask: SSAValue | None, head_dim: int
     ) -> Sequence[Attribute]:
         return [moment_type(tensors[2], mask)]
 

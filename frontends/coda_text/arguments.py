@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coda_ir.diagnostics import listed
@@ -19,36 +19,27 @@ REFUSED_VALUE = "E0509"
 PARAMETER = re.compile(r"\$(\w+)")
 
 
+@dataclass(eq=False)
 class Mistake(Exception):
     """A mistake in a call: the message, the remedy, the code, and the argument it is about.
 
     `$x` in a remedy is what the call passes for its parameter x.
     """
 
-    def __init__(
-        self,
-        message: str,
-        remedy: str | None = None,
-        code: str = REFUSED_VALUE,
-        *,
-        argument: str | None = None,
-    ):
-        self.message = message
-        self.remedy = remedy
-        self.code = code
-        self.argument = argument
-        super().__init__(message)
+    message: str
+    remedy: str | None = None
+    code: str = REFUSED_VALUE
+    argument: str | None = field(default=None, kw_only=True)
 
 
+@dataclass(eq=False)
 class ArgumentMistake(Exception):
     """A mistake at a place, such as an argument of a call that does not match the signature."""
 
-    def __init__(self, message: str, remedy: str, span: Span, code: str):
-        self.message = message
-        self.remedy = remedy
-        self.span = span
-        self.code = code
-        super().__init__(message)
+    message: str
+    remedy: str
+    span: Span
+    code: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,12 +267,7 @@ def _scalar(
                 argument=argument,
             )
         case TupleValue():
-            raise Mistake(
-                "this is a pair, one element per column",
-                "unpack it first: first, second = pair",
-                "E0303",
-                argument=argument,
-            )
+            raise _pair_mistake(argument)
         case bool() if element != "bool":
             pass
         case int() | float() if is_float(type) or isinstance(value, int):
@@ -284,6 +279,14 @@ def _scalar(
         argument=argument,
         code="E0508",
     )
+
+
+def _pair_mistake(argument: str | None) -> Mistake:
+    message, remedy = (
+        "this is a pair, one element per column",
+        "unpack it first: first, second = pair",
+    )
+    return Mistake(message, remedy, "E0303", argument=argument)
 
 
 def call_on_elements(
@@ -318,12 +321,7 @@ class _Elements:
                 self.scalars[tensor] = ssa
                 return TensorValue(TensorType(element_name(ssa.type), ()), tensor)
             case TupleValue():
-                raise Mistake(
-                    "this is a pair, one element per column",
-                    "unpack it first: first, second = pair",
-                    "E0303",
-                    argument=argument,
-                )
+                raise _pair_mistake(argument)
             case _:
                 return value
 

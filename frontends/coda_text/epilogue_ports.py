@@ -83,10 +83,6 @@ class EpilogueResult:
         is_float = self.element not in RANGES and self.element != "bool"
         return "f32" if is_float or self.element is None else self.element
 
-    @property
-    def per_column(self) -> bool:
-        return self.port.kind.data in (ResultKind.TILE, ResultKind.PARTIAL_COL)
-
 
 @dataclass(frozen=True, slots=True)
 class Interface:
@@ -109,7 +105,7 @@ class Interface:
         return 2 if self.is_pair and kind.has_columns and not kind.is_half else 1
 
     def result_arity(self, result: EpilogueResult) -> int:
-        return 2 if self.is_pair and result.per_column else 1
+        return 2 if self.is_pair and result.port.kind.data.is_per_column else 1
 
 
 def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
