@@ -120,7 +120,7 @@ def _add(op: AddOp) -> SSAValue | Operation | None:
     """
     if is_float(element_type_of(op.result)):
         return None
-    for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for kept, other in op.pairs:
         places, shape = positions_in(other), shape_of(op.result)
         is_first = places is not None and places.first_and_step[0] == 0 and {*shape} == {1}
         if is_first and element_type_of(kept) == element_type_of(op.result):
@@ -140,7 +140,7 @@ def _div(op: DivOp) -> SSAValue | None:
 
 def _other_than(op: BinaryOp, number: int) -> SSAValue | None:
     """Return the operand beside a constant if it has the type of the result."""
-    for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for kept, other in op.pairs:
         is_number = isinstance(other.owner, ConstantOp) and other.owner.number == number
         if is_number and kept.type == op.result.type:
             return kept

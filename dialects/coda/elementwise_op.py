@@ -133,6 +133,11 @@ class BinaryOp(ElementwiseOp, ABC):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
 
+    @property
+    def pairs(self) -> tuple[tuple[SSAValue, SSAValue], ...]:
+        """The operands in both orders, for an operator that is commutative."""
+        return (self.lhs, self.rhs), (self.rhs, self.lhs)
+
 
 class FunctionOfTwo(BinaryOp, ABC):
     """A function of two elements without properties; `.coda` calls it by its name."""

@@ -176,12 +176,18 @@ def adds_ones(op: object) -> TypeGuard[ReshapeOp]:
 
 def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
     """Return whether `op` splits columns into groups: (... x N) to (... x N/G x G)."""
-    if not isinstance(op, ReshapeOp):
+    return isinstance(op, ReshapeOp) and _are_groups(shape_of(op.result), shape_of(op.x))
+
+
+def joins_columns(op: object) -> TypeGuard[ReshapeOp]:
+    """Return whether `op` joins groups of columns: the inverse of a split."""
+    return isinstance(op, ReshapeOp) and _are_groups(shape_of(op.x), shape_of(op.result))
+
+
+def _are_groups(split: Sequence[int], joined: Sequence[int]) -> bool:
+    if len(joined) < 2 or len(split) != len(joined) + 1 or DYNAMIC_INDEX in split[-2:]:
         return False
-    before, after = shape_of(op.x), shape_of(op.result)
-    if len(before) < 2 or len(after) != len(before) + 1 or DYNAMIC_INDEX in after[-2:]:
-        return False
-    return after[:-2] == before[:-1] and before[-1] == after[-2] * after[-1]
+    return tuple(joined) == (*split[:-2], split[-2] * split[-1])
 
 
 def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:

@@ -90,11 +90,6 @@ class ColumnRange:
         """Columns (pairs) that a partial covers."""
         return self.per_tile if self.keeps_subtiles else self.per_tile * self.subtiles
 
-    @property
-    def is_even(self) -> bool:
-        """True if every lane of every tile has a column."""
-        return not self.is_padded and self.extent % self.per_tile == 0
-
 
 def column_ranges(
     segment: Segment, schedule: ScheduleAttr, order: OrderAttr | None = None

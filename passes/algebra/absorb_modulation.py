@@ -9,7 +9,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, serves_each_sample, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.legality import check_rounding_may_move
-from coda_ir.passes.support.matching import Norm, operand_pairs
+from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norms import parameters_of
 from coda_ir.passes.support.ports import is_per_sample
 
@@ -46,7 +46,7 @@ class AbsorbModulationPass(FunctionPass):
 
 def _modulated(op: Modulation) -> tuple[Norm, SSAValue] | None:
     """Return the norm, and the value that it is scaled or shifted by."""
-    for normed, vector in operand_pairs(op):
+    for normed, vector in op.pairs:
         norm = normed.owner
         if not isinstance(norm, Norm) or not is_per_sample(shape_of(vector), shape_of(normed)):
             continue

@@ -10,11 +10,11 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScaleWeightOp
-from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of, reader_name
 from coda_ir.passes.support.norm_deferral import replace_gemm, takes_scaled_rows
 from coda_ir.passes.support.norms import bias_of
+from coda_ir.passes.support.scaled_products import tile_and_factor
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 Gemm = coda.LinearOp | coda.MatmulOp | FusedOp
@@ -54,12 +54,7 @@ def _feeds_gemm(op: coda.MulOp) -> bool:
 
 def _scale_of(op: coda.MulOp) -> tuple[SSAValue, SSAValue] | None:
     """Return x and w of x ⊙ w, or None if neither is a row vector of the other's columns."""
-    domain = shape_of(op.result)
-    for x, w in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        kinds = port_kind(shape_of(x), domain), port_kind(shape_of(w), domain)
-        if kinds == (PortKind.TILE, PortKind.ROW):
-            return x, w
-    return None
+    return tile_and_factor(op, shape_of(op.result), (PortKind.ROW,))
 
 
 def _check(op: coda.MulOp) -> Refusal | None:

@@ -22,7 +22,7 @@ from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.dominance import before
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
-from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
+from coda_ir.passes.support.matching import number_of, unwidened
 from coda_ir.passes.support.norms import bias_of
 
 LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap
@@ -121,7 +121,7 @@ def _find(weight: SSAValue) -> _Narrow | None:
         return None if value is weight else _Narrow(value)
     if not isinstance(value.owner, coda.MulOp):
         return None
-    for factor, scale in operand_pairs(value.owner):
+    for factor, scale in value.owner.pairs:
         narrow = _before_casts(factor)
         is_whole = shape_of(narrow) == shape_of(weight)
         if is_whole and is_eight_bits(element_type_of(narrow)):

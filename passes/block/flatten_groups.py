@@ -6,10 +6,10 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm.places import splits_columns
+from coda_ir.dialects.gemm.places import joins_columns, splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
-from coda_ir.passes.support.groups import find_group_code, find_row_code, joins_columns
+from coda_ir.passes.support.groups import find_group_code, find_row_code
 
 
 class FlattenGroupsPass(FunctionPass):

@@ -18,7 +18,7 @@ from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.editing import operands_first
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
-from coda_ir.passes.support.matching import operand_pairs, unwidened
+from coda_ir.passes.support.matching import unwidened
 from coda_ir.storage import ALIGNMENT
 
 MAX_ROWS = 16
@@ -117,7 +117,7 @@ def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
     op = value.owner
     if not isinstance(op, coda.MulOp) or check_rounding_may_move(op, "rows are stored wide"):
         return None
-    for wide, scale in operand_pairs(op):
+    for wide, scale in op.pairs:
         rows = unwidened(wide)
         is_column = port_kind(shape_of(scale), shape_of(value)) == PortKind.COL
         is_product = isinstance(rows.owner, coda.GroupedLinearMap | coda.LinearOp | coda.MatmulOp)

@@ -14,7 +14,7 @@ from coda_ir.dialects.gemm import (
     ScalarBuilder,
     numerics_mode,
 )
-from coda_ir.dialects.gemm.places import splits_columns
+from coda_ir.dialects.gemm.places import joins_columns, splits_columns
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.passes.fusion.split_reductions import make_finalize, rounded
 from coda_ir.passes.support.editing import EpilogueEditor, Site, insert_map, recomputed
@@ -25,7 +25,6 @@ from coda_ir.passes.support.groups import (
     find_group_code,
     find_row_code,
     is_weight_gradient,
-    joins_columns,
 )
 from coda_ir.passes.support.legality import kernel_name
 

@@ -10,7 +10,7 @@ from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
-from coda_ir.passes.support.matching import operand_pairs, unwidened
+from coda_ir.passes.support.matching import unwidened
 
 
 class ScaleRowsFirstPass(FunctionPass):
@@ -38,7 +38,7 @@ class ScaleRowsFirstPass(FunctionPass):
 def _scaled(op: coda.MulOp) -> Iterator[tuple[coda.GroupedLinearMap, SSAValue]]:
     """Yield a product of grouped rows with a factor that has an element for each row."""
     domain = shape_of(op.result)
-    for value, scale in operand_pairs(op):
+    for value, scale in op.pairs:
         product = unwidened(value).owner
         is_column = port_kind(shape_of(scale), domain) == PortKind.COL
         if isinstance(product, coda.GroupedLinearMap) and is_column:

@@ -20,7 +20,6 @@ from coda_ir.passes.support.matching import (
     as_narrow_as,
     defined_by,
     number_of,
-    operand_pairs,
     unconverted,
 )
 from coda_ir.passes.support.views import View
@@ -194,7 +193,7 @@ class AttentionFinder:
                 return _refused(f"its scores go through {_name(value)}")
 
     def _added(self, op: coda.AddOp, found: DecomposedAttention) -> SSAValue | Refusal:
-        for scores, bias in operand_pairs(op):
+        for scores, bias in op.pairs:
             layout = self.shapes.dims(op.result)
             if self.shapes.dims(scores) == layout and any(map(_is_product, _inner(scores))):
                 number = number_of(bias)

@@ -12,7 +12,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import ErfOp
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.matching import defined_by, number_of, offset_of, operand_pairs
+from coda_ir.passes.support.matching import defined_by, number_of, offset_of
 
 _TANH_GELU = {1: math.sqrt(2 / math.pi), 3: math.sqrt(2 / math.pi) * 0.044715}
 _ERF_GELU = {1: math.sqrt(0.5)}
@@ -76,7 +76,7 @@ def _silu(op: coda.MulOp | coda.DivOp) -> Operation | None:
     if isinstance(op, coda.DivOp):
         x = _logistic_denominator(op.rhs)
         return coda.SiluOp(x) if x is not None and x is op.lhs else None
-    for x, factor in operand_pairs(op):
+    for x, factor in op.pairs:
         sigmoid = defined_by(factor, coda.SigmoidOp)
         if sigmoid is not None and sigmoid.operand is x:
             return coda.SiluOp(x)
@@ -131,7 +131,7 @@ def _is(polynomial: Polynomial | None, expected: Polynomial) -> bool:
 def _softcap(op: coda.MulOp | coda.DivOp) -> Operation | None:
     if not isinstance(op, coda.MulOp):
         return None
-    for curve, factor in operand_pairs(op):
+    for curve, factor in op.pairs:
         tanh, cap = defined_by(curve, coda.TanhOp), number_of(factor)
         if tanh is None or cap is None or cap <= 0:
             continue

@@ -6,7 +6,6 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.matching import operand_pairs
 from coda_ir.passes.support.row_numbers import number_groups
 
 
@@ -24,7 +23,7 @@ class RaiseGroupBiasesPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.AddOp):
-            for value, bias in operand_pairs(op):
+            for value, bias in op.pairs:
                 product, rows = value.owner, bias.owner
                 if isinstance(product, coda.GroupedLinearMap) and isinstance(rows, coda.IndexOp):
                     if not rewriter.refuses(op, _why_not(op, product, rows, rewriter)):

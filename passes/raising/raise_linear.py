@@ -17,7 +17,6 @@ from coda_ir.passes.support.matching import (
     defined_by,
     is_row,
     only_use,
-    operand_pairs,
     same_type,
 )
 from coda_ir.passes.support.norm_products import is_modulated
@@ -206,7 +205,7 @@ def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
 def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
     """Return the addition of a vector to the product, if that is its only use; else the product."""
     add = only_use(op.result)
-    for product, bias in operand_pairs(add) if isinstance(add, coda.AddOp) else ():
+    for product, bias in add.pairs if isinstance(add, coda.AddOp) else ():
         fits = is_row(bias, shape_of(op.result)[-1]) and same_type(bias, op.x)
         if product is op.result and fits and add is not None:
             return add, bias

@@ -20,7 +20,6 @@ from coda_ir.passes.support.matching import (
     number_of,
     offset_of,
     only_use,
-    operand_pairs,
     same_type,
     unwidened,
 )
@@ -65,7 +64,7 @@ class RaiseRMSNormPass(FunctionPass):
 def _match(op: Operation) -> _Norm | None:
     """Return the norm whose last step is `op`, before its weight or after."""
     if isinstance(op, coda.MulOp):
-        for x, factor in operand_pairs(op):
+        for x, factor in op.pairs:
             norm = _norm_of(op, x, _mean_square(_squared_reciprocal(factor)))
             if norm is not None:
                 return norm
@@ -86,7 +85,7 @@ def _norm_of(
     if scaled is x:
         return _Norm(op, unwidened(x), x, eps)
     product = defined_by(scaled, coda.MulOp)
-    for inner, weight in operand_pairs(product) if product else ():
+    for inner, weight in product.pairs if product else ():
         if inner is x and is_row(weight, shape_of(x)[-1]):
             return _Norm(op, unwidened(x), x, eps, weight)
     return None
@@ -100,7 +99,7 @@ def _from_sum(op: coda.DivOp, under_root: SSAValue) -> _Norm | None:
         return None
     x, columns = _squared(sum_.x), shape_of(sum_.x)[-1]
     product = defined_by(op.lhs, coda.MulOp)
-    for inner, factor in operand_pairs(product) if product else ():
+    for inner, factor in product.pairs if product else ():
         number = number_of(factor) or 0.0
         if (
             x is not None

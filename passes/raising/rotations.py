@@ -16,7 +16,7 @@ from coda_ir.dialects.coda.shapes import (
 from coda_ir.dialects.gemm import NumericsMode, RotationTypes, numerics_mode
 from coda_ir.dominance import before
 from coda_ir.passes.support.function_pass import OpInserter
-from coda_ir.passes.support.matching import defined_by, only_use, operand_pairs, widens
+from coda_ir.passes.support.matching import defined_by, only_use, widens
 from coda_ir.passes.support.views import Columns, View
 from coda_ir.symbolic_shapes import SymbolicShapes
 
@@ -87,18 +87,18 @@ def find_rotated_part(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
 
 def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation]:
     """Match x ⊙ cos + rotated(x) ⊙ sin, where rotated joins −b and a, or b and −a."""
-    for straight, crossed in operand_pairs(op):
+    for straight, crossed in op.pairs:
         left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)
         if left is None or right is None:
             continue
-        for rotated, sin in operand_pairs(right):
+        for rotated, sin in right.pairs:
             join = _join(_narrow(rotated))
             halves = _rotated_halves(join) if join else None
             if join is None or halves is None:
                 continue
             a, b, is_reversed = halves
             whole = _pairs(join.layout, a, b, shapes)
-            for kept, cos in operand_pairs(left):
+            for kept, cos in left.pairs:
                 if whole is not None and View.of_columns(kept, shapes, widened=True) == whole:
                     for found in _typed(op, whole, join.layout, cos, sin, is_full=True):
                         yield replace(found, is_reversed=is_reversed)
@@ -127,8 +127,8 @@ def _paired_rotation(op: coda.ConcatOp | coda.ReshapeOp, shapes: SymbolicShapes)
     ac, bs = (defined_by(value, coda.MulOp) for value in minus.operands)
     if ac is None or bs is None:
         return None
-    for a, cos in operand_pairs(ac):
-        for b, sin in operand_pairs(bs):
+    for a, cos in ac.pairs:
+        for b, sin in bs.pairs:
             if not _is_crossed(plus, (a, b), (cos, sin)):
                 continue
             whole = _pairs(join.layout, a, b, shapes)
@@ -142,7 +142,7 @@ def _is_crossed(
 ) -> bool:
     """Return whether `plus` is b·cos + a·sin."""
     (a, b), (cos, sin) = pair, tables
-    for straight, crossed in operand_pairs(plus):
+    for straight, crossed in plus.pairs:
         left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)
         if left is None or right is None:
             continue

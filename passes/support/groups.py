@@ -4,9 +4,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
-from typing import TypeGuard
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -33,16 +31,6 @@ MAX_ROW = 8192
 
 GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
 """Operators that need all columns of a group; a softmax gives each of them an element."""
-
-
-def joins_columns(op: object) -> TypeGuard[coda.ReshapeOp]:
-    """Return whether `op` joins groups of columns: the inverse of a split."""
-    if not isinstance(op, coda.ReshapeOp):
-        return False
-    before, after = shape_of(op.x), shape_of(op.result)
-    if len(after) < 2 or len(before) != len(after) + 1 or DYNAMIC_INDEX in before[-2:]:
-        return False
-    return after == (*before[:-2], before[-2] * before[-1])
 
 
 def is_of_small_groups(op: Operation) -> bool:

@@ -1,6 +1,5 @@
 """Matching of decomposed computations on the block level, by what they compute."""
 
-from collections.abc import Iterator
 from math import sqrt
 from typing import TypeAlias, TypeVar
 
@@ -53,16 +52,10 @@ def as_narrow_as(value: SSAValue, element: Attribute) -> SSAValue:
     return narrow if element_type_of(narrow) == element else value
 
 
-def operand_pairs(op: coda.BinaryOp) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """Yield the operands of a commutative operator, in both orders."""
-    yield op.lhs, op.rhs
-    yield op.rhs, op.lhs
-
-
 def offset_of(value: SSAValue) -> tuple[SSAValue, float] | None:
     """Return (x, c) if `value` is x + c for a number c."""
     add = defined_by(value, coda.AddOp)
-    for x, constant in operand_pairs(add) if add else ():
+    for x, constant in add.pairs if add else ():
         number = number_of(constant)
         if number is not None:
             return x, number

@@ -1,6 +1,6 @@
 """Block-level sums as products times factors of whole rows, and other terms."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -9,7 +9,10 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.tables import port_kind
-from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
+from coda_ir.passes.support.matching import number_of, unwidened
+
+_OF_ROWS = (PortKind.SCALAR, PortKind.COL)
+"""Factors of whole rows."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,13 @@ def scaled(value: SSAValue, *, alone: bool = False) -> Scaled:
     return Scaled(value, factors)
 
 
-def tile_and_factor(op: coda.MulOp, domain: Sequence[int]) -> tuple[SSAValue, SSAValue] | None:
-    """Return a tile of `domain`, and the row or scalar factor by which `op` multiplies it."""
-    for tile, factor in operand_pairs(op):
+def tile_and_factor(
+    op: coda.MulOp, domain: Sequence[int], factors: Container[PortKind | None] = _OF_ROWS
+) -> tuple[SSAValue, SSAValue] | None:
+    """Return a tile of `domain`, and the factor of one of these kinds that multiplies it."""
+    for tile, factor in op.pairs:
         kinds = port_kind(shape_of(tile), domain), port_kind(shape_of(factor), domain)
-        if kinds[0] == PortKind.TILE and kinds[1] in (PortKind.SCALAR, PortKind.COL):
+        if kinds[0] == PortKind.TILE and kinds[1] in factors:
             return tile, factor
     return None
 

@@ -30,7 +30,7 @@ def _mul(op: coda.MulOp, adjoint: Adjoint) -> None:
     if op.lhs is op.rhs:
         adjoint.give(op.lhs, adjoint.scale(adjoint.mul(adjoint.dy, op.lhs), 2.0))
         return
-    for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for operand, other in op.pairs:
         adjoint.give(operand, coda.MulOp(adjoint.dy, other))
 
 
@@ -43,7 +43,7 @@ def _div(op: coda.DivOp, adjoint: Adjoint) -> None:
 
 
 def _extremum(op: coda.MaximumOp | coda.MinimumOp, adjoint: Adjoint) -> None:
-    for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    for operand, other in op.pairs:
         is_larger = isinstance(op, coda.MaximumOp)
         larger, smaller = (operand, other) if is_larger else (other, operand)
         share = coda.MaximumGradOp(larger, smaller, adjoint.dy, bound=_is_bound(other, op))

@@ -14,40 +14,31 @@ from xdsl.dialects.builtin import bf16, f64
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, quotient, shape_of
 from coda_ir.dialects.torch import VjpOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule, wide_type
 
 
 def _rms_norm(op: coda.RMSNormOp, adjoint: Adjoint) -> None:
-    if op.group is None:
-        _give_norm(adjoint, op.x, op.x, adjoint.dy, [op.weight] if op.weight else [], op)
-        return
-    # Heads are a separate dimension; the weight is that of a head.
-    shape = shape_of(op.x)
-    group = op.group.value.data
-    heads = (*shape[:-1], shape[-1] if shape[-1] < 0 else shape[-1] // group, group)
-    x, dy = (adjoint.insert(coda.ReshapeOp(value, heads)) for value in (op.x, adjoint.dy))
-    _give_norm(adjoint, op.x, x, dy, [op.weight] if op.weight else [], op)
+    x, dy = op.x, adjoint.dy
+    if op.group is not None:
+        # Heads are a separate dimension; the weight is that of a head.
+        *rows, columns = shape_of(x)
+        heads = (*rows, quotient(columns, op.group_size), op.group_size)
+        x, dy = (adjoint.insert(coda.ReshapeOp(value, heads)) for value in (x, dy))
+    _give_norm(adjoint, x, dy, op)
 
 
 def _layer_norm(op: coda.LayerNormOp, adjoint: Adjoint) -> None:
     adjoint.give(op.bias, adjoint.dy)
-    _give_norm(adjoint, op.x, op.x, adjoint.dy, [op.weight] if op.weight else [], op)
+    _give_norm(adjoint, op.x, adjoint.dy, op)
 
 
 Norm = coda.RMSNormOp | coda.LayerNormOp
 
 
-def _give_norm(
-    adjoint: Adjoint,
-    operand: SSAValue,
-    x: SSAValue,
-    dy: SSAValue,
-    weights: Sequence[SSAValue],
-    op: Norm,
-) -> None:
-    """Give the gradients of `operand`, which is `x` under another shape, and of the weight."""
+def _give_norm(adjoint: Adjoint, x: SSAValue, dy: SSAValue, op: Norm) -> None:
+    """Give the gradients of the operand, which is `x` under another shape, and of the weight."""
     is_centered = isinstance(op, coda.LayerNormOp)
     rstd, *mean = _statistics(adjoint, x, op, "layer" if is_centered else "rms")
     x, dy = adjoint.widened(x), adjoint.widened(dy)
@@ -56,18 +47,18 @@ def _give_norm(
     centered = adjoint.sub(x, x if is_constant else mean[0]) if mean else x
     normed = adjoint.insert(coda.MulOp(centered, rstd), "normed")
     d_normed = dy
-    for weight in weights:
-        adjoint.give(weight, coda.MulOp(dy, normed))
-        scaled = coda.MulOp(dy, adjoint.cast(weight, wide_type(x)))
+    if op.weight is not None:
+        adjoint.give(op.weight, coda.MulOp(dy, normed))
+        scaled = coda.MulOp(dy, adjoint.cast(op.weight, wide_type(x)))
         d_normed = adjoint.insert(scaled, "d_normed")
-    if not adjoint.wants(operand) or is_constant:
+    if not adjoint.wants(op.x) or is_constant:
         return
     along = adjoint.mean_of(adjoint.mul(normed, d_normed), "along")
     inner = adjoint.sub(d_normed, adjoint.mean_of(d_normed, "shift")) if mean else d_normed
     dx = adjoint.mul(adjoint.sub(inner, adjoint.mul(normed, along)), rstd)
-    if len(shape_of(dx)) != len(shape_of(operand)):
-        dx = adjoint.reshaped(dx, operand)
-    adjoint.give(operand, dx)
+    if len(shape_of(dx)) != len(shape_of(op.x)):
+        dx = adjoint.reshaped(dx, op.x)
+    adjoint.give(op.x, dx)
 
 
 def _statistics(adjoint: Adjoint, x: SSAValue, op: Norm, kind: str) -> Sequence[SSAValue]:

@@ -81,7 +81,6 @@ def test_a_group_of_a_size_that_is_no_power_of_two_is_padded():
     (columns,) = column_ranges(segment_of(48, group=12), schedule(64))
     assert (columns.padded_group, columns.per_tile, columns.tiles) == (16, 48, 1)
     assert columns.is_padded
-    assert not columns.is_even
 
 
 def test_groups_that_do_not_fit():
