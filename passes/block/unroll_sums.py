@@ -1,5 +1,8 @@
-"""Pass `unroll-sums`: turn a sum over a few adjacent rows into a sum of slices."""
+"""Pass `unroll-sums`: turn a sum over a few rows or samples into a sum of slices."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from functools import reduce
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
@@ -26,7 +29,7 @@ MAX_ROWS = 16
 
 
 class UnrollSumsPass(FunctionPass):
-    """Turns a sum of a few rows, over the second-to-last dimension, into additions in float32.
+    """Turns a sum over a dimension of a few rows or samples into additions in float32.
 
         %s = coda.sum_to %x                           %a = coda.slice %x {dim = 1, start = 0, ...}
             : (tensor<?x2x8xf32>)             ->      %b = coda.slice %x {dim = 1, start = 1, ...}
@@ -57,12 +60,12 @@ class UnrollSumsPass(FunctionPass):
 
 
 def _is_over_rows(op: coda.SumToOp) -> bool:
-    """Return whether a sum is over a small dimension just before the columns."""
+    """Return whether a sum is over one small dimension, beside others and columns that stay."""
     shape = shape_of(op.x)
-    rank = len(shape)
-    if rank <= 2 or op.summed_dims != (rank - 2,) or len(shape_of(op.result)) != rank:
+    if len(shape) <= 2 or len(op.summed_dims) != 1:
         return False
-    return 1 < shape[rank - 2] <= MAX_ROWS
+    (axis,) = op.summed_dims
+    return axis < len(shape) - 1 and 1 < shape[axis] <= MAX_ROWS
 
 
 def _why_not(op: coda.SumToOp) -> Refusal | None:
@@ -81,13 +84,17 @@ def _why_not(op: coda.SumToOp) -> Refusal | None:
 
 
 def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
-    count = shape_of(op.x)[-2]
-    rewriter.passed(op, f"adds up {count} rows one by one")
+    (axis,), shape = op.summed_dims, shape_of(op.x)
+    rewriter.passed(op, f"adds up {shape[axis]} rows one by one")
     x = _as_narrow(op, rewriter)
     total = _last_view(op.result)
     assert isinstance(total.owner, coda.ReshapeOp | coda.CastOp | coda.SumToOp)
     insert = rewriter.before(total.owner, op.location)
-    rows = [_row(x, number, total, insert) for number in range(count)]
+    is_dropped = axis == 0 and len(shape_of(op.result)) == len(shape) - 1
+    slices = [
+        _Slices(axis - len(shape), number, insert, is_dropped) for number in range(shape[axis])
+    ]
+    rows = [_row(x, each, total) for each in slices]
     added = insert.cast(reduce(insert.add, rows), element_type_of(total))
     added.name_hint = total.name_hint
     total.replace_all_uses_with(added)
@@ -145,9 +152,9 @@ def _view_of(value: SSAValue) -> Operation:
     return _view_of(owner.operand) if isinstance(owner, coda.CastOp) else owner
 
 
-def _row(x: SSAValue, number: int, like: SSAValue, insert: OpInserter) -> SSAValue:
-    """Return row `number` of the summed rows, in float32."""
-    part = _part(x, number, insert)
+def _row(x: SSAValue, slices: _Slices, like: SSAValue) -> SSAValue:
+    """Return a row of the summed rows, in float32."""
+    part, insert = slices.of(x), slices.insert
     if shape_of(part) != shape_of(like):
         view = coda.ReshapeOp(part, shape_of(like))
         view.attributes |= _view_of(like).attributes
@@ -155,34 +162,50 @@ def _row(x: SSAValue, number: int, like: SSAValue, insert: OpInserter) -> SSAVal
     return insert.cast(part, f32)
 
 
-def _part(x: SSAValue, number: int, insert: OpInserter) -> SSAValue:
-    """Return row `number` of x. Pointwise code that nothing else reads computes only that row."""
+@dataclass(frozen=True)
+class _Slices:
+    """Row `number` along dimension `axis`, which is counted from the end, of what a sum reads."""
 
-    def inner(op: Operation) -> list[Operation]:
-        owners = (value.owner for value in op.operands if _is_computed(value))
-        return [owner for owner in owners if isinstance(owner, Operation)]
+    axis: int
+    number: int
+    insert: OpInserter
+    is_dropped: bool
+    """True if the row is without this dimension, which is then the first one."""
 
-    if not (isinstance(x.owner, Operation) and _is_computed(x)):
-        return _sliced(x, number, insert)
-    parts: dict[SSAValue, SSAValue] = {}
-    for op in operands_first(x.owner, inner):
-        operands = [parts.get(value) or _sliced(value, number, insert) for value in op.operands]
-        shape = shape_of(op.results[0])
-        parts[op.results[0]] = insert.again(op, operands, (*shape[:-2], 1, shape[-1]))
-    return parts[x]
+    def of(self, x: SSAValue) -> SSAValue:
+        """Return the row of x. Pointwise code that nothing else reads computes only that row."""
 
+        def inner(op: Operation) -> list[Operation]:
+            owners = (value.owner for value in op.operands if self._is_computed(value))
+            return [owner for owner in owners if isinstance(owner, Operation)]
 
-def _is_computed(value: SSAValue) -> bool:
-    """Return whether only the sum reads several rows of pointwise code."""
-    return _has_rows(value) and is_pointwise(value.owner) and value.has_one_use()
+        if not (isinstance(x.owner, Operation) and self._is_computed(x)):
+            return self._sliced(x)
+        parts: dict[SSAValue, SSAValue] = {}
+        for op in operands_first(x.owner, inner):
+            operands = [parts.get(value) or self._sliced(value) for value in op.operands]
+            shape = self._shape(op.results[0])
+            parts[op.results[0]] = self.insert.again(op, operands, shape)
+        return parts[x]
 
+    def _is_computed(self, value: SSAValue) -> bool:
+        """Return whether only the sum reads several rows of pointwise code."""
+        return self._has_rows(value) and is_pointwise(value.owner) and value.has_one_use()
 
-def _sliced(value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
-    if not _has_rows(value):
-        return value
-    dim = len(shape_of(value)) - 2
-    return insert.insert(coda.SliceOp(value, dim, number, number + 1), value.name_hint)
+    def _sliced(self, value: SSAValue) -> SSAValue:
+        if len(shape_of(value)) < -self.axis:
+            return value
+        if self._has_rows(value):
+            dim = len(shape_of(value)) + self.axis
+            part = coda.SliceOp(value, dim, self.number, self.number + 1)
+            value = self.insert.insert(part, value.name_hint)
+        return self.insert.reshape(value, self._shape(value))
 
+    def _shape(self, value: SSAValue) -> tuple[int, ...]:
+        """Return the shape of the row of `value`."""
+        shape = shape_of(value)
+        return shape[1:] if self.is_dropped else (*shape[: self.axis], 1, *shape[self.axis + 1 :])
 
-def _has_rows(value: SSAValue) -> bool:
-    return len(shape_of(value)) > 1 and shape_of(value)[-2] != 1
+    def _has_rows(self, value: SSAValue) -> bool:
+        shape = shape_of(value)
+        return len(shape) >= -self.axis and shape[self.axis] != 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
@@ -41,6 +42,9 @@ Closing = Callable[[ScalarBuilder, Sequence[SSAValue]], list[SSAValue]]
 """From the combined partials of a row (of a column) to the results of the reduction."""
 
 
+MAX_SAMPLES = 64
+"""Samples whose row sums a finalize adds up, one after the other for each result."""
+
 Splittable: TypeAlias = coda.NormStatsOp | coda.ReduceOp | coda.SumToOp
 
 
@@ -77,6 +81,10 @@ class SplitReductionsPass(FunctionPass):
     A sum over all rows of another tensor, such as an argument or a gradient of attention, gets a
     kernel that loads it; `fuse-attention` moves this kernel into the epilogue of that gradient. If
     the tensor is a transpose that keeps columns, the kernel loads the operand of the transpose.
+
+    A sum of row sums that keeps a dimension, such as the gradient of a scale of each head, is a
+    finalize over the rows of each head, and one over the samples. PyTorch takes 17 us for 2 x 8 x
+    1024 of them on an H200.
     """
 
     last: bool = True
@@ -86,6 +94,9 @@ class SplitReductionsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
                 if self.last and isinstance(op, coda.SumToOp):
+                    if _is_of_row_sums(op):
+                        _finalize_row_sums(op, rewriter)
+                        continue
                     op = _in_any_order(op, rewriter)
                 site = Site.of(op.x) or site_that_loads(op.x, op, rewriter.order)
                 if site is None and self.last and _has_own_kernel(op):
@@ -118,6 +129,45 @@ def _in_any_order(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.SumToOp:
     total = coda.SumToOp(x, shape_of(op.result), element_type=element_type_of(op.result))
     rewriter.replace(op, rewriter.before(op).insert(total))
     return total
+
+
+def _is_of_row_sums(op: coda.SumToOp) -> bool:
+    """Return whether `op` adds up a column in float32, and keeps dimensions side by side."""
+    (*rows, column), kept = shape_of(op.x) or (0,), _kept_dims(op)
+    is_float32 = element_type_of(op.x) == f32 and computes_in_float32(element_type_of(op.result))
+    is_static = column == 1 and DYNAMIC_INDEX not in rows
+    if not (is_float32 and is_static and kept) or kept != [*range(kept[0], kept[-1] + 1)]:
+        return False
+    return prod(rows[: kept[0]]) <= MAX_SAMPLES
+
+
+def _kept_dims(op: coda.SumToOp) -> list[int]:
+    """Return the dimensions with several elements that a sum keeps."""
+    extents, summed = shape_of(op.x), op.summed_dims
+    return [axis for axis, extent in enumerate(extents) if extent != 1 and axis not in summed]
+
+
+def _finalize_row_sums(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
+    """Add up the rows after the dimensions that stay, and then the samples before them."""
+    extents, kept, insert = shape_of(op.x), _kept_dims(op), rewriter.before(op)
+    stop, value, type = kept[-1] + 1, op.x, element_type_of(op.result)
+    of_samples = extents[kept[0] : stop] if prod(extents[: kept[0]]) > 1 else ()
+
+    def finalized(
+        axis: str, partials: Sequence[int], shape: Sequence[int], type: Attribute
+    ) -> SSAValue:
+        partial = [(Combiner.ADD, insert.reshape(value, partials))]
+        types, mode = [TensorType(type, shape)], numerics_mode(op)
+        return insert.insert(make_finalize(partial, types, rounded(type), mode, axis))
+
+    rewriter.passed(op, "added up by finalizes")
+    if prod(extents[stop:]) > 1:
+        by_row = (*extents[:stop], DYNAMIC_INDEX)
+        value = finalized("row", by_row, extents[:stop], f32 if of_samples else type)
+    if of_samples:
+        count = prod(of_samples)
+        value = finalized("col", (DYNAMIC_INDEX, count), (count,), type)
+    rewriter.replace(op, insert.cast(insert.reshape(value, shape_of(op.result)), type))
 
 
 def _has_own_kernel(op: Splittable) -> bool:

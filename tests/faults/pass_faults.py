@@ -90,8 +90,8 @@ PASS_FAULTS = (
     ),
     Fault(
         "unrolled sum: the first row twice",
-        f"{P}block.unroll_sums:_sliced",
-        Text("number, number + 1", "0, 1"),
+        f"{P}block.unroll_sums:_Slices._sliced",
+        Text("self.number, self.number + 1", "0, 1"),
     ),
     Fault(
         "quantized linear: the scales of x are dropped",

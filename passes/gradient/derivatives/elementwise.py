@@ -13,7 +13,9 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.support.legality import check_rounding_may_move
 
 
 def _add(op: coda.AddOp, adjoint: Adjoint) -> None:
@@ -31,7 +33,24 @@ def _mul(op: coda.MulOp, adjoint: Adjoint) -> None:
         adjoint.give(op.lhs, adjoint.scale(adjoint.mul(adjoint.dy, op.lhs), 2.0))
         return
     for operand, other in op.pairs:
-        adjoint.give(operand, coda.MulOp(adjoint.dy, other))
+        adjoint.give(operand, coda.MulOp(_before_sum(adjoint.dy, operand, op), other))
+
+
+def _before_sum(dy: SSAValue, operand: SSAValue, op: coda.MulOp) -> SSAValue:
+    """Return the gradients of which dy is a sum, as over samples, if the gradient of `operand` is
+    a sum over rows: the kernel that computes them adds up their products with the other operand.
+    """
+    sums_rows = shape_of(dy)[-1:] != (shape_of(operand) or (1,))[-1:]
+    total = dy.owner
+    if (
+        not sums_rows
+        or not isinstance(total, coda.SumToOp)
+        or shape_of(total.x)[-1:] != shape_of(dy)[-1:]
+    ):
+        return dy
+    if element_type_of(total.x) != element_type_of(dy) or check_rounding_may_move(op, "the sum"):
+        return dy
+    return total.x
 
 
 def _div(op: coda.DivOp, adjoint: Adjoint) -> None:

@@ -346,3 +346,47 @@ func.func @turns(%p: tensor<?x?x16xf32> {coda.name = "p", coda.dims = ["B", "T",
 // CHECK-NEXT:   %d_p = coda.reshape %2 {coda.dims = ["B", "T", 16 : i64]} : (tensor<?x?x8x2xf32>) -> tensor<?x?x16xf32>
 // CHECK-NEXT:   func.return %y, %d_p : tensor<?x?x8xf32>, tensor<?x?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A scale of heads: its gradient adds up the rows of all samples without their sum. That of an
+// operand with columns reads the sum over samples, and so does eager-exact, in which the sum is
+// rounded.
+
+func.func @heads(%x: tensor<2x3x4x8xbf16> {coda.name = "x"}, %s: tensor<3x1x1xbf16> {coda.name = "s"}, %c: tensor<4x8xbf16> {coda.name = "c"}) -> tensor<2x3x4x8xbf16> {
+  %p = coda.mul %s, %c : (tensor<3x1x1xbf16>, tensor<4x8xbf16>) -> tensor<3x4x8xbf16>
+  %y = coda.add %x, %p : (tensor<2x3x4x8xbf16>, tensor<3x4x8xbf16>) -> tensor<2x3x4x8xbf16>
+  func.return %y : tensor<2x3x4x8xbf16>
+}
+
+// CHECK:      func.func private @heads_joint(
+// CHECK-NEXT:   %p = coda.mul %s, %c : (tensor<3x1x1xbf16>, tensor<4x8xbf16>) -> tensor<3x4x8xbf16>
+// CHECK-NEXT:   %y = coda.add %x, %p : (tensor<2x3x4x8xbf16>, tensor<3x4x8xbf16>) -> tensor<2x3x4x8xbf16>
+// CHECK-NEXT:   %d_p = coda.sum_to %d_result0 : (tensor<2x3x4x8xbf16>) -> tensor<3x4x8xbf16>
+// CHECK-NEXT:   %0 = coda.mul %d_result0, %c : (tensor<2x3x4x8xbf16>, tensor<4x8xbf16>) -> tensor<2x3x4x8xbf16>
+// CHECK-NEXT:   %d_s = coda.reduce %0 {kind = "sum"} : (tensor<2x3x4x8xbf16>) -> tensor<2x3x4x1xf32>
+// CHECK-NEXT:   %d_s_1 = coda.sum_to %d_s : (tensor<2x3x4x1xf32>) -> tensor<3x1x1xbf16>
+// CHECK-NEXT:   %1 = coda.mul %d_p, %s : (tensor<3x4x8xbf16>, tensor<3x1x1xbf16>) -> tensor<3x4x8xbf16>
+// CHECK-NEXT:   %d_c = coda.sum_to %1 : (tensor<3x4x8xbf16>) -> tensor<4x8xbf16>
+// CHECK-NEXT:   func.return %y, %d_result0, %d_s_1, %d_c : tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<3x1x1xbf16>, tensor<4x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+func.func @exact(%x: tensor<2x3x4x8xbf16> {coda.name = "x"}, %s: tensor<3x1x1xbf16> {coda.name = "s"}, %c: tensor<4x8xbf16> {coda.name = "c"}) -> tensor<2x3x4x8xbf16> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+  %p = coda.mul %s, %c : (tensor<3x1x1xbf16>, tensor<4x8xbf16>) -> tensor<3x4x8xbf16>
+  %y = coda.add %x, %p : (tensor<2x3x4x8xbf16>, tensor<3x4x8xbf16>) -> tensor<2x3x4x8xbf16>
+  func.return %y : tensor<2x3x4x8xbf16>
+}
+
+// CHECK:      func.func private @exact_joint(
+// CHECK-NEXT:   %p = coda.mul %s, %c : (tensor<3x1x1xbf16>, tensor<4x8xbf16>) -> tensor<3x4x8xbf16>
+// CHECK-NEXT:   %y = coda.add %x, %p : (tensor<2x3x4x8xbf16>, tensor<3x4x8xbf16>) -> tensor<2x3x4x8xbf16>
+// CHECK-NEXT:   %d_p = coda.sum_to %d_result0 : (tensor<2x3x4x8xbf16>) -> tensor<3x4x8xbf16>
+// CHECK-NEXT:   %0 = coda.mul %d_p, %c : (tensor<3x4x8xbf16>, tensor<4x8xbf16>) -> tensor<3x4x8xbf16>
+// CHECK-NEXT:   %d_s = coda.reduce %0 {kind = "sum"} : (tensor<3x4x8xbf16>) -> tensor<3x4x1xf32>
+// CHECK-NEXT:   %d_s_1 = coda.sum_to %d_s : (tensor<3x4x1xf32>) -> tensor<3x1x1xbf16>
+// CHECK-NEXT:   %1 = coda.mul %d_p, %s : (tensor<3x4x8xbf16>, tensor<3x1x1xbf16>) -> tensor<3x4x8xbf16>
+// CHECK-NEXT:   %d_c = coda.sum_to %1 : (tensor<3x4x8xbf16>) -> tensor<4x8xbf16>
+// CHECK-NEXT:   func.return %y, %d_result0, %d_s_1, %d_c : tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<3x1x1xbf16>, tensor<4x8xbf16>
+// CHECK-NEXT: }

@@ -453,3 +453,44 @@ func.func @rows_in_another_order(%x: tensor<2x3x8xbf16>) -> (tensor<3x2x8xbf16>,
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %t, %d : tensor<3x2x8xbf16>, tensor<8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Sums of row sums that keep the heads: over the rows of each, over the samples, and over both. Of a
+// dimension between two that stay, the sum runs as a separate kernel.
+
+func.func @heads(%x: tensor<2x3x4x1xf32>) -> (tensor<3x1x1xbf16>, tensor<2x3x1x1xf32>, tensor<3x4x1xf32>, tensor<2x1x4x1xf32>) {
+  %a = coda.sum_to %x : (tensor<2x3x4x1xf32>) -> tensor<3x1x1xbf16>
+  %b = coda.sum_to %x : (tensor<2x3x4x1xf32>) -> tensor<2x3x1x1xf32>
+  %c = coda.sum_to %x : (tensor<2x3x4x1xf32>) -> tensor<3x4x1xf32>
+  %d = coda.sum_to %x : (tensor<2x3x4x1xf32>) -> tensor<2x1x4x1xf32>
+  func.return %a, %b, %c, %d : tensor<3x1x1xbf16>, tensor<2x3x1x1xf32>, tensor<3x4x1xf32>, tensor<2x1x4x1xf32>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %x_1 = coda.reshape %x : (tensor<2x3x4x1xf32>) -> tensor<2x3x?xf32>
+// CHECK-NEXT:   %0 = gemm.finalize row (add %x_1 : tensor<2x3x?xf32>) -> (tensor<2x3xf32>) {
+// CHECK-NEXT:   ^bb0(%1: f32):
+// CHECK-NEXT:     gemm.yield %1 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<2x3xf32>) -> tensor<?x3xf32>
+// CHECK-NEXT:   %2 = gemm.finalize col (add %1 : tensor<?x3xf32>) -> (tensor<3xbf16>) {
+// CHECK-NEXT:   ^bb0(%3: f32):
+// CHECK-NEXT:     gemm.yield %3 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %a = coda.reshape %2 : (tensor<3xbf16>) -> tensor<3x1x1xbf16>
+// CHECK-NEXT:   %x_2 = coda.reshape %x : (tensor<2x3x4x1xf32>) -> tensor<2x3x?xf32>
+// CHECK-NEXT:   %3 = gemm.finalize row (add %x_2 : tensor<2x3x?xf32>) -> (tensor<2x3xf32>) {
+// CHECK-NEXT:   ^bb0(%4: f32):
+// CHECK-NEXT:     gemm.yield %4 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %b = coda.reshape %3 : (tensor<2x3xf32>) -> tensor<2x3x1x1xf32>
+// CHECK-NEXT:   %x_3 = coda.reshape %x : (tensor<2x3x4x1xf32>) -> tensor<?x12xf32>
+// CHECK-NEXT:   %4 = gemm.finalize col (add %x_3 : tensor<?x12xf32>) -> (tensor<12xf32>) {
+// CHECK-NEXT:   ^bb0(%5: f32):
+// CHECK-NEXT:     gemm.yield %5 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %c = coda.reshape %4 : (tensor<12xf32>) -> tensor<3x4x1xf32>
+// CHECK-NEXT:   %d = coda.sum_to %x : (tensor<2x3x4x1xf32>) -> tensor<2x1x4x1xf32>
+// CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<3x1x1xbf16>, tensor<2x3x1x1xf32>, tensor<3x4x1xf32>, tensor<2x1x4x1xf32>
+// CHECK-NEXT: }

@@ -142,3 +142,45 @@ func.func @gemm(%u: tensor<?x2x8xf32>, %m: tensor<8x8xf32>) -> (tensor<?x2x8xf32
 // CHECK-NEXT:   %w = coda.add %v_1, %v_2 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   func.return %v, %w : tensor<?x2x8xf32>, tensor<?x1x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The sum of samples, as of the gradient of position embeddings: code before it computes one sample
+// at a time, without its dimension.
+
+func.func @samples(%y: tensor<2x?x3x8xbf16>, %s: tensor<1x?x1x1xbf16>, %c: tensor<3x8xbf16>) -> (tensor<?x3x8xbf16>, tensor<1x?x3x8xf32>) {
+  %n = coda.neg %y : (tensor<2x?x3x8xbf16>) -> tensor<2x?x3x8xbf16>
+  %m = coda.mul %n, %s : (tensor<2x?x3x8xbf16>, tensor<1x?x1x1xbf16>) -> tensor<2x?x3x8xbf16>
+  %z = coda.add %m, %c : (tensor<2x?x3x8xbf16>, tensor<3x8xbf16>) -> tensor<2x?x3x8xbf16>
+  %a = coda.sum_to %z : (tensor<2x?x3x8xbf16>) -> tensor<?x3x8xbf16>
+  %b = coda.sum_to %y : (tensor<2x?x3x8xbf16>) -> tensor<1x?x3x8xf32>
+  func.return %a, %b : tensor<?x3x8xbf16>, tensor<1x?x3x8xf32>
+}
+
+// CHECK:      func.func @samples(%y: tensor<2x?x3x8xbf16>, %s: tensor<1x?x1x1xbf16>, %c: tensor<3x8xbf16>) -> (tensor<?x3x8xbf16>, tensor<1x?x3x8xf32>) {
+// CHECK-NEXT:   %y_1 = coda.slice %y {dim = 0 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<2x?x3x8xbf16>) -> tensor<1x?x3x8xbf16>
+// CHECK-NEXT:   %y_2 = coda.reshape %y_1 : (tensor<1x?x3x8xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %n = coda.neg %y_2 : (tensor<?x3x8xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %s_1 = coda.reshape %s : (tensor<1x?x1x1xbf16>) -> tensor<?x1x1xbf16>
+// CHECK-NEXT:   %m = coda.mul %n, %s_1 : (tensor<?x3x8xbf16>, tensor<?x1x1xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %z = coda.add %m, %c : (tensor<?x3x8xbf16>, tensor<3x8xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %z_1 = coda.cast %z : (tensor<?x3x8xbf16>) -> tensor<?x3x8xf32>
+// CHECK-NEXT:   %y_3 = coda.slice %y {dim = 0 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<2x?x3x8xbf16>) -> tensor<1x?x3x8xbf16>
+// CHECK-NEXT:   %y_4 = coda.reshape %y_3 : (tensor<1x?x3x8xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %n_1 = coda.neg %y_4 : (tensor<?x3x8xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %s_2 = coda.reshape %s : (tensor<1x?x1x1xbf16>) -> tensor<?x1x1xbf16>
+// CHECK-NEXT:   %m_1 = coda.mul %n_1, %s_2 : (tensor<?x3x8xbf16>, tensor<?x1x1xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %z_2 = coda.add %m_1, %c : (tensor<?x3x8xbf16>, tensor<3x8xbf16>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %z_3 = coda.cast %z_2 : (tensor<?x3x8xbf16>) -> tensor<?x3x8xf32>
+// CHECK-NEXT:   %0 = coda.add %z_1, %z_3 : (tensor<?x3x8xf32>, tensor<?x3x8xf32>) -> tensor<?x3x8xf32>
+// CHECK-NEXT:   %a = coda.cast %0 : (tensor<?x3x8xf32>) -> tensor<?x3x8xbf16>
+// CHECK-NEXT:   %y_5 = coda.slice %y {dim = 0 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<2x?x3x8xbf16>) -> tensor<1x?x3x8xbf16>
+// CHECK-NEXT:   %y_6 = coda.cast %y_5 : (tensor<1x?x3x8xbf16>) -> tensor<1x?x3x8xf32>
+// CHECK-NEXT:   %y_7 = coda.slice %y {dim = 0 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<2x?x3x8xbf16>) -> tensor<1x?x3x8xbf16>
+// CHECK-NEXT:   %y_8 = coda.cast %y_7 : (tensor<1x?x3x8xbf16>) -> tensor<1x?x3x8xf32>
+// CHECK-NEXT:   %b = coda.add %y_6, %y_8 : (tensor<1x?x3x8xf32>, tensor<1x?x3x8xf32>) -> tensor<1x?x3x8xf32>
+// CHECK-NEXT:   func.return %a, %b : tensor<?x3x8xbf16>, tensor<1x?x3x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one
+// REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one

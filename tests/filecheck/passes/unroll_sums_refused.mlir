@@ -31,18 +31,20 @@ func.func @wide(%y: tensor<?x2x8xf64>) -> tensor<?x1x8xf64> {
 
 // -----
 
-// Many rows, and other dimensions: no candidates.
+// Many rows, two dimensions, and columns: no candidates.
 
-func.func @others(%y: tensor<?x17x8xf32>, %z: tensor<2x?x8xf32>) -> (tensor<?x1x8xf32>, tensor<1x?x8xf32>) {
+func.func @others(%y: tensor<?x17x8xf32>, %z: tensor<2x2x?x8xf32>) -> (tensor<?x1x8xf32>, tensor<?x8xf32>, tensor<2x2x?x1xf32>) {
   %s = coda.sum_to %y : (tensor<?x17x8xf32>) -> tensor<?x1x8xf32>
-  %t = coda.sum_to %z : (tensor<2x?x8xf32>) -> tensor<1x?x8xf32>
-  func.return %s, %t : tensor<?x1x8xf32>, tensor<1x?x8xf32>
+  %t = coda.sum_to %z : (tensor<2x2x?x8xf32>) -> tensor<?x8xf32>
+  %u = coda.sum_to %z : (tensor<2x2x?x8xf32>) -> tensor<2x2x?x1xf32>
+  func.return %s, %t, %u : tensor<?x1x8xf32>, tensor<?x8xf32>, tensor<2x2x?x1xf32>
 }
 
-// CHECK:      func.func @others(%y: tensor<?x17x8xf32>, %z: tensor<2x?x8xf32>) -> (tensor<?x1x8xf32>, tensor<1x?x8xf32>) {
+// CHECK:      func.func @others(%y: tensor<?x17x8xf32>, %z: tensor<2x2x?x8xf32>) -> (tensor<?x1x8xf32>, tensor<?x8xf32>, tensor<2x2x?x1xf32>) {
 // CHECK-NEXT:   %s = coda.sum_to %y : (tensor<?x17x8xf32>) -> tensor<?x1x8xf32>
-// CHECK-NEXT:   %t = coda.sum_to %z : (tensor<2x?x8xf32>) -> tensor<1x?x8xf32>
-// CHECK-NEXT:   func.return %s, %t : tensor<?x1x8xf32>, tensor<1x?x8xf32>
+// CHECK-NEXT:   %t = coda.sum_to %z : (tensor<2x2x?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %u = coda.sum_to %z : (tensor<2x2x?x8xf32>) -> tensor<2x2x?x1xf32>
+// CHECK-NEXT:   func.return %s, %t, %u : tensor<?x1x8xf32>, tensor<?x8xf32>, tensor<2x2x?x1xf32>
 // CHECK-NEXT: }
 
 // -----
