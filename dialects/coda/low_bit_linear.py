@@ -1,6 +1,7 @@
 """Linear layers with weights of few bits, which kernels dequantize before the product."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -15,7 +16,7 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
@@ -24,8 +25,6 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.infer_type import Extents
@@ -44,6 +43,7 @@ from coda_ir.dialects.coda.shapes import (
     wrong_property,
     wrong_type,
 )
+from coda_ir.dialects.fields import FieldsAttr
 
 _U8 = IntegerType(8, Signedness.UNSIGNED)
 _WORDS: dict[int, Attribute] = {2: _U8, 8: i32}
@@ -52,7 +52,7 @@ _SCALES = (Float32Type, Float16Type, BFloat16Type)
 
 
 @irdl_attr_definition
-class QuantizedAttr(ParametrizedAttribute):
+class QuantizedAttr(FieldsAttr):
     """The quantization of a weight: `#coda.quantized<128, offset = 8, "k01234567">`.
 
     `depth` neighbours along K share a scale and a zero point, and element q of the weight is
@@ -66,6 +66,9 @@ class QuantizedAttr(ParametrizedAttribute):
     depth: IntAttr
     offset: IntAttr
     packing: StringAttr
+
+    UNNAMED: ClassVar = ("depth", "packing")
+    DEFAULTS: ClassVar = {"offset": IntAttr(0), "packing": StringAttr("")}
 
     @staticmethod
     def get(depth: int = 128, *, offset: int = 0, packing: str = "") -> "QuantizedAttr":
@@ -153,28 +156,6 @@ class QuantizedAttr(ParametrizedAttribute):
         if element_type_of(zeros) not in (i8, _U8, *packed):
             words = "i32 with eight in the order of the weight's words"
             raise wrong_type("operand zeros", zeros, f"i8, ui8, or {words}")
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(str(self.depth.data))
-            if self.offset.data:
-                printer.print_string(f", offset = {self.offset.data}")
-            if self.packing.data:
-                printer.print_string(", ")
-                printer.print_string_literal(self.packing.data)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        offset, packing = 0, ""
-        with parser.in_angle_brackets():
-            depth = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            while parser.parse_optional_punctuation(","):
-                if parser.parse_optional_keyword("offset"):
-                    parser.parse_punctuation("=")
-                    offset = parser.parse_integer(allow_boolean=False)
-                else:
-                    packing = parser.parse_str_literal()
-        return IntAttr(depth), IntAttr(offset), StringAttr(packing)
 
 
 @irdl_op_definition

@@ -1,9 +1,9 @@
 """Linear maps of quantized operands, whose scales vary along K."""
 
-from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, UnitAttr, f32
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
@@ -11,8 +11,6 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.library_call import expect_rank
@@ -30,13 +28,14 @@ from coda_ir.dialects.coda.shapes import (
     wrong_property,
     wrong_type,
 )
+from coda_ir.dialects.fields import FieldsAttr
 
 LEAST_DEPTH = 32
 """K of the smallest blocks: what tensor cores multiply of float8 at once."""
 
 
 @irdl_attr_definition
-class BlocksAttr(ParametrizedAttribute):
+class BlocksAttr(FieldsAttr):
     """The elements of the operands of a linear map that share a scale: `#coda.blocks<128, 128>`.
 
     x (M x K) has one for `depth` neighbours of a row, and the weight (N x K) one for `columns` of
@@ -46,6 +45,8 @@ class BlocksAttr(ParametrizedAttribute):
     name = "coda.blocks"
     depth: IntAttr
     columns: IntAttr
+
+    UNNAMED: ClassVar = ("depth", "columns")
 
     @staticmethod
     def get(depth: int = 128, columns: int = 128) -> "BlocksAttr":
@@ -74,18 +75,6 @@ class BlocksAttr(ParametrizedAttribute):
         expect_element_type("operand weight_scales", weight_scales, f32)
         expect_shape("operand x_scales", x_scales, (*rows, depth))
         expect_shape("operand weight_scales", weight_scales, (ceiling(n, self.columns.data), depth))
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(f"{self.depth.data}, {self.columns.data}")
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            depth = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            parser.parse_punctuation(",")
-            columns = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return IntAttr(depth), IntAttr(columns)
 
 
 @irdl_op_definition

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntAttr, NoneAttr, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.ir import Operation, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8
+from coda_ir.dialects.fields import FieldsAttr
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.ops import FusedOp
@@ -91,7 +90,7 @@ PROMOTED_COLUMNS = 128
 
 
 @irdl_attr_definition
-class OrderAttr(ParametrizedAttribute):
+class OrderAttr(FieldsAttr):
     """The order of the reductions of an operator, which every schedule must keep.
 
     `depth`: K is multiplied in steps of this number of elements, whose products are added to the
@@ -104,33 +103,23 @@ class OrderAttr(ParametrizedAttribute):
     """
 
     name = "gemm.order"
-    depth_size: IntAttr | NoneAttr
-    columns_size: IntAttr | NoneAttr
-    rows_size: IntAttr | NoneAttr
-    partials_size: IntAttr | NoneAttr
+    depth: IntAttr | NoneAttr
+    columns: IntAttr | NoneAttr
+    rows: IntAttr | NoneAttr
+    partials: IntAttr | NoneAttr
 
-    FIELDS: ClassVar = ("depth", "columns", "rows", "partials")
+    DEFAULTS: ClassVar = dict.fromkeys(("depth", "columns", "rows", "partials"), NoneAttr())
 
     @staticmethod
-    def get(
-        *,
-        depth: int | None = None,
-        columns: int | None = None,
-        rows: int | None = None,
-        partials: int | None = None,
-    ) -> "OrderAttr":
-        values = (depth, columns, rows, partials)
-        return OrderAttr(*(NoneAttr() if value is None else IntAttr(value) for value in values))
+    def get(**sizes: int) -> "OrderAttr":
+        known = {name: IntAttr(size) for name, size in sizes.items()}
+        return OrderAttr(*{**OrderAttr.DEFAULTS, **known}.values())
 
     @property
     def sizes(self) -> dict[str, int]:
         """The stated sizes by name."""
-        sizes = (self.depth_size, self.columns_size, self.rows_size, self.partials_size)
-        return {
-            name: size.data
-            for name, size in zip(self.FIELDS, sizes, strict=True)
-            if isinstance(size, IntAttr)
-        }
+        sizes = {name: getattr(self, name) for name in self.DEFAULTS}
+        return {name: size.data for name, size in sizes.items() if isinstance(size, IntAttr)}
 
     def __getitem__(self, name: str) -> int:
         return self.sizes[name]
@@ -139,26 +128,6 @@ class OrderAttr(ParametrizedAttribute):
         for name, size in self.sizes.items():
             if size < 1 or size & (size - 1):
                 raise VerifyException(f"order: {name} is {size}, expected a power of two")
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(", ".join(f"{name} = {n}" for name, n in self.sizes.items()))
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        sizes: dict[str, int] = {}
-
-        def parse_size() -> None:
-            name = parser.parse_identifier()
-            if name not in cls.FIELDS:
-                parser.raise_error(
-                    f"unknown size '{name}' of an order, expected one of {', '.join(cls.FIELDS)}"
-                )
-            parser.parse_punctuation("=")
-            sizes[name] = parser.parse_integer(allow_boolean=False, allow_negative=False)
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_size)
-        return cls.get(**sizes).parameters
 
 
 def verify_order(order: OrderAttr | None, expected: Sequence[str]) -> None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from math import prod
-from typing import NamedTuple, TypeGuard
+from typing import ClassVar, NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.extension import BroadcastOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.fields import FieldsAttr
 from coda_ir.dialects.torch.ops import CallOp
 
 
 @irdl_attr_definition
-class PlaceAttr(ParametrizedAttribute):
+class PlaceAttr(FieldsAttr):
     """Runs of `width` neighbouring elements lie `period` elements apart, the first one at `offset`.
 
     `#gemm.place<128, 64, 192>`: after each 128 columns of another tensor, 64 of this one.
@@ -35,6 +34,9 @@ class PlaceAttr(ParametrizedAttribute):
     period: IntAttr
     copies: IntAttr
     """In how many periods a run is stored."""
+
+    UNNAMED: ClassVar = ("offset", "width", "period", "copies")
+    DEFAULTS: ClassVar = {"copies": IntAttr(1)}
 
     @staticmethod
     def of(offset: int, width: int, period: int, copies: int = 1) -> PlaceAttr:
@@ -83,22 +85,6 @@ class PlaceAttr(ParametrizedAttribute):
                 f"place<{offset}, {width}, {period}>: expected {width} or more elements after the "
                 f"first {offset} of {period}"
             )
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_list(self.stated, printer.print_int)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            numbers = [parser.parse_integer(allow_boolean=False, allow_negative=False)]
-            for _ in range(2):
-                parser.parse_punctuation(",")
-                numbers.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
-            copies = 1
-            if parser.parse_optional_punctuation(","):
-                copies = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return [IntAttr(number) for number in (*numbers, copies)]
 
 
 class Part(NamedTuple):
