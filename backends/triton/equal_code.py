@@ -1,20 +1,22 @@
 """Detection of kernels with the same code: the layers of a model differ only in names."""
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from typing import cast
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from coda_ir.backends.triton.syntax import FIELDS
 from coda_ir.dialects.coda import ConstantOp, extent_in, positions_in
 from coda_ir.dialects.gemm import FusedOp, MapOp
 from coda_ir.dialects.gemm.tiling import known_tiles
 
 
-def code_of(source: str) -> str:
+def code_of(source: str) -> Hashable:
     """Return the code of a kernel in a normal form: equal for kernels that do the same on equal
     calls.
 
-    What its functions bind (themselves, their parameters and variables) is renamed in the order in
+    What its functions bind (themselves, their parameters and variables) is numbered in the order in
     which it appears; docstrings, comments and layout do not count. Other names stay: they are
     functions of the module.
     """
@@ -23,31 +25,40 @@ def code_of(source: str) -> str:
         assert isinstance(function, ast.FunctionDef), "a kernel consists of functions"
         if ast.get_docstring(function) is not None:
             del function.body[0]
-    nodes = list(ast.walk(tree))
-    bound = dict.fromkeys(name for node in nodes for name in _bound(node))
-    names = {name: f"_{number}" for number, name in enumerate(bound)}
-    for node in nodes:
-        match node:
-            case ast.FunctionDef(name):
-                node.name = names[name]
-            case ast.arg(name):
-                node.arg = names[name]
-            case ast.Name(name):
-                node.id = names.get(name, name)
-            case ast.Constant(str(name)):
-                # Options name parameters.
-                node.value = names.get(name, name)
-            case _:
-                pass
-    return ast.unparse(tree)
+    structure: list[Hashable] = []
+    words: list[Hashable] = []
+    bound: dict[Hashable, int] = {}
+    pending: list[object] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            inner = cast(list[object], node)
+            structure.append(len(inner))
+            pending += inner
+        elif isinstance(node, ast.AST):
+            kind = node.__class__
+            structure.append(kind)
+            name = _WORDS.get(kind)
+            if name is not None:
+                word = getattr(node, name)
+                # Options name parameters in strings; equal numbers may differ in type.
+                words.append(word if isinstance(word, str) else (word.__class__, repr(word)))
+                is_read = isinstance(getattr(node, "ctx", None), ast.Load)
+                if not is_read and kind is not ast.Constant:
+                    bound.setdefault(word, len(bound))
+            pending += [getattr(node, field) for field in FIELDS[kind] if field != name]
+        else:
+            structure.append(cast(Hashable, node))
+    return tuple(structure), tuple([bound.get(word, word) for word in words])
 
 
-def _bound(node: ast.AST) -> list[str]:
-    match node:
-        case ast.FunctionDef(name) | ast.arg(name) | ast.Name(name, ast.Store()):
-            return [name]
-        case _:
-            return []
+_WORDS: Mapping[type[ast.AST], str] = {
+    ast.Name: "id",
+    ast.arg: "arg",
+    ast.FunctionDef: "name",
+    ast.Constant: "value",
+}
+"""Fields with names that a kernel may bind."""
 
 
 # Operators with equal kernels: those of a model's layers are emitted once

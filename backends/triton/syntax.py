@@ -9,9 +9,10 @@ afterwards parses it; the tree has the statements, the names and their places.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 _EFFECTS = frozenset({"finish", "finish_in_pieces", "finish_promoted"})
 """Functions that wait for products and release a stage, whether or not the result is used."""
@@ -28,8 +29,32 @@ def _names_of(text: str) -> frozenset[str]:
     return frozenset(_read(ast.parse(text)))
 
 
+FIELDS: Mapping[type[ast.AST], Sequence[str]] = {
+    kind: [name for name in kind._fields if name not in ("ctx", "kind", "type_comment")]
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+"""The fields of each class of nodes that make up the code."""
+
+
+def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree, except contexts, in no certain order."""
+    # `ast.walk` takes three times as long, and emission goes through each kernel several times.
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        for name in FIELDS[node.__class__]:
+            child = getattr(node, name)
+            if isinstance(child, ast.AST):
+                pending.append(child)
+            elif isinstance(child, list):
+                inner = cast(list[object], child)
+                pending += [each for each in inner if isinstance(each, ast.AST)]
+
+
 def _read(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Load()) | ast.AugAssign(target=ast.Name(id=name)):
                 yield name

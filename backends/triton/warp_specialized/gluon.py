@@ -11,7 +11,7 @@ from coda_ir.backends.triton.argument_list import Layout
 from coda_ir.backends.triton.definitions import Definition, read_definitions
 from coda_ir.backends.triton.kernel import triton_type
 from coda_ir.backends.triton.prelude import device_definitions
-from coda_ir.backends.triton.syntax import Edit, edited
+from coda_ir.backends.triton.syntax import Edit, edited, nodes_of
 from coda_ir.dialects.coda.shapes import element_bytes
 
 IMPORTS = frozenset(
@@ -49,7 +49,7 @@ _HELPERS = read_definitions("warp_groups")
 def translated(source: str) -> str:
     """Translate functions in `tl` to Gluon, calling the helpers in Gluon."""
     tree = ast.parse(source)
-    return edited(source, [edit for node in ast.walk(tree) for edit in _edits(node)])
+    return edited(source, [edit for node in nodes_of(tree) for edit in _edits(node)])
 
 
 def _edits(node: ast.AST) -> Iterator[Edit]:
