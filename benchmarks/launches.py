@@ -121,9 +121,7 @@ def sequence_us(
 
 
 def queued_us(call: Call, device: torch.device) -> float:
-    """Return the microseconds between queued calls, with the host ahead of the device: kernels and
-    the gaps between them.
-    """
+    """Return the microseconds between queued calls: kernels and the gaps between them."""
     call()
     if device.type != "cuda":
         return 1e6 * timed(call)[1]
@@ -169,9 +167,7 @@ class Program:
         return self._generated.run(*self.operands)
 
     def kernel_times(self, count: int = 10) -> list[float]:
-        """Return the microseconds of each launch: medians over `count` calls; other kernels, such
-        as PyTorch's, are excluded.
-        """
+        """Return the microseconds of each launch of the program: medians over `count` calls."""
         self.run()
         if self.function.device.type == "cuda":
             recorded = record_on_gpu(lambda: [self.run() for _ in range(count)])
@@ -197,9 +193,7 @@ class Program:
 
 
 def label(op: Operation) -> str:
-    """Return a label: for a GEMM its weights, or the weights whose gradients it computes; for other
-    operators their name.
-    """
+    """Return a label: the weights of a GEMM or of the gradients that it computes, or a name."""
     if not isinstance(op, FusedOp):
         return op.name
     if op.is_transposed:

@@ -198,9 +198,7 @@ def exact_gradients(inputs: Tensors, upstream: Sequence[torch.Tensor]) -> Tensor
 
 
 def gradient_errors(gradients: Tensors, exact: Tensors) -> dict[str, float]:
-    """Return the errors of the packed tensors by name, on the last tokens for tensors with one row
-    per token.
-    """
+    """Return the errors of the packed tensors by name, those of rows on the last tokens."""
     expected = pack_weights(exact) | {name: exact[name] for name in ("y", "x0")}
     if "wq" in gradients:
         gradients = pack_weights(gradients) | {name: gradients[name] for name in ("y", "x0")}

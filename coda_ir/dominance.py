@@ -1,6 +1,4 @@
-"""Dependences of values, and the check that values are defined before they are used, which xDSL's
-verifier omits.
-"""
+"""Dependences of values, and the check of definitions before uses, which xDSL omits."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -76,9 +74,7 @@ def backward_slice(
 
 
 def uses_through(value: SSAValue, passes_on: Callable[[Operation], bool]) -> Iterator[Use]:
-    """Yield the uses of `value`, and in place of those by an operator that `passes_on` what it
-    reads, the uses of its results.
-    """
+    """Yield the uses of `value`, or of the results of operators that `passes_on` what they read."""
 
     def passed_on(value: SSAValue) -> list[SSAValue]:
         users = [use.operation for use in value.uses if passes_on(use.operation)]

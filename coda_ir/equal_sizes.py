@@ -1,5 +1,4 @@
-"""Sizes that are equal in every call, or multiples of a number, because operators of the function
-require it."""
+"""Sizes that are equal in every call, or multiples, because operators require it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -44,9 +44,7 @@ class Executable(Protocol):
     def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
 
     def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Like `run`, with a list that a boxed function empties: tensors without other references
-        are freed after their last use.
-        """
+        """Like `run`, with a list that is emptied: tensors are freed after their last use."""
         ...
 
 

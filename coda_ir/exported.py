@@ -156,9 +156,7 @@ class CompiledModel:
         tree: CallTree,
         plain: Callable[[], CompiledFunction] | None = None,
     ):
-        """Set up the model; `plain` makes the function that replaces one that failed because of
-        a defect of this package.
-        """
+        """Set up the model; `plain` makes the replacement of one that fails by a defect."""
         self.function = function
         self.weights = weights
         self._tree = tree

@@ -52,9 +52,7 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
 
 
 def only_called(module: ModuleOp, entry: str) -> ModuleOp:
-    """Return a copy of `module` with only the function `entry` and those that it calls. Raises
-    CodaError if there is no such function.
-    """
+    """Return a copy of `module` with `entry` and what it calls. Raises CodaError without it."""
     from xdsl.dialects.func import CallOp
 
     functions, needed = functions_of(module), {find_entry(module, entry).sym_name.data}

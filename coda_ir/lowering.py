@@ -278,9 +278,7 @@ class Lowering:
         return self._program_artifact(find_entry(self.module("block"), function))
 
     def _start_compiler(self) -> None:
-        """Start the process that compiles kernels, so that it is ready when they are emitted. After
-        tuning, they are compiled already.
-        """
+        """Start the process that compiles kernels, unless tuning has compiled them."""
         options = self.options
         if self.compiler is not None or not options.is_for_gpu or options.tuning is not None:
             return
@@ -356,9 +354,7 @@ class Lowering:
 
     @cached_property
     def _compared_device(self) -> Device | None:
-        """The current GPU, or the device that is scheduled for if its name is unknown; None where
-        the times of its library are not known.
-        """
+        """The current GPU, or the scheduled one; None if the times of its library are unknown."""
         from coda_ir.cost_model.devices import device_named
         from coda_ir.devices import library_rounds_float32
         from coda_ir.passes.layout.schedule import SchedulePass

@@ -45,9 +45,7 @@ class OneQueryAttention:
     mask_dims: Dims
     """The four dimensions of the mask; 1 where it is the same for all."""
     has_columns: bool = False
-    """True if heads lie side by side in columns: k is B x S x G·E, v B x S x G·F, and q B x 1 x
-    H·E.
-    """
+    """True if heads lie side by side: k is B x S x G·E, v B x S x G·F, and q B x 1 x H·E."""
 
     @staticmethod
     def of(op: Operation, shapes: SymbolicShapes) -> OneQueryAttention | None:
@@ -103,9 +101,7 @@ def _attention(
     value_columns: Dim,
     scale: float | None,
 ) -> OneQueryAttention | None:
-    """Match attention of heads with these four dimensions, without a mask; None if they do
-    not fit.
-    """
+    """Match attention of heads with these dimensions, without a mask; None if they differ."""
     (_, heads, _, columns), groups = queries, keys[1]
     if not _fit(queries, keys, {element_type_of(x) for x in (q, k, v)}):
         return None

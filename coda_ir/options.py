@@ -102,9 +102,7 @@ class CompileOptions:
     jobs: int | None = None
     """The number of kernels that are compiled at a time; see `compile_jobs`."""
     is_for_gpu: bool = False
-    """True if the kernels will run on a GPU of this machine: a process that compiles them starts
-    when a program is lowered.
-    """
+    """True if kernels will run here, so that a process that compiles them starts early."""
 
     def __post_init__(self) -> None:
         """Raise CodaError for options that contradict each other."""

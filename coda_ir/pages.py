@@ -53,9 +53,7 @@ def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
 
 
 def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:
-    """Return the options of a page, with the times stored by tuning. Raises CodaError for an
-    unknown GPU.
-    """
+    """Return the options of a page, with stored times. Raises CodaError for an unknown GPU."""
     from coda_ir.backends.explorer import PageOptions
     from coda_ir.tuning.stage import TunePass
 

@@ -104,9 +104,7 @@ class Remark:
         return Diagnostic("remark", place, message, self.suggestion, self.pass_name)
 
     def render(self, source_text: str | None = None) -> str:
-        """Return the remark as in `str`, with the source line, a caret, and the suggestion on a
-        separate line.
-        """
+        """Return the remark as in `str`, with the source line, a caret, and the suggestion."""
         lines = [f"{format_location(self.location)}: remark[{self.kind}] {self._statement()}"]
         place = self.to_diagnostic().range
         if place is not None and source_text is not None:

@@ -69,9 +69,7 @@ def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
 
 
 def _quotient(dims: Dims, divisor: int) -> Dim:
-    """Return the product of `dims` divided by `divisor`, if it is a single term with an exact
-    quotient.
-    """
+    """Return the product of `dims` over `divisor`, if it is one term that this divides."""
     size = SymbolicSize.product(dims)
     quotient = size.divided(divisor) if len(size.terms) == 1 else None
     if quotient is None:
@@ -302,9 +300,7 @@ RULES: dict[type, Rule] = {
 
 
 def infer_dims(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """Return the dims of the results of `op`, given those of its operands; [] if there is
-    no rule.
-    """
+    """Return the dims of the results of `op`, given its operands'; [] if there is no rule."""
     rule = next((RULES[base] for base in type(op).__mro__ if base in RULES), None)
     if rule is None and isinstance(op, InferTypesOp):
         return op.result_extents(operands)

@@ -1,6 +1,4 @@
-"""Values that share memory: views, results that replace an operand, parts of a concatenation, and
-their roots.
-"""
+"""Values that share memory: views, replaced operands, parts of a concatenation, roots."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,9 +24,7 @@ caller may change it in place. Results with the same number may be views of one 
 """
 
 BOXED = "coda.boxed"
-"""The attribute of a function that takes a list of its arguments and empties it: what nobody else
-holds is freed after its last use.
-"""
+"""The attribute of a function that empties the list of its arguments, to free them early."""
 
 VIEW_OPS = (
     coda.ReshapeOp,
@@ -85,9 +81,7 @@ def is_shifted_where_read(op: coda.ShiftOp) -> bool:
 
 
 def may_be_looked_up(op: coda.EmbeddingOp) -> bool:
-    """Return whether a kernel may load rows of the table by their ids: there are some, in a whole
-    tensor of a known size.
-    """
+    """Return whether a kernel may load rows of a table by ids: a whole tensor of known size."""
     is_known = min(shape_of(op.table)) > 0
     return is_known and bool(shape_of(op.ids)) and not is_view(op.table.owner)
 

@@ -112,9 +112,7 @@ def _is_size(text: str) -> bool:
 
 
 def _of_symbols(text: str) -> tuple[ast.expr, frozenset[str]] | None:
-    """Return the expression and the symbols of a text; None for anything but one expression of
-    symbols and numbers.
-    """
+    """Return the expression and the symbols of a text; None for anything else than one."""
     try:
         template = ArgumentTemplate.parse(text)
     except ValueError:
@@ -208,9 +206,7 @@ class SymbolicShapes:
         )
 
     def holder(self, value: SSAValue, axis: int) -> tuple[SSAValue, int]:
-        """Return an argument and a dimension of it whose extent is that of dimension `axis` of
-        `value`; the given ones if no argument has it.
-        """
+        """Return an argument and a dimension of the same extent; the given ones if none has it."""
         wanted = self.dims(value)[axis]
         for argument in self._arguments:
             dims = self.dims(argument)
@@ -352,9 +348,7 @@ def _static_shape(value: SSAValue) -> Dims | None:
 
 
 def _declared_results(op: Operation) -> list[Dims]:
-    """Return the `coda.dims` of an operator: those of its first result, a list for each result, or
-    nothing.
-    """
+    """Return the `coda.dims` of an operator: of its first result, of each result, or none."""
     attribute = op.attributes.get("coda.dims")
     entries = (*cast(ArrayAttr[Attribute], attribute),) if isinstance(attribute, ArrayAttr) else ()
     each: list[Attribute | None] = [attribute]

@@ -45,9 +45,7 @@ class TunedLowerings:
         return found
 
     def module(self, level: Level) -> ModuleOp:
-        """Return the module at a level of the latest lowering; before the first, of that without
-        tuning.
-        """
+        """Return the module at a level of the latest lowering, or of one without tuning."""
         return self._latest.module(level)
 
     def comparison(self, function: str | None = None) -> None:

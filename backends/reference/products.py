@@ -35,9 +35,7 @@ def product(
 def _numbered_product(
     op: FusedOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> torch.Tensor:
-    """Return the products of rows with the weights of the groups that they name, added up for the
-    rows that lie side by side.
-    """
+    """Return rows times the weights of the groups that they name; rows side by side are added."""
     assert op.groups is not None
     weights = _joined(segment.weights, segment, value_of, is_grouped=True)
     summed, x = op.summed_rows, value_of[op.x]

@@ -39,8 +39,7 @@ class RowRuns(NamedTuple):
     """The starts of the rows of a permuted tensor, as a stride along each row dimension."""
 
     extents: tuple[int, ...]
-    """Extents of the row dimensions, from the last to the second. The number of rows determines
-    the first extent."""
+    """Extents of the row dimensions, from the last to the second; all rows determine the first."""
     strides: tuple[int, ...]
     """Elements between neighbours along each dimension, from the last one to the first."""
 

@@ -25,9 +25,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 
 @dataclass(frozen=True)
 class Part:
-    """A tensor in neighbouring columns of the result, whose dimensions from the joined one on are
-    columns.
-    """
+    """A tensor in neighbouring columns of the result: its dimensions from the joined one on."""
 
     start: int
     """The first column, which may be one before the result."""

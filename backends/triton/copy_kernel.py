@@ -99,9 +99,7 @@ class Copy:
         )
 
     def _rows(self) -> tuple[list[str], HostValue]:
-        """Return the statements that find the elements of a tile of rows, and the number of
-        programs.
-        """
+        """Return the statements that find the elements of a tile of rows, and the programs."""
         columns, width = self.extents[-1], min(next_power_of_2(self.extents[-1]), ELEMENTS)
         height, tiles = ELEMENTS // width, -(-columns // width)
         lines = [
@@ -131,9 +129,7 @@ class Copy:
         return lines, ROW_COUNT * (row_tiles * tiles)
 
     def _start(self, number: str, steps: Sequence[int]) -> str:
-        """Return where number `number` of the counted elements starts, with that many elements
-        between neighbours along each dimension.
-        """
+        """Return where counted element `number` starts, with `steps` between neighbours."""
         axes = self.counted[::-1]
         extents = tuple(self.extents[axis] for axis in axes[:-1])
         runs = RowRuns(extents, tuple(steps[axis] for axis in axes))

@@ -156,9 +156,7 @@ def carry_adjoints_kernel(op: DeltaRuleGradOp, name: str, pitches: Pitches) -> E
 
 
 def gradients_kernel(op: DeltaRuleGradOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the gradients, those of q and k for each head of v. The rows of the launch
-    are all chunks.
-    """
+    """Emit the kernel of the gradients, those of q and k for each head of v, over all chunks."""
     text = _Text(op, pitches)
     arguments = [
         *text.operands("q", "k", "v", "d_y", "beta"),
@@ -266,9 +264,7 @@ class _Text:
         num_warps: int = 4,
         num_stages: int = 1,
     ) -> EmittedKernel:
-        """Return a kernel that calls a function, with `blocks` programs for each head of each row
-        of the launch.
-        """
+        """Return a kernel that calls a function, with `blocks` programs for each head of a row."""
         given = [each for each in arguments if each is not None]
         names = ["None" if each is None else each.name for each in arguments]
         if has_rows:

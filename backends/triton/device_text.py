@@ -20,18 +20,14 @@ def import_lines(kernels: Iterable[EmittedKernel]) -> list[str]:
 
 
 def length_with_helpers(kernel: EmittedKernel) -> int:
-    """Return the length of a kernel and of the helpers that it calls, as an estimate of how long
-    Triton compiles it.
-    """
+    """Return the length of a kernel and its helpers, an estimate of its time of compilation."""
     helpers = HELPERS[kernel.language]()
     called = helpers.keys() & re.findall(r"\w+", kernel.source)
     return len(kernel.source) + sum(len(each.source) for each in with_uses(helpers, called))
 
 
 def device_functions(kernels: Sequence[EmittedKernel]) -> list[str]:
-    """Return the helpers that kernels call, and their dependences, once in each of their languages,
-    in a fixed order.
-    """
+    """Return the helpers of kernels and their dependences, once for each language, in order."""
     sections: list[str] = []
     for language, helpers in HELPERS.items():
         sources = [kernel.source for kernel in kernels if kernel.language == language]

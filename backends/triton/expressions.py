@@ -154,9 +154,7 @@ def _write_power(op: Operation, operands: Sequence[Expression]) -> Expression:
 
 
 def _negate(op: Operation, operands: Sequence[Expression]) -> Expression:
-    """Write a product, unless only exponentials read it: Triton subtracts what it negates from 0,
-    and so loses the sign of 0.
-    """
+    """Write a product, unless only exponentials read it: Triton would lose the sign of 0."""
     _require_f32(op)
     if all(isinstance(use.operation, math.ExpOp) for use in op.results[0].uses):
         return Expression(f"-{operands[0].inside(UNARY)}", UNARY)

@@ -113,9 +113,7 @@ class _FinalizeEmitter:
 
     @property
     def most_elements(self) -> int:
-        """The largest number of elements of a program: small if there are few columns, so that many
-        programs read them.
-        """
+        """The most elements of a program: few for few columns, which many programs then read."""
         most = MAX_ELEMENTS[self.op.axis.data]
         if self.elements is None:
             return most

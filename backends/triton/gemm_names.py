@@ -67,9 +67,7 @@ def docstring(op: FusedOp, summary: str) -> list[str]:
 
 
 def range_comment(weights: Iterable[SSAValue], start: int, end: int, tiles: int) -> str:
-    """Return a comment with the weights of the tiles from `start` to below `end`, of `tiles` in a
-    row.
-    """
+    """Return a comment with the weights of the tiles from `start` to below `end`."""
     names = ", ".join(weight.name_hint or "w" for weight in weights)
     return f"# {names}: tiles {start} to {end - 1} of {tiles}"
 

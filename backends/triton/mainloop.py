@@ -263,9 +263,7 @@ class PointerMainLoop(MainLoop):
         return lines
 
     def emit(self, tile: ColumnTile) -> list[str]:
-        """Load pairs of adjacent columns together if they are side by side: 4 bytes at least, which
-        the loop copies ahead, and not 2.
-        """
+        """Load pairs of adjacent columns together: the loop copies only 4 bytes or more ahead."""
         op = self.op
         is_plain = op.order is None and op.blocks is None and not op.is_transposed
         if not is_plain or not JoinedPairs.fits(tile):

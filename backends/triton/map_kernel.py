@@ -43,8 +43,7 @@ from coda_ir.storage import is_transposed_matrix
 
 TILE_ELEMENTS = 2048
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
-"""Twice as many in tiles whose rows are columns in memory: reductions along rows are across warps
-there."""
+"""Twice as many in tiles whose rows are columns in memory, as reductions cross warps there."""
 ROWS_OF_COLUMNS, COLUMNS_OF_COLUMNS = 64, 128
 """A tile of a matrix whose rows are columns in memory, so that both have neighbours."""
 ELEMENTS_OF_COLUMNS = ROWS_OF_COLUMNS * 256
@@ -59,8 +58,7 @@ beside the tensors that the kernel reads, in at most that many tiles."""
 PROGRAMS_OF_A_SUM = 512
 """Programs that share known rows, at least: a few for each multiprocessor of a large GPU."""
 STAGES_OF_A_SUM = 4
-"""Stages of that loop, at most: the next tiles are copied to shared memory while one is
-combined."""
+"""Stages of that loop, at most: the next tiles are copied to shared memory meanwhile."""
 BYTES_OF_STAGES = 128 * 1024
 """Shared memory of these stages, at most: a kernel that loads many tensors has fewer."""
 
@@ -221,8 +219,7 @@ class _MapEmitter(SegmentEmitter):
 
     tiling: MapTiling = field(kw_only=True)
     is_flat: bool = False
-    """True if ports are indexed by the row and the column of an element, M * N of which are rows
-    of the kernel."""
+    """True if ports have the row and the column of an element, M * N of which are rows."""
 
     def _emit_main_loop(self) -> list[str]:
         return []

@@ -36,9 +36,7 @@ from coda_ir.symbolic_shapes import Dims, declared_dims
 
 @dataclass(frozen=True)
 class EmittedProgram:
-    """The source of an emitted module, its kernels in the order of their first launch, and the
-    kernel of each operator.
-    """
+    """The source of a module, its kernels in order, and the kernel of each operator."""
 
     source: str
     kernels: tuple[EmittedKernel, ...]

@@ -34,8 +34,7 @@ LONG = 512
 heads of 32768 keys: 44.6 us with 256 programs, 58.6 with 128; of 4096 keys 15.4 and 14.2.)"""
 
 STEP_BYTES = 16384
-"""The bytes of the keys of a step, and of their values, so that several steps fit in shared memory.
-"""
+"""The bytes of a step's keys, and of its values: several steps fit in shared memory."""
 
 MAX_KEYS = 64
 """The keys of a step, so that scores and sums fit in registers."""

@@ -35,8 +35,7 @@ class ColumnIndex:
     """The lanes that have a column; None where all have."""
 
     lanes: str = "[None, :]"
-    """The subscript that broadcasts the vector to the tile: along its rows, unless these hold the
-    columns."""
+    """The subscript that broadcasts the vector to the tile: along rows unless these are columns."""
     count: str | None = None
     """The parameter with the number of columns, where `extent` is dynamic."""
     stored: str = ""

@@ -151,9 +151,7 @@ class ScanText(StateSpaceText[ScanLike]):
         ]
 
     def chunk(self, chunks: str, first: int = 0) -> list[str]:
-        """Return the statements that find the chunk of a program among this many from `first` on,
-        its sample, and its rows.
-        """
+        """Return the statements that find the chunk of a program, its sample, and its rows."""
         number = f"place % {chunks}"
         return [
             *self.place("place"),

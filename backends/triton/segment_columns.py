@@ -90,9 +90,7 @@ class SegmentColumns:
         return f"tl.arange(0, {lanes})"
 
     def _emit_padded_columns(self, hint: str, lanes: int) -> ColumnIndex:
-        """Emit columns of padded groups: a group takes the first lanes of a power of two of them,
-        so that it can be reduced.
-        """
+        """Emit columns of padded groups: each takes the first of a power of two of lanes."""
         columns = self.columns
         padded, group = columns.padded_group, columns.group
         lane = self._let("lane", self._lane_numbers(lanes))

@@ -153,9 +153,7 @@ def _compare(record: Record, results: Mapping[str, Tensors], exact: Tensors) -> 
 
 
 def _sample(values: torch.Tensor) -> torch.Tensor:
-    """Return elements of a tensor at equal distances: of an odd number, so that they are not in the
-    same columns of all rows.
-    """
+    """Return elements at equal odd distances, which are not in the same columns of all rows."""
     flat = values.flatten()
     return flat[:: flat.numel() // COMPARED | 1]
 
@@ -246,9 +244,7 @@ def _first(output: Any) -> torch.Tensor:
 def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
-    """Return the results of an eager copy of the model in float64, or in float32 if an operator
-    lacks float64, or the GPU the memory.
-    """
+    """Return the results of a copy in float64, or in float32 if that is impossible."""
     with suppress(RuntimeError):  # what it holds is free before another copy is made
         return _in_type(model, step, inputs, torch.float64)
     harness.release_memory()

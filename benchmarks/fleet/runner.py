@@ -23,8 +23,7 @@ from fleet.members import members_of
 from fleet.models import Member, Setting
 
 METHOD = "spawn" if torch.cuda.is_available() else "fork"
-"""The way to start a process: one that has used a GPU cannot be forked, and importing takes
-seconds."""
+"""A process that has used a GPU cannot be forked, and importing takes seconds."""
 COMPILED, TIMED = 1, 2
 """The stages of a process; 0 at first."""
 

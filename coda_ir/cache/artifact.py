@@ -1,6 +1,4 @@
-"""The result of compiling a function as plain data: everything that a call or a report needs
-without lowering the function again.
-"""
+"""The result of compiling a function as data, for calls and reports without lowering it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The origin of a block-level program: its key in the cache, and a function that makes it on
-demand.
-"""
+"""The origin of a block-level program: its key in the cache, and how it is made on demand."""
 
 from __future__ import annotations
 

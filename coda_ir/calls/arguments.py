@@ -268,9 +268,7 @@ class Place(NamedTuple):
 
 
 def symbol_places(signature: Signature) -> dict[str, Place]:
-    """Return what determines each symbol: the first dimension that is the symbol, or where there
-    is none, a multiple of it.
-    """
+    """Return what determines each symbol: the first dimension that is it, or a multiple of it."""
     places: dict[str, Place] = {}
     multiples: dict[str, Place] = {}
     for index, spec in enumerate(signature.arguments):
@@ -306,9 +304,7 @@ def _check_derived(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, i
 def _check_shape(
     spec: TensorSpec, tensor: torch.Tensor, bindings: dict[str, tuple[int, str]]
 ) -> None:
-    """Check the extents of `tensor`; `bindings` maps a symbol to its size and to the tensor that
-    bound it.
-    """
+    """Check the extents of `tensor`; `bindings` has the size of each symbol, and its tensor."""
     shape = tensor.shape
     if len(shape) != len(spec.dims):
         raise ArgumentError(

@@ -65,9 +65,7 @@ def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:
 
 
 def first_difference(given: Any, expected: Any, parameters: Sequence[str]) -> str:
-    """Return the first place where the structures of two calls `(args, kwargs)` with equally many
-    arguments of equal names differ.
-    """
+    """Return the first place where the structures of two calls with equal names differ."""
     for ours, theirs in zip(given.children(), expected.children(), strict=True):
         paths = [path[0] for path in _children_paths(theirs)]
         for key, child, wanted in zip(paths, ours.children(), theirs.children(), strict=True):

@@ -139,9 +139,7 @@ class Estimates(NamedTuple):
 def compare(
     before: FuncOp, after: FuncOp, programs: Mapping[str, FuncOp], device: Device
 ) -> Estimates:
-    """Estimate a function of the block level, and its lowered form: the scheduled function `after`,
-    and the `programs` that it calls by name.
-    """
+    """Estimate a function of the block level, and its lowered form with the `programs` it calls."""
     costs = TRAINED_HOST if is_trained(before) else HOST
     apart, fused = (_Cost(device, costs, host=costs.base) for _ in range(2))
     apart.add_graph(before)
@@ -440,9 +438,7 @@ def connected(
     joins: Callable[[Operation, Operation], bool],
     beside: Iterable[tuple[Operation, Operation]] = (),
 ) -> list[list[Operation]]:
-    """Return the groups of operators that are connected by values, where `joins` allows it, or are
-    `beside` each other.
-    """
+    """Return the groups of operators that values connect where `joins` allows it, or `beside`."""
     leader: dict[Operation, Operation] = {}
 
     def find(op: Operation) -> Operation:

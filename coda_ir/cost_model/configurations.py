@@ -56,8 +56,7 @@ SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
 """The main loop with tiles of 192 columns, and what it is for promoted sums."""
 
 PING_PONG, TILES_IN_TURNS = "ping_pong", ((128, 128, 64), (64, 256, 64))
-"""The main loop that hides epilogues, and its tiles: as large as four warps have accumulators for.
-"""
+"""The main loop that hides epilogues; four warps have accumulators for its tiles."""
 
 IN_PARTS = "three_parts"
 """The main loop for float32 on tensor cores."""

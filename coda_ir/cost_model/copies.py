@@ -53,9 +53,7 @@ def is_copied(
 def copies_rows(
     op: coda.TransposeOp, shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
 ) -> bool:
-    """Return whether rows of a transposition are copied because a reshape merges dimensions, or a
-    product of PyTorch those of its batch.
-    """
+    """Return whether a reshape, or a product of batches, copies rows of a transposition."""
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     order = _order(op, shapes, known)
     if is_transposed_matrix(op.result):
@@ -97,9 +95,7 @@ def _are_beside(axes: Sequence[int], order: Sequence[int]) -> bool:
 
 
 def is_copied_by_others(op: coda.TransposeOp, shapes: SymbolicShapes) -> bool:
-    """Return whether a compiler stores the result in the kernel of an operator before it, or reads
-    it in place in kernels of those after it.
-    """
+    """Return whether a compiler's kernels before store the result, or those after read it."""
     if _is_copied_by_library(op, _order(op, shapes, Sizes(shapes.usual_tiles))):
         return False
     before = op.x.owner

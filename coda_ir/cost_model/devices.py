@@ -158,8 +158,6 @@ and launches are rounded measurements."""
 
 
 def device_named(product: str | None, default: Device) -> Device:
-    """Return the device that the name of a GPU states, such as "NVIDIA H200"; `default` for other
-    names, and for None.
-    """
+    """Return the device that a GPU's name states, such as "NVIDIA H200", or else `default`."""
     known = (device for device in DEVICES.values() if device.products in (product or ""))
     return next(known, default)

@@ -81,8 +81,7 @@ BUSY_MEMORY = 2
 loaded ahead. Chosen so that 4096 columns of 11008 took 40 us in bf16, as they did on an H100."""
 
 MEETING_LOADS = 4
-"""The number of loads that take as long as a fence, an atomic operation and a load. Not measured
-yet."""
+"""Loads that take as long as a fence, an atomic operation and a load. Not measured."""
 
 SUM_LOADS = 2.5
 """The factor by which the last program of a tile takes longer to load the sums of all than each
@@ -296,9 +295,7 @@ class Estimate:
 
     @cached_property
     def meeting(self) -> float:
-        """Return what is left when the main loops are done: the last program of a tile sees that it
-        is the last, and loads the sums of all.
-        """
+        """Return what the last program of a tile does after the main loops: loading all sums."""
         if self.splits == 1:
             return 0.0
         return SUM_LOADS * self.sharing * self.splits + MEETING_LOADS * self.device.memory_ns

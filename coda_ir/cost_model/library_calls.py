@@ -51,9 +51,7 @@ class Convolution:
     """True if x is a view of a tensor that stores its channels last."""
 
     def us(self, *, is_compiled: bool) -> float:
-        """Return the microseconds of the library's kernels. Compilers store images with channels
-        last.
-        """
+        """Return the microseconds of the kernels; compilers store images with channels last."""
         is_last = is_compiled and len(self.x) == 4
         if self.weight[1] == 1:
             element_us = CHANNELS_LAST_US if is_last else DEPTHWISE_US

@@ -53,9 +53,7 @@ def traffic(
     sizes: Mapping[str, int] | None = None,
     repeated: Iterable[Operation] = (),
 ) -> int:
-    """Return the bytes that one kernel of the operators reads and writes, if it computes what is
-    `repeated` again.
-    """
+    """Return the bytes of one kernel of the operators that computes `repeated` ones again."""
     stored = set(group)
     members = stored.union(repeated)
     operands = {_loaded(value) for op in members for value in shapes.read_whole(op)}

@@ -243,9 +243,7 @@ class OperatorTimes:
         return kernel_us(bytes, self.device)
 
     def compiled_us(self, group: Iterable[Operation], repeated: Iterable[Operation] = ()) -> float:
-        """Return the time of one kernel of a compiler for the operators, which computes what is
-        `repeated` again.
-        """
+        """Return the time of a compiler's kernel of the operators, which repeats others."""
         functions = filter(computes_function, (*group, *repeated))
         computed = sum(prod(self.extents_of(op.results[0])) for op in functions)
         per_us = 0.5e6 * self.device.vector_tflops
@@ -432,9 +430,7 @@ class OperatorTimes:
         return us + (ATOMIC_US * elements if is_compiled else ORDERED_US * self.rows(op.dy))
 
     def topk_us(self, op: Operation) -> float:
-        """Return the microseconds of PyTorch's selection of the largest of each row; 0 for other
-        operators.
-        """
+        """Return the microseconds of PyTorch's top-k of each row; 0 for other operators."""
         return TOPK_US * self.rows(op.x) if isinstance(op, coda.TopkOp) else 0.0
 
     def states(self, op: StateSpaceLike) -> int:

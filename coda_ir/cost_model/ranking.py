@@ -1,6 +1,4 @@
-"""The configurations of a GEMM in order of their estimated times, and a table that explains the
-order.
-"""
+"""The configurations of a GEMM by estimated time, and a table that explains the order."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

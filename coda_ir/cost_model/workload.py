@@ -1,6 +1,4 @@
-"""A GEMM as the cost model represents it: extents, and the reads, operations and writes of its
-epilogues.
-"""
+"""A GEMM in the cost model: extents, and the reads, operations and writes of epilogues."""
 
 from __future__ import annotations
 

@@ -189,9 +189,7 @@ class EquivalenceCheck(PassInstrumentation):
         draws: Sequence[Draw] = DRAWS,
         counterexample: str | None = None,
     ):
-        """Set up the check; `counterexample` is the path of a `.safetensors` file for inputs that
-        show a difference.
-        """
+        """Set up the check; `counterexample` names a `.safetensors` file for inputs of one."""
         self.sizes = sizes or {}
         self.draws = draws
         self.path = counterexample

@@ -28,8 +28,7 @@ PERTURBED_SAMPLES = 8
 """Runs with arguments that differ by a rounding, from which the condition is estimated."""
 
 AVERAGED = 64
-"""The number of elements of a value, or of several errors of it, that suffices to estimate their
-effect."""
+"""The number of elements, or of errors, that suffices to estimate their effect."""
 
 NORMS = (RMSNormOp, LayerNormOp, NormStatsOp)
 

@@ -71,9 +71,7 @@ def compile_module(request: Request) -> str | None:
 
 
 def load_shared(request: Request) -> None:
-    """Load a module that requests share, and Triton's driver if it needs launchers, so that copies
-    of the process find them.
-    """
+    """Load what requests share, a module and Triton's driver, so that forks find them."""
     if "path" in request:
         # The copy meets the same error, and reports it.
         with suppress(Exception):
@@ -101,9 +99,7 @@ def _launcher_for(module: ModuleType, request: Request) -> Any:
 
 @cache
 def _launcher() -> Any:
-    """Return Triton's class of launchers, which are compiled in C; None where Triton has no driver
-    of the GPU.
-    """
+    """Return Triton's class of launchers in C; None if Triton has no driver of the GPU."""
     backends: Any = importlib.import_module("triton.backends").backends
     target = importlib.import_module("triton.runtime").driver.active.get_current_target()
     with suppress(Exception):
@@ -114,9 +110,7 @@ def _launcher() -> Any:
 
 
 def prepare(target: tuple[Any, ...]) -> None:
-    """Make Triton compile for a target (backend, architecture, warp size), which need not be
-    present.
-    """
+    """Make Triton compile for a target (backend, architecture, warp size), present or not."""
     if "torch" not in sys.modules:
         sys.modules["torch"] = _Unimported("torch")
     compiler: Any = importlib.import_module("triton.backends.compiler")

@@ -189,9 +189,7 @@ class CudaGraphs:
         return [result.clone() for result in recorded.results]
 
     def _key(self, inputs: Tensors) -> Key:
-        """Return the state that a capture depends on: streams, sizes, strides, addresses of
-        weights.
-        """
+        """Return what a capture depends on: stream, sizes, strides, addresses of weights."""
         layouts = ((value.shape, value.stride()) for value in inputs)
         return _stream(), *layouts, *(inputs[at].data_ptr() for at in self._weights)
 
@@ -293,9 +291,7 @@ class GraphedFunction:
     """
 
     def __init__(self, function: CompiledFunction, recorder: Recorder | None = None):
-        """Set up graphs. Raises CodaError unless the function is compiled to kernels for a GPU, and
-        if each replay would fold weights again.
-        """
+        """Set up graphs. Raises CodaError without kernels on a GPU, and for folded weights."""
         if not function.executable.has_cuda_graphs:
             raise OptionError(
                 f"CUDA graphs are for kernels on GPUs, not for {function.target} on "

@@ -232,9 +232,7 @@ class KernelCompiler:
         self._is_open = True
 
     def submit(self, source: str, name: str, groups: Sequence[Sequence[str]]) -> None:
-        """Start compiling kernels of an emitted module, each by its launches, unless they were
-        submitted before or the process has ended.
-        """
+        """Start compiling kernels of a module by their launches, unless submitted or ended."""
         with self._lock:
             if source in self._submitted or not self._is_open:
                 return

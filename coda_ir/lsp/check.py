@@ -133,9 +133,7 @@ class _Run:
         self.loader = Loader(self.reporter, {}, self._read)
 
     def lowered(self, scope: Scope) -> ModuleOp | None:
-        """Return the module; None after syntax errors. Raises DiagnosticError if there are
-        errors.
-        """
+        """Return the module; None after syntax errors. Raises DiagnosticError for other errors."""
         reporter = self.reporter
         if reporter.count:
             self._record_in_spite_of_errors()

@@ -71,9 +71,7 @@ class Compilation:
     views: frozenset[Place]
 
     def kernels_at(self, place: Place) -> list[Kernel]:
-        """Return the kernels in which an operator of the source ends up; one per call of its
-        function.
-        """
+        """Return the kernels that compute an operator of the source, for each call of it."""
         kernels = (kernel for function in self.functions.values() for kernel in function.kernels)
         return list(dict.fromkeys(kernel for kernel in kernels if place in kernel.places))
 

@@ -137,9 +137,7 @@ class _Completion:
                 yield item
 
     def _types_of_names(self) -> dict[str, str]:
-        """Return the types of variables, as far as the text was understood; the last one of each
-        name.
-        """
+        """Return the types of variables that were understood; the last one of each name."""
         types: dict[str, str] = {}
         for occurrence in self.check.symbols.occurrences.values():
             value = self.check.values.get((occurrence.span.line, occurrence.span.column))
@@ -172,9 +170,7 @@ class _Completion:
             yield item
 
     def _counterparts(self, texts: Mapping[str, str]) -> Iterator[CompletionItem]:
-        """Yield names of PyTorch, which are replaced by their counterparts in .coda; they come last
-        in the list.
-        """
+        """Yield names of PyTorch, at the end of the list, for their counterparts in .coda."""
         for name in sorted(texts):
             if name.isidentifier() and name not in self.check.scope.meanings:
                 text = fill(texts[name], {})

@@ -39,9 +39,7 @@ def definition(check: Check, line: int, column: int) -> Location | None:
 def references(
     check: Check, symbol: Symbol, files: Iterable[str], check_of: Callable[[str], Check | None]
 ) -> Iterator[Location]:
-    """Yield every place where `symbol` occurs: in the file of `check`, and in `files` if other
-    files can see it.
-    """
+    """Yield every place of `symbol` in the file of `check`, and in `files` that can see it."""
     yield from (Location(check.path, span) for span in check.symbols.spans_of(symbol))
     if symbol.kind in _LOCAL:
         return

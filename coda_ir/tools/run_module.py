@@ -24,8 +24,7 @@ from coda_ir.tensor_files import check_suffix, read_tensors, write_tensors
 SHOWN_ELEMENTS = 4
 
 OTHER_SEED = 7919
-"""The distance from the first seed to that of other data, from which the bound of errors is taken.
-"""
+"""The distance of the seed of other data, from which the bound of errors is taken."""
 
 
 SHOWN_NAMES = 8

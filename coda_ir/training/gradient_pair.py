@@ -80,9 +80,7 @@ class _Backward:
     def run(
         self, arguments: list[torch.Tensor], sizes: Mapping[str, int]
     ) -> list[torch.Tensor | None]:
-        """Return the gradients of the forward program's arguments, None for one without a gradient;
-        empties `arguments`.
-        """
+        """Return the gradients of the arguments, None without one; empties `arguments`."""
         results = self.function.run_boxed(arguments, sizes)
         return [None if place is None else results[place] for place in self.places]
 
@@ -158,9 +156,7 @@ class GradientPair:
                 )
 
     def __call__(self, tensors: Tensors, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
-        """Return the results of the function as a part of PyTorch's graph, for checked tensors and
-        the `sizes` of the symbols.
-        """
+        """Return the results as a part of PyTorch's graph, for checked tensors and `sizes`."""
         return _apply(_Node, self, sizes, *tensors)
 
     def run_forward(

@@ -29,9 +29,7 @@ def use_measurer(measurer: Measurer) -> Generator[None]:
 
 
 def current_measurer() -> Measurer:
-    """Return the measurer of `use_measurer`, else one for the current GPU. Raises CodaError if
-    there is none.
-    """
+    """Return the measurer of `use_measurer`, or of the GPU. Raises CodaError without one."""
     found = _measurer.get()
     if found is not None:
         return found

@@ -191,8 +191,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def _launch_errors() -> tuple[type[BaseException], ...]:
-    """Return the errors with which launches fail: too few resources, kernels that do not compile or
-    do not run.
-    """
+    """Return the errors of launches: too few resources, kernels that do not compile or run."""
     errors: Any = import_module("triton.errors")
     return (RuntimeError, errors.TritonError)

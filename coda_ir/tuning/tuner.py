@@ -139,8 +139,6 @@ def _answer(key: str, request: Request, device: str, decision: Decision | None) 
 
 
 def _in_turn(candidates: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Return the first candidate of each GEMM, then the second of each, so that a short budget
-    serves all.
-    """
+    """Return the first candidate of each GEMM, then the second: a short budget serves all."""
     longest = max(map(len, candidates), default=0)
     return [each[i] for i in range(longest) for each in candidates if i < len(each)]

@@ -22,9 +22,7 @@ TEXTS = {"ttir": "ttir", "ttgir": "ttgir", "llvm": "llir", "ptx": "ptx", "amdgcn
 
 
 def begin(request: Request) -> None:
-    """Prepare Triton for the target of a request, and load its module, for the copies of this
-    process.
-    """
+    """Prepare Triton for the target of a request, and load its module before the forks."""
     prepare(tuple(request["target"]))
     _load(request["module"])
 

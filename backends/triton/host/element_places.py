@@ -101,9 +101,7 @@ class ElementPlaces:
         return ElementPlaces(_sizes(dims), tuple(strides), self.start) if is_whole else None
 
     def runs(self, end: int | None = None) -> list[tuple[SymbolicSize, SymbolicSize]]:
-        """Return the extents and strides of runs of dimensions, up to `end`, that are one in
-        memory.
-        """
+        """Return the extents and strides of runs of dimensions that are one in memory."""
         runs: list[tuple[SymbolicSize, SymbolicSize]] = []
         for dim, stride in zip(self.dims[:end], self.strides, strict=False):
             if dim == ONE:

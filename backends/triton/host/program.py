@@ -66,9 +66,7 @@ class HostProgram:
         self._place: str | None = None
 
     def _hold_arguments(self) -> list[str]:
-        """Drop arguments after their last use, except weights, which others hold; return the
-        variables of arguments without a use.
-        """
+        """Drop arguments other than weights after their last use; return those without a use."""
         unused: list[str] = []
         for argument, name in self.arguments.variables.items():
             if is_weight(argument):
@@ -383,9 +381,7 @@ class HostProgram:
         return names
 
     def stream_argument(self) -> str:
-        """Return the argument for a host function that launches kernels: the stream, if launches
-        are direct.
-        """
+        """Return the argument for a host function of direct launches: the stream."""
         self.uses_stream = self.is_direct
         return ", stream=stream" if self.is_direct else ""
 

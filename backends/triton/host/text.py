@@ -14,9 +14,7 @@ from coda_ir.signatures import entry_name, entry_of
 
 
 def torch_type(type: Attribute) -> str:
-    """Return the text of PyTorch's dtype, such as `torch.bfloat16`. Raises ElementTypeError for a
-    type that PyTorch lacks.
-    """
+    """Return the text of PyTorch's dtype. Raises ElementTypeError for one that PyTorch lacks."""
     known = BY_ATTRIBUTE.get(type)
     if known is None:
         raise unsupported(type)
@@ -53,9 +51,7 @@ def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:
 
 
 def _last_call(line: str) -> list[int]:
-    """Return where the arguments of the call that ends a line begin, after each comma, and their
-    end; nothing without arguments.
-    """
+    """Return where the arguments of the call that ends a line begin, and where they end."""
     calls: list[list[int]] = []
     places: list[int] = []
     for token in generate_tokens(StringIO(line.lstrip()).readline):

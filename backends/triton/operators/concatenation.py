@@ -25,8 +25,7 @@ from coda_ir.storage import (
 )
 
 MAX_PARTS = 8
-"""Tensors that one kernel joins: each program checks for all of them whether it stores their
-elements."""
+"""Tensors that one kernel joins: each program checks all of them for its elements."""
 
 
 def _concat(host: HostProgram, op: coda.ConcatOp) -> None:
@@ -77,9 +76,7 @@ def _copy_others(host: HostProgram, op: coda.ConcatOp) -> None:
 
 
 def _has_kernel(op: Operation, parts: Sequence[SSAValue], dim: int) -> bool:
-    """Return whether a kernel joins tensors along a dimension: all extents from it on are known and
-    none is 0, and kernels have the type.
-    """
+    """Return whether a kernel joins tensors: known extents, none 0, and a type it has."""
     values = (*parts, op.results[0])
     extents = [extent for value in values for extent in shape_of(value)[dim:]]
     known = BY_ATTRIBUTE.get(element_type_of(op.results[0]))
@@ -105,9 +102,7 @@ def _launch(
 
 
 def _part(host: HostProgram, value: SSAValue, dim: int, start: int) -> tuple[str, Part]:
-    """Return the tensor that has the elements of a part, and their places in it: a dense copy of a
-    part whose rows are not in order.
-    """
+    """Return the tensor and the places of a part, of a dense copy if rows are not in order."""
     found = host.places(value)
     part = None if found is None else Part.of(found[1], dim, start)
     if found is not None and part is not None:

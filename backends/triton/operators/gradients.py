@@ -90,9 +90,7 @@ def _cross_entropy_grad(host: HostProgram, op: coda.CrossEntropyGradOp) -> None:
 
 
 def _embedding_grad(host: HostProgram, op: coda.EmbeddingGradOp) -> None:
-    """Emit a sort of the ids, zeros, and a kernel that stores the rows of the ids that occur; one
-    kernel for few ids.
-    """
+    """Emit a kernel for few ids, else a sort, zeros, and one for the ids that occur."""
     if has_few_ids(op):
         kernel = kernel_named(host, op, "embedding_grad", few_ids_kernel)
         rows = host.extents.size(host.dims(op.result)[:1])

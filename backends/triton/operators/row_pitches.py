@@ -43,9 +43,7 @@ def row_pitches(host: HostProgram, segment: gemm.Segment) -> dict[SSAValue, Pitc
 
 
 def gemm_pitches(host: HostProgram, op: gemm.FusedOp) -> dict[SSAValue, int]:
-    """The inputs, weights, tiles and tables of a GEMM that are such ranges, with the elements
-    between row starts.
-    """
+    """The operands of a GEMM that are such ranges, with the elements between row starts."""
     segments, operands = op.segments(), [*op.inputs, *op.weights]
     kinds = (gemm.PortKind.TILE, gemm.PortKind.HALF_TILE)
     tiles = {x for segment in segments for kind, x in segment.ports if kind in kinds}

@@ -40,8 +40,7 @@ COPIES = frozenset(
 """The statements of a module that define the copies of TMA, which releases of Triton rename."""
 
 PREFIX = "gluon_"
-"""The prefix of a helper of `prelude.py` in Gluon: a kernel of one language cannot call the
-other's."""
+"""The prefix of a helper in Gluon: a kernel of one language cannot call the other's."""
 
 _HELPERS = read_definitions("warp_groups")
 

@@ -91,9 +91,7 @@ def weight_rows(
 def scaled_columns(
     blocks: BlocksAttr, segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
 ) -> list[tuple[int, str]]:
-    """Return the weight, and the first column in it, of each part of a tile's columns that has one
-    scale for each row.
-    """
+    """Return the weight and the first column of each part of a tile that has one scale."""
     count = schedule.block_n.data
     found: list[tuple[int, str]] = []
     for place in range(0, count, columns_scaled_together(blocks, segment, columns, count)):
@@ -162,9 +160,7 @@ class BoxDescriptors:
         return self._add(value, extents, (1, 1, *box), default, strides=strides)
 
     def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
-        """Return the descriptor of an operand whose rows are summed over; of another one if it has
-        no rows.
-        """
+        """Return the descriptor of an operand with summed rows; of another one without rows."""
         extents, strides = (joined(rows, " or 1"), shape_of(value)[-1]), self._strides(value)
         return self._add(value, extents, box, default, strides=strides, is_never_empty=False)
 

@@ -73,9 +73,7 @@ class RowTiles:
         return f"program - tiles_before * {tiles_n}", rows
 
     def within(self, tile: str, body: Sequence[str], tiles_n: int) -> list[str]:
-        """Return the statement `tile`, which finds a tile, and `body` for tiles that have rows,
-        after the statements that find these.
-        """
+        """Return the statements that find a tile, and `body` for tiles that have rows."""
         if self.groups is not None:
             count, place = self.groups.count, f"program // {tiles_n}"
             arguments = (self.groups.ends, place, *_PLACE, "M", str(count), str(self.block_m))

@@ -27,8 +27,7 @@ from coda_ir.dialects.gemm.places import PlaceAttr
 READY, FREE, DONE = "ready", "free", "done"
 """The barriers."""
 LOADED, FREED, MOVED = "loaded", "freed", "moved"
-"""The variables that count how often barriers were signaled, for all tiles; only needed ones exist.
-"""
+"""The variables that count signals of barriers, for all tiles; only needed ones exist."""
 
 BOUND = 2**30
 """The number of the row before which a box ends, in descriptors where the kernel names this row."""

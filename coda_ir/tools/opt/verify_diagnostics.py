@@ -121,9 +121,7 @@ class _CommentReader:
         return Expectation(severity, line, text, self._range(index, directive))
 
     def _line(self, index: int, place: str | None) -> int | None:
-        """Return the line that a directive on line `index` refers to. Raises ValueError for an
-        invalid one.
-        """
+        """Return the line of a directive on line `index`. Raises ValueError for an invalid one."""
         match place:
             case None:
                 return index + 1
