@@ -6,14 +6,11 @@ import re
 from bisect import bisect_right
 
 from lsprotocol.types import Position, PositionEncodingKind, Range
+from pygls.workspace import PositionCodec
 
 from coda_ir.frontends.coda_text.syntax import Span
 
 _EDITOR_LINE_ENDS = re.compile(r"\r\n|\n|\r")
-_CODING = {
-    PositionEncodingKind.Utf8: ("utf-8", 1),
-    PositionEncodingKind.Utf16: ("utf-16-le", 2),
-}
 
 
 class SourceText:
@@ -24,7 +21,7 @@ class SourceText:
 
     def __init__(self, text: str, encoding: str = PositionEncodingKind.Utf16):
         self.text = text
-        self._coding = _CODING.get(PositionEncodingKind(encoding))
+        self._codec = PositionCodec(PositionEncodingKind(encoding))
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._editor_starts = [0, *(match.end() for match in _EDITOR_LINE_ENDS.finditer(text))]
 
@@ -33,11 +30,14 @@ class SourceText:
         if position.line >= len(self._editor_starts):
             return len(self.text)
         line = self._editor_line(position.line)
-        return self._editor_starts[position.line] + self._code_points(line, position.character)
+        units = min(position.character, self._codec.client_num_units(line))
+        found = self._codec.position_from_client_units([line], Position(0, units))
+        return self._editor_starts[position.line] + found.character
 
     def position(self, offset: int) -> Position:
         line = bisect_right(self._editor_starts, offset) - 1
-        return Position(line, self._units(self.text[self._editor_starts[line] : offset]))
+        before = self.text[self._editor_starts[line] : offset]
+        return Position(line, self._codec.client_num_units(before))
 
     def place(self, position: Position) -> tuple[int, int]:
         """Return the line and column of the front end."""
@@ -67,20 +67,3 @@ class SourceText:
         start = self._editor_starts[line]
         following = self._editor_starts[line + 1 : line + 2]
         return self.text[start : following[0] if following else None].rstrip("\r\n")
-
-    def _units(self, text: str) -> int:
-        if self._coding is None or text.isascii():
-            return len(text)
-        name, bytes_per_unit = self._coding
-        return len(text.encode(name, "surrogatepass")) // bytes_per_unit
-
-    def _code_points(self, line: str, units: int) -> int:
-        """Return the number of characters of `line` that take `units` of the encoding."""
-        if self._coding is None or line.isascii():
-            return min(units, len(line))
-        count = 0
-        for index, character in enumerate(line):
-            if count >= units:
-                return index
-            count += self._units(character)
-        return len(line)
