@@ -70,8 +70,9 @@ def without_overlaps(
     """Return `run`, replaced by the original `graph` of TorchDynamo for calls in which a changed
     input overlaps another one: AOTAutograd made `run` functional for `inputs` that do not.
 
-    For `inputs` that overlap, `run` has one input with the memory of both. Results that are views
-    of it are made by the strides of what `run` returns where sizes vary, which are then others.
+    For `inputs` that overlap, `run` has one input with the memory of both, and serves calls whose
+    inputs have the same places in it. Results that are views of it are made by the strides of what
+    `run` returns where sizes vary, which are then others.
     """
     nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
     traced = [node.meta.get("example_value") for node in nodes]
@@ -91,8 +92,21 @@ def without_overlaps(
     def run_apart(*inputs: Any) -> Any:
         return graph(*inputs) if overlap(inputs) else run(*inputs)
 
+    def places(inputs: Sequence[Any]) -> list[tuple[int, int, int] | None]:
+        tensors = [inputs[at] for at in (*changed, *read)]
+        memories = [*map(_memory, tensors)]
+        return [
+            (memories.index(memory), x.storage_offset(), x.untyped_storage().nbytes())
+            if memories.count(memory) > 1
+            else None
+            for x, memory in zip(tensors, memories, strict=True)
+        ]
+
     has_known_sizes = not any(isinstance(x, torch.SymInt) for x in traced)
-    return run if has_known_sizes and overlap(inputs) else run_apart
+    if not has_known_sizes or not overlap(inputs):
+        return run_apart
+    compiled_for = places(inputs)
+    return lambda *inputs: (run if places(inputs) == compiled_for else graph)(*inputs)
 
 
 def _have_common_bytes(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:

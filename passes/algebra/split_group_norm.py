@@ -212,12 +212,14 @@ class _Algebra:
         return self.insert.insert(coda.ReshapeOp(value, shape))
 
     def _mean_of_group(self, value: SSAValue, name: str) -> SSAValue:
+        if self._group == 1:
+            return value
         return self.insert.insert(coda.ReduceOp(value, "mean"), name)
 
     def _rstd(self, squares: SSAValue) -> SSAValue:
         """Return rsqrt(mean + eps) of the columns' contributions to a group's variance."""
         insert = self.insert
-        variance = squares if self._group == 1 else self._mean_of_group(squares, "variance")
+        variance = self._mean_of_group(squares, "variance")
         eps = insert.insert(coda.ConstantOp(self.op.eps.value.data, f32))
         return insert.insert(coda.RsqrtOp(insert.add(variance, eps)), "rstd")
 

@@ -51,11 +51,14 @@ def _give_norm(adjoint: Adjoint, x: SSAValue, dy: SSAValue, op: Norm) -> None:
         adjoint.give(op.weight, coda.MulOp(dy, normed))
         scaled = coda.MulOp(dy, adjoint.cast(op.weight, wide_type(x)))
         d_normed = adjoint.insert(scaled, "d_normed")
-    if not adjoint.wants(op.x) or is_constant:
+    if not adjoint.wants(op.x):
         return
-    along = adjoint.mean_of(adjoint.mul(normed, d_normed), "along")
-    inner = adjoint.sub(d_normed, adjoint.mean_of(d_normed, "shift")) if mean else d_normed
-    dx = adjoint.mul(adjoint.sub(inner, adjoint.mul(normed, along)), rstd)
+    if is_constant:
+        dx = adjoint.sub(d_normed, d_normed)
+    else:
+        along = adjoint.mean_of(adjoint.mul(normed, d_normed), "along")
+        inner = adjoint.sub(d_normed, adjoint.mean_of(d_normed, "shift")) if mean else d_normed
+        dx = adjoint.mul(adjoint.sub(inner, adjoint.mul(normed, along)), rstd)
     if len(shape_of(dx)) != len(shape_of(op.x)):
         dx = adjoint.reshaped(dx, op.x)
     adjoint.give(op.x, dx)

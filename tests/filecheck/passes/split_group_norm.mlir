@@ -240,3 +240,22 @@ func.func @dynamic(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}) -> 
 // CHECK-NEXT:   %n = coda.cast %13 : (tensor<?x?x8xf32>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   func.return %n : tensor<?x?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Without positions, a group of one column is its own mean.
+
+func.func @singles(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %n = coda.group_norm %x {groups = 8 : i64, eps = 1.0e-5 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %n : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @singles(
+// CHECK-NEXT:   %0 = coda.sub %x, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %0 : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %2 = coda.constant {value = 1.000000e-05 : f64} : tensor<f32>
+// CHECK-NEXT:   %3 = coda.add %1, %2 : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %rstd = coda.rsqrt %3 : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %n = coda.mul %0, %rstd : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %n : tensor<?x8xf32>
+// CHECK-NEXT: }

@@ -480,6 +480,25 @@ def test_inputs_that_overlap():
         torch.testing.assert_close(memory, wanted)
 
 
+def test_inputs_that_overlap_in_other_ways_than_those_of_the_first_call():
+    layer = linear()
+
+    def model(rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        rows.add_(1)
+        return layer(x)
+
+    fast = compiled(model, dynamic=False)
+    with torch.no_grad():
+        for first, last in ((1, 5), (3, 7), (0, 4), (5, 9)):
+            memory, apart = torch.randn(2, 9, 8)[:, : max(last, 5)].clone()
+            wanted, x = memory.clone(), apart[:4]
+            for inputs in ((memory[:4], memory[first:last]), (memory[:4], x)):
+                copies = wanted[:4], x if inputs[1] is x else wanted[first:last]
+                found = fast(*inputs)
+                torch.testing.assert_close(found, model(*copies), rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(memory, wanted)
+
+
 def test_views_of_a_changed_input_that_overlaps_another():
     layer = linear()
 

@@ -292,6 +292,19 @@ def test_loss_of_any_number_of_rows(reduction: str, derived: list[TrainableFunct
     assert len(derived) == 1
 
 
+def test_norms_of_one_column_require_gradients():
+    weight = torch.randn(8, 4)
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.layer_norm(x, (1,)), F.linear(x.mT, weight)
+
+    x = torch.randn(4, 1, requires_grad=True)
+    norm, y = compiled(model)(x)
+    assert norm.requires_grad
+    assert y.requires_grad
+    assert torch.equal(torch.autograd.grad(norm.sum(), x)[0], torch.zeros(4, 1))
+
+
 def test_gradients_that_are_enabled_inside():
     """The graph is called without gradients, but computes some: none of what it read before."""
     model = Block()
