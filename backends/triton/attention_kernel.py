@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.argument_list import ArgumentList, Pitch, RowRuns
+from coda_ir.backends.triton.argument_list import ArgumentList, Layout, Pitch, RowRuns
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue, constant
@@ -16,6 +16,7 @@ from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.split_k import SplitK
+from coda_ir.backends.triton.warp_specialized.gluon import IMPORTS, Box, Layouts, translated
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
@@ -43,6 +44,8 @@ class _SumEmitter(SegmentEmitter):
     """Emits the epilogue of computed sums, for the columns of one head."""
 
     head: HeadParts
+    layout: str | None
+    """In Gluon, the layout of the sums."""
 
     def emit_sums(self, sums: list[str]) -> list[str]:
         """Emit the statements for `sums`: `a_parts` has the parts of a head of the sums `a`."""
@@ -54,6 +57,8 @@ class _SumEmitter(SegmentEmitter):
             columns = [lanes for _, lanes in parts for _ in sums]
             before = self.split.publish(values, columns)
             values = self.split.sums(columns)
+            if self.layout is not None:
+                values = [f"tl.set_auto_layout({value}, {self.layout})" for value in values]
         for part, lanes in parts:
             of_part = values[part * len(sums) : (part + 1) * len(sums)]
             self._emit_part_of_head(part, lanes, sums, of_part)
@@ -145,12 +150,15 @@ class _Kernel:
         self.is_of_queries = not isinstance(op, AttentionDkvOp)
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
+        self.layouts = Layouts() if schedule.mainloop == "wgmma" else None
+        """Those of boxes, in Gluon."""
         sums = len(op.SUMS) * schedule.block_m.data * op.parts.lanes
-        self.split = SplitK.of(schedule, self.arguments, sums)
+        mask = "row_mask" if self.layouts is None else "sum_mask"
+        self.split = SplitK.of(schedule, self.arguments, sums, mask)
 
     @property
     def is_tma(self) -> bool:
-        return self.schedule.mainloop == "tma"
+        return self.schedule.loads_boxes_of_heads
 
     @property
     def has_boxes_of_numbers(self) -> bool:
@@ -187,6 +195,11 @@ class _Kernel:
         )
         if self.split is not None:
             kernel = replace(kernel, shared_tiles=self.split.shared_tiles(tiles))
+        if self.layouts is not None:
+            constants, source = self.layouts.constants(), translated(kernel.source)
+            return replace(
+                kernel, source=source, imports=IMPORTS, constants=constants, language="gluon"
+            )
         return replace(kernel, imports=TENSOR_DESCRIPTOR) if self.is_tma else kernel
 
     # Extents
@@ -281,15 +294,17 @@ class _Kernel:
         hidden = self._mask()
         if isinstance(op, FusedAttentionOp):
             hidden += f", {self._sinks(op)}"
+        loads, stages = [f"({pitches})", f"{op.mask_dims}", f"{op.adds_mask}"], ""
+        if self.layouts is not None:
+            hidden, loads, stages = "", [], f" {self.schedule.stages.data},"
         sums = ", ".join(f"{name}_parts" for name in self._names())
+        extents = [op.heads, shared, tuple(op.parts), tuple(op.value_parts), *loads]
         return [
             f"{sums} = {self._sums()}(",
-            *(f"    {argument}," for argument in arguments),
-            f"    {hidden},",
+            *(f"    {argument}," for argument in (*arguments, *([hidden] if hidden else []))),
             f"    batch, head, start, T, S,{first}",
-            f"    {op.heads}, {shared}, {tuple(op.parts)}, {tuple(op.value_parts)}, ({pitches}),",
-            f"    {op.mask_dims}, {op.adds_mask},",
-            "    SCALE, SOFTCAP, FAST_CAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
+            f"    {', '.join(map(str, extents))},",
+            f"    SCALE, SOFTCAP, FAST_CAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,{stages}",
             ")",
         ]
 
@@ -337,8 +352,17 @@ class _Kernel:
         extents = (self._batches() * self.op.heads, queries)
         strides = (queries.ceiling(ALIGNED_NUMBERS) * ALIGNED_NUMBERS, 1)
         return self.arguments.descriptor(
-            tensor.value, extents, box, tensor.name, strides=strides, copy="aligned_rows"
+            tensor.value,
+            extents,
+            box,
+            tensor.name,
+            strides=strides,
+            copy="aligned_rows",
+            layout=self._layout(tensor.value, box),
         )
+
+    def _layout(self, value: SSAValue, box: Box) -> Layout | None:
+        return None if self.layouts is None else self.layouts.of(element_type_of(value), box)
 
     def _part_argument(self, tensor: _Tensor, rows: int, lanes: int) -> str:
         value, columns = tensor.value, tensor.parts.columns
@@ -349,12 +373,14 @@ class _Kernel:
             pitch, batch = pitch.strides
         else:
             batch = extent * pitch
+        box = (1, 1, rows, lanes)
         return self.arguments.descriptor(
             value,
             (self._batches(), shape_of(value)[-1] // columns, extent, columns),
-            (1, 1, rows, lanes),
+            box,
             tensor.name,
             strides=(batch, columns, pitch, 1),
+            layout=self._layout(value, box),
         )
 
     def _epilogue(self) -> list[str]:
@@ -371,6 +397,8 @@ class _Kernel:
             "",
             "number = start + tl.arange(0, BLOCK_M)",
             f"row_mask = number < {extent}",
+            # In Gluon, a mask has one layout, and epilogues of pairs have another one than sums.
+            f"sum_mask = start + tl.arange(0, BLOCK_M) < {extent}",
             f"rows = {place.format('number')}",
             "# Rows past the end repeat the last one, so that loads need no mask.",
             f"row = ({place.format(f'tl.minimum(number, {extent} - 1)')}).to(tl.int64)",
@@ -381,6 +409,7 @@ class _Kernel:
     def _emitter(self, segment: SumSegment) -> _SumEmitter:
         paired = 2 if segment.pairing else 1
         head = head_parts(segment.columns // self.op.tile_heads)
+        lanes, warps = min(self.op.parts.first, self.op.value_parts.first), self.schedule.warps.data
         group = max(1, max(group_sizes(segment), default=1) // paired)
         columns = ColumnRange((), 0, segment.columns // paired, head.first // paired, group)
         return _SumEmitter(
@@ -393,4 +422,5 @@ class _Kernel:
             names=self.arguments.names,
             split=self.split,
             head=head,
+            layout=None if self.layouts is None else f"epilogue_layout({lanes}, {warps})",
         )

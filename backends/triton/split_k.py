@@ -37,9 +37,13 @@ class SplitK:
     parameters: tuple[KernelArgument, KernelArgument]
     """For the sums of all programs, tile by tile and in the order of K, and for the number of
     programs that have arrived, by tile."""
+    mask: str = "row_mask"
+    """The variable that has the rows of the tile that exist."""
 
     @staticmethod
-    def of(schedule: ScheduleAttr, arguments: ArgumentList, elements: int) -> SplitK | None:
+    def of(
+        schedule: ScheduleAttr, arguments: ArgumentList, elements: int, mask: str = "row_mask"
+    ) -> SplitK | None:
         """Return how K is split for tiles with this many sums; None if it is not."""
         if schedule.split_k.data == 1:
             return None
@@ -47,7 +51,7 @@ class SplitK:
         partials = (arguments.names.fresh("partials_ptr"), "*fp32", nth_output(first))
         counters = (arguments.names.fresh("counters_ptr"), "*i32", nth_output(first + 1))
         parameters = KernelArgument(*partials), KernelArgument(*counters)
-        return SplitK(schedule.split_k.data, elements, parameters)
+        return SplitK(schedule.split_k.data, elements, parameters, mask)
 
     def shared_tiles(self, tiles: HostValue) -> SharedTiles:
         """Return the sums and counters that the host allocates for this many tiles."""
@@ -68,7 +72,7 @@ class SplitK:
         columns, and the condition of what follows.
         """
         stores = [
-            f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
+            f"store_partial({place} + split * {self.elements}, {name}, {self.mask})"
             for place, name in zip(self._places(columns), accumulators, strict=True)
         ]
         return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
@@ -76,7 +80,7 @@ class SplitK:
     def sums(self, columns: Sequence[int]) -> list[str]:
         """Return expressions of the sums over all of K, for accumulators with these `columns`."""
         return [
-            f"sum_of_partials({place}, row_mask, {count}, {self.elements}, SPLIT_K)"
+            f"sum_of_partials({place}, {self.mask}, {count}, {self.elements}, SPLIT_K)"
             for place, count in zip(self._places(columns), columns, strict=True)
         ]
 

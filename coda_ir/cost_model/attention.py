@@ -93,6 +93,21 @@ with 8 warps 0.65, 128 x 128 0.79); 2 x 2048 tokens, 16 heads of 256: 0.17. dQ o
 tokens: 32 heads of 96 in 0.18 (0.23 with the tiles of 128), 32 of 80 in 0.18 (0.21), 16 of 192 in
 0.19 (0.20 with those of 256)."""
 
+_HOPPER_WGMMA = {
+    ("dkv", 256): _Tile(64, 64, 8, 2),
+    ("dq", 128): _Tile(64, 64, 4, 2),
+    ("dkv", 128): _Tile(64, 64, 4, 2),
+    ("dq", 96): _Tile(64, 64, 4, 3),
+    ("dkv", 96): _Tile(64, 64, 4, 3),
+    ("dq", 64): _Tile(64, 64, 4, 3),
+    ("dkv", 64): _Tile(64, 64, 4, 3),
+}
+"""Tiles of asynchronous products where these are faster than those of `_HOPPER`. H200, 4096 tokens,
+32 heads, us instead of those of `tma`, causal and not. dK and dV: 64 columns 258 (301), 500 (526);
+80 319 (383), 602 (693); 96 369 (390), 668 (728); 128 420 (458), 809 (921); 256 1095 (1636), 2169
+(3642). dQ: 64 179 (177), 327 (318), and of 1024 tokens 22 (26); 80 229 (281), 429 (522); 96 252
+(295), 481 (525); 128 315 (359), 597 (643). Not faster: dQ of 256 757 (708), 1519 (1387)."""
+
 _HOPPER_MASKED = {
     **_HOPPER,
     ("o", 128): _Tile(128, 64, 8, 3),
@@ -134,18 +149,21 @@ def attention_schedule(
     """Return how `op` is computed. Its sums have `rows` rows in all batches, None if unknown.
     Raises CodaError where no tile fits into shared memory.
     """
-    head_dim = op.parts.columns
-    is_tma = device.has_tma and mainloop != "pointer"
-    for tile in _preferred(op, device, is_tma=is_tma):
-        if tile.shared_memory(op, device) <= device.shared_memory:
-            return ScheduleAttr.get(
-                "tma" if is_tma else "pointer",
-                (tile.rows, tile.step, 1 << (head_dim - 1).bit_length()),
-                warps=tile.warps,
-                stages=tile.stages,
-                group_m=_HEADS_AT_A_TIME,
-                split_k=_programs_of_tile(op, tile, device, rows),
-            )
+    head_dim, loops = op.parts.columns, ["pointer"]
+    if device.has_tma and mainloop != "pointer":
+        is_wanted = mainloop != "tma" and op.wgmma_obstacle is None
+        loops = ["wgmma", "tma"] if is_wanted else ["tma"]
+    for loop in loops:
+        for tile in _preferred(op, device, loop):
+            if tile.shared_memory(op, device) <= device.shared_memory:
+                return ScheduleAttr.get(
+                    loop,
+                    (tile.rows, tile.step, 1 << (head_dim - 1).bit_length()),
+                    warps=tile.warps,
+                    stages=tile.stages,
+                    group_m=_HEADS_AT_A_TIME,
+                    split_k=_programs_of_tile(op, tile, device, rows),
+                )
     raise LoweringError(
         f"{format_location(op.location)}: schedule: no tile of {op.name} with heads of {head_dim} "
         f"columns fits {device.name}",
@@ -165,11 +183,11 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
     return next(enough, counts[-1])
 
 
-def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[_Tile]:
+def _preferred(op: AttentionSumOp, device: Device, loop: str) -> Sequence[_Tile]:
     lanes = op.parts.lanes
     if device.threads == 1:
         return (_INTERPRETED,)
-    if not is_tma:
+    if loop == "pointer":
         # With a cap, 64 keys have too many registers on gfx942: 32 have no spills.
         is_capped = isinstance(op, AttentionDkvOp) and op.softcap is not None
         is_small = is_capped and device.shared_memory <= _SMALL_MEMORY
@@ -181,6 +199,9 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
     widths = [width for of, width in tiles if of == kind and width >= lanes]
     if not widths:
         return []
+    if loop == "wgmma":
+        tile = _HOPPER_WGMMA.get((kind, min(widths)))
+        return [] if tile is None or op.value_parts.lanes > lanes else [tile]
     fastest = tiles[kind, min(widths)]
     steps = (fastest.step,) if tiles is not _HOPPER_MASKED else (fastest.step, fastest.step // 2)
     stages = range(fastest.stages, 0, -1)

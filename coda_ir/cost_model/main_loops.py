@@ -154,6 +154,15 @@ _MAIN_LOOPS = (
         fallback="pointer",
         obstacle=_parts_obstacle,
     ),
+    MainLoop(
+        "wgmma",
+        "asynchronous products",
+        efficiency=1.0,
+        step_ns=0,
+        fallback="tma",
+        runs_on=lambda device: device.has_tma,
+        obstacle=lambda cuts, schedule: "only the backward of attention has them",
+    ),
 )
 
 MAIN_LOOPS: Mapping[str, MainLoop] = MappingProxyType({loop.name: loop for loop in _MAIN_LOOPS})

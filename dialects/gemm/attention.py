@@ -13,7 +13,14 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i1
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    IntegerAttr,
+    TensorType,
+    f32,
+    i1,
+)
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -235,6 +242,8 @@ class AttentionSumOp(AttentionLike, ABC):
             raise VerifyException("property scale, expected a positive number")
         segment, head_dim = self.segment(), self.head_dim.value.data
         self._verify_split()
+        if self.schedule is not None and self.schedule.mainloop == "wgmma":
+            self._verify_wgmma(self.schedule)
         for numbers, epilogue in self.epilogues():
             verify.verify_sums(epilogue, shape_of(self.sums_of[numbers[0]]))
         whole = needs_whole_heads(segment)
@@ -250,6 +259,23 @@ class AttentionSumOp(AttentionLike, ABC):
             raise VerifyException(
                 f"region reduces groups of several heads, expected divisors of {head_dim}"
             )
+
+    @property
+    def wgmma_obstacle(self) -> str | None:
+        """The reason why no products can be asynchronous; None if they can."""
+        return "only the backward has them"
+
+    def _verify_wgmma(self, schedule: ScheduleAttr) -> None:
+        """Check that products can be asynchronous, of 64 rows by four warps."""
+        if self.wgmma_obstacle is not None:
+            raise VerifyException(f"schedule: wgmma is impossible: {self.wgmma_obstacle}")
+        rows, warps, stages = schedule.block_m.data, schedule.warps.data, schedule.stages.data
+        if rows % 64 or warps % 4 or warps > rows // 8:
+            raise VerifyException(
+                f"schedule: {warps} warps for {rows} rows, expected 4 or 8 for each 64 rows"
+            )
+        if stages < 2:
+            raise VerifyException("schedule: stages is 1, expected 2 of wgmma")
 
     def _verify_split(self) -> None:
         """Check that the programs of a tile have equally many heads of queries."""
@@ -340,6 +366,12 @@ class AttentionGradSumOp(AttentionSumOp, ABC):
     stored = operand_def(TensorType)
     lse = operand_def(TensorType)
     BEFORE: ClassVar[tuple[str, ...]] = ("d_out", "stored", "lse")
+
+    @property
+    def wgmma_obstacle(self) -> str | None:
+        if not isinstance(element_type_of(self.q), BFloat16Type | Float16Type):
+            return "its tensors are not in 16 bits"
+        return None if self.mask is None else "its mask is loaded between the products"
 
     def verify_out(self, what: str, value: SSAValue) -> None:
         """Check a tensor like the result of attention."""

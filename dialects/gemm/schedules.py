@@ -56,7 +56,7 @@ class ScheduleAttr(ParametrizedAttribute):
 
     MAINLOOPS: ClassVar = (
         *("pointer", "tma", "warp_specialized", "ping_pong", "split_rows"),
-        *("one_row", "three_parts"),
+        *("one_row", "three_parts", "wgmma"),
     )
 
     @staticmethod
@@ -85,6 +85,11 @@ class ScheduleAttr(ParametrizedAttribute):
     def is_warp_specialized(self) -> bool:
         """True if a dedicated warp loads for the warps that compute."""
         return self.mainloop in ("warp_specialized", "ping_pong", "split_rows")
+
+    @property
+    def loads_boxes_of_heads(self) -> bool:
+        """True if TMA loads the tensors of attention."""
+        return self.mainloop in ("tma", "wgmma")
 
     @property
     def has_one_row(self) -> bool:

@@ -66,6 +66,8 @@ def verify_fused(op: FusedOp) -> None:
     verify_gathers(op)
     verify_scatter(op)
     verify_scales(op)
+    if op.schedule is not None and op.schedule.mainloop == "wgmma":
+        raise VerifyException("schedule: wgmma is of attention, expected another main loop")
     for segment in op.segments():
         if not segment.weights:
             raise VerifyException("columns() has no weight, expected at least one")

@@ -23,7 +23,7 @@ from coda_ir.cost_model.rows import RowCounts
 from coda_ir.cost_model.workload import Tile, Workload, total_depth
 from coda_ir.diagnostics import LoweringError, OptionError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm import AttentionGradSumOp, AttentionSumOp, FusedOp, ScheduleAttr
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.copy_gathered import COPY_MARGIN, CopiedRows, GatheredRows
 from coda_ir.passes.layout.number_groups import number_groups_of
@@ -45,6 +45,13 @@ TOO_WIDE_GROUPS = (
 APART_MARGIN = 1.25
 """The time that a GEMM without an epilogue of much code has to save, relative to that of the
 separate kernel, because products also take memory."""
+
+LOADS_OF_ATTENTION = {
+    "pointer": "pointer loads",
+    "tma": "tma loads",
+    "wgmma": "tma loads, asynchronous products",
+}
+"""The main loops of attention in remarks."""
 
 Keyed: TypeAlias = Sequence[tuple[Hashable, FusedOp]]
 """GEMMs with keys, which are equal where a schedule does not distinguish between them."""
@@ -207,10 +214,13 @@ class SchedulePass(NamedPass):
         text = (
             f"tiles of {of_tile} rows of a head of {op.parts.columns} columns, "
             f"{step} rows at a time, {schedule.warps.data} warps, {schedule.stages.data} stages, "
-            f"{schedule.mainloop} loads"
+            + LOADS_OF_ATTENTION[schedule.mainloop]
         )
         if schedule.split_k.data > 1:
             text += f", heads of queries split among {schedule.split_k.data} programs"
+        is_wanted = self.device.has_tma and self.mainloop not in ("pointer", "tma")
+        if is_wanted and isinstance(op, AttentionGradSumOp) and op.wgmma_obstacle is not None:
+            text += f"; no asynchronous products: {op.wgmma_obstacle}"
         emit_remark(self._analysis(op, text))
 
     def set_schedules(

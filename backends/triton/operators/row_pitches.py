@@ -152,7 +152,7 @@ def head_pitches(
     another order, which descriptors of boxes address; epilogues read `others`.
     """
     assert op.schedule is not None
-    is_tma = op.schedule.mainloop == "tma"
+    is_tma = op.schedule.loads_boxes_of_heads
     gradients = () if isinstance(op, gemm.FusedAttentionOp) else (op.d_out,)
     outputs = (op.stored,) if isinstance(op, gemm.AttentionDqOp) else ()
     pitches: dict[SSAValue, Pitch] = {}

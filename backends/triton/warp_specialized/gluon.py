@@ -24,25 +24,17 @@ IMPORTS = frozenset(
         "    mbarrier,\n"
         "    tma,\n"
         "    warpgroup_mma,\n"
+        "    warpgroup_mma_init,\n"
         "    warpgroup_mma_wait,\n"
         ")",
         "from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as TileDescriptor",
     }
 )
 
-COPIES = frozenset(
-    {
-        # Triton 3.8 has both names of these, and 3.9 the new ones only.
-        'tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared',
-        'tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global',
-    }
-)
-"""The statements of a module that define the copies of TMA, which releases of Triton rename."""
-
 PREFIX = "gluon_"
 """The prefix of a helper in Gluon: a kernel of one language cannot call the other's."""
 
-_HELPERS = read_definitions("warp_groups")
+_HELPERS = read_definitions("warp_groups", "attention_products")
 
 
 def translated(source: str) -> str:
@@ -53,6 +45,10 @@ def translated(source: str) -> str:
 
 def _edits(node: ast.AST) -> Iterator[Edit]:
     match node:
+        case ast.Attribute(ast.Name("tl"), "debug_barrier"):
+            yield Edit.replace(node, "gl.thread_barrier")
+        case ast.Call(ast.Attribute(ast.Name("tl"), "range"), bounds):
+            yield Edit.replace(node, f"range({', '.join(map(ast.unparse, bounds))})")
         case ast.Attribute(ast.Name("tl") as module, name) if name not in _OTHERWISE:
             yield Edit.replace(module, "gl")
         case ast.Attribute(ast.Name("triton") as module, "jit"):
@@ -73,7 +69,7 @@ def _edits(node: ast.AST) -> Iterator[Edit]:
             pass
 
 
-_OTHERWISE = ("PropagateNan", "broadcast_to")
+_OTHERWISE = ("PropagateNan", "broadcast_to", "debug_barrier", "range")
 """Functions that Gluon lacks, or has under another name."""
 
 _SHARED = device_definitions().keys() - {"SUM_TYPE"}
@@ -127,7 +123,9 @@ class Layouts:
 
 
 def layout_text(element: Attribute, box: Box) -> str:
-    """Return the layout as Gluon prints it, with rows swizzled over as many bytes as they have."""
-    swizzle = min(128, box[-1] * element_bytes(element))
+    """Return the layout as Gluon prints it. Rows are swizzled over as many bytes as they have,
+    unless there is one.
+    """
+    swizzle = min(128, box[-1] * element_bytes(element)) if box[-2] > 1 else 0
     bits, rank = 8 * element_bytes(element), len(box)
     return f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank={rank})"

@@ -21,7 +21,7 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.kernel_text import signature
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.syntax import names_in, without_unused
-from coda_ir.backends.triton.warp_specialized.gluon import COPIES, IMPORTS, translated
+from coda_ir.backends.triton.warp_specialized.gluon import IMPORTS, translated
 from coda_ir.backends.triton.warp_specialized.loads import (
     COPY_WARPS,
     BoxDescriptors,
@@ -153,7 +153,7 @@ class _Emitter(GemmEmitter):
             num_stages=self.schedule.stages.data,
             description=self.summary,
             imports=IMPORTS | self.launch.imports,
-            constants=COPIES | self.descriptors.layouts.constants(),
+            constants=self.descriptors.layouts.constants(),
             is_dependent=self.launch.is_dependent,
             language="gluon",
             runs_without_rows=self.op.is_transposed,

@@ -429,12 +429,15 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
         assert not divisions_in_loops(kernel.text)
 
 
+@pytest.mark.parametrize("main_loop", ["tma", "warp_specialized"])
 @pytest.mark.parametrize(("width", "options"), [(64, "causal=false"), (256, "causal=true")])
-def test_products_do_not_wait_for_one_another(width: int, options: str):
+def test_products_do_not_wait_for_one_another(width: int, options: str, main_loop: str):
     """ptxas makes each product wait for the one before where a sum may be undefined."""
     module = parse_text(rotated_text(Heads(4, 2, width, options), 256))
     DifferentiatePass().apply(make_context(), module)
-    lowered = Lowering(module, CompileOptions("target=sm_90 mainloop=tma")).module("scheduled")
+    lowered = Lowering(module, CompileOptions(f"target=sm_90 mainloop={main_loop}")).module(
+        "scheduled"
+    )
     kernels = emit_program(lowered, "f_backward").kernels
     of_attention = [kernel for kernel in kernels if kernel.name.startswith("attention_d")]
     for kernel in compile_kernels(of_attention, "sm_90", level="sass"):

@@ -17,17 +17,17 @@ func.func @heads(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 }
 
-// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 128 rows of a head of 16 columns, 64 rows at a time, 4 warps, 3 stages, tma loads
-// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 16 columns, 128 rows at a time, 4 warps, 2 stages, tma loads
+// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 3 stages, tma loads, asynchronous products
+// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 3 stages, tma loads, asynchronous products
 // CHECK:      func.func @heads(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "128x64x16", warps = 4, stages = 3, group_m = 8>
+// CHECK-NEXT:     schedule<wgmma, "64x64x16", warps = 4, stages = 3, group_m = 8>
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32):
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "64x128x16", warps = 4, stages = 2, group_m = 8, split_k = 2>
+// CHECK-NEXT:     schedule<wgmma, "64x64x16", warps = 4, stages = 3, group_m = 8, split_k = 2>
 // CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32
@@ -53,17 +53,17 @@ func.func @wide_heads(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %lse:
   func.return %dq, %dk, %dv : tensor<2x6x512xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>
 }
 
-// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 128 rows of a head of 128 columns, 64 rows at a time, 8 warps, 3 stages, tma loads
-// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads
+// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads, asynchronous products
+// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads, asynchronous products
 // CHECK:      func.func @wide_heads(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x512xbf16>, %y : tensor<2x6x512xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x512xbf16>, %v : tensor<2x9x512xbf16>) {head_dim = 128 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "128x64x128", warps = 8, stages = 3, group_m = 8>
+// CHECK-NEXT:     schedule<wgmma, "64x64x128", warps = 4, stages = 2, group_m = 8>
 // CHECK-NEXT:       -> (tile : tensor<2x6x512xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32):
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x512xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x512xbf16>, %v : tensor<2x9x512xbf16>) {head_dim = 128 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "64x64x128", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     schedule<wgmma, "64x64x128", warps = 4, stages = 2, group_m = 8>
 // CHECK-NEXT:       -> (tile : tensor<2x9x512xbf16>, tile : tensor<2x9x512xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32
@@ -89,17 +89,17 @@ func.func @shared_heads(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %ls
   func.return %dq, %dk, %dv : tensor<2x6x512xbf16>, tensor<2x9x256xbf16>, tensor<2x9x256xbf16>
 }
 
-// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 128 rows of a head of 128 columns, 64 rows at a time, 8 warps, 3 stages, tma loads
-// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads
+// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads, asynchronous products
+// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads, asynchronous products
 // CHECK:      func.func @shared_heads(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x512xbf16>, %y : tensor<2x6x512xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x256xbf16>, %v : tensor<2x9x256xbf16>) {head_dim = 128 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "128x64x128", warps = 8, stages = 3, group_m = 8>
+// CHECK-NEXT:     schedule<wgmma, "64x64x128", warps = 4, stages = 2, group_m = 8>
 // CHECK-NEXT:       -> (tile : tensor<2x6x512xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32):
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x512xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x256xbf16>, %v : tensor<2x9x256xbf16>) {head_dim = 128 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "64x64x128", warps = 4, stages = 2, group_m = 8, split_k = 2>
+// CHECK-NEXT:     schedule<wgmma, "64x64x128", warps = 4, stages = 2, group_m = 8, split_k = 2>
 // CHECK-NEXT:       -> (tile : tensor<2x9x256xbf16>, tile : tensor<2x9x256xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32
@@ -130,3 +130,21 @@ func.func @forward(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tenso
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A mask is loaded between the products, which then wait for one another.
+
+func.func @masked(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x64xbf16>, %v: tensor<2x9x64xbf16>, %m: tensor<6x9xi1>) -> tensor<2x6x64xbf16> {
+  %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x64xbf16>, %v : tensor<2x9x64xbf16>) mask(%m : tensor<6x9xi1>) {head_dim = 16 : i64, causal = false}
+      -> (tile : tensor<2x6x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return %dq : tensor<2x6x64xbf16>
+}
+
+// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 3 stages, tma loads; no asynchronous products: its mask is loaded between the products
+// CHECK:      func.func @masked(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq
+// CHECK-NEXT:     schedule<tma, "64x64x16", warps = 4, stages = 3, group_m = 8>

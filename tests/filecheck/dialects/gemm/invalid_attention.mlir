@@ -218,3 +218,55 @@ func.func @f(%dy: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x9
     }
   func.return
 }
+
+// -----
+
+func.func @f(%q: tensor<2x6x128xbf16>, %lse: tensor<2x2x6xf32>, %m: tensor<6x6xi1>) {
+  // expected-error@below {{schedule: wgmma is impossible: its mask is loaded between the products}}
+  %r:2 = gemm.attention_dq (%q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>) mask(%m : tensor<6x6xi1>) {head_dim = 64 : i64, causal = true}
+      schedule<wgmma, "64x64x64", warps = 4, stages = 2, group_m = 8>
+      -> (tile : tensor<2x6x128xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x6x128xbf16>, %lse: tensor<2x2x6xf32>) {
+  // expected-error@below {{schedule: 8 warps for 32 rows, expected 4 or 8 for each 64 rows}}
+  %r:2 = gemm.attention_dq (%q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>) {head_dim = 64 : i64, causal = true}
+      schedule<wgmma, "32x64x64", warps = 8, stages = 2, group_m = 8>
+      -> (tile : tensor<2x6x128xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x6x128xbf16>, %lse: tensor<2x2x6xf32>) {
+  // expected-error@below {{schedule: stages is 1, expected 2 of wgmma}}
+  %r:2 = gemm.attention_dq (%q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>) {head_dim = 64 : i64, causal = true}
+      schedule<wgmma, "64x64x64", warps = 4, stages = 1, group_m = 8>
+      -> (tile : tensor<2x6x128xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x6x128xbf16>) {
+  // expected-error@below {{schedule: wgmma is impossible: only the backward has them}}
+  %r:2 = gemm.attention (%q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>) {head_dim = 64 : i64, causal = true}
+      schedule<wgmma, "64x64x64", warps = 4, stages = 2, group_m = 8>
+      -> (tile : tensor<2x6x128xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}

@@ -17,6 +17,20 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: wgmma is of attention, expected another main loop}}
+  %r = gemm.fused %x : tensor<?x8xbf16>
+    schedule<wgmma, "64x64x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xbf16>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   // expected-error@below {{schedule: BN is 192, expected a power of two of at least 16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<tma, "128x192x64", warps = 8, stages = 2, group_m = 8>
