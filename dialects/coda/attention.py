@@ -196,8 +196,7 @@ def lse_element_type(type: Attribute) -> Attribute:
 
 
 DECOMPOSED = "coda.decomposed"
-"""The attribute of attention, and of its gradient, that was written as products and a softmax: the
-element type of the scores."""
+"""The element type of the scores of attention written as products and a softmax (an attribute)."""
 
 
 @irdl_op_definition

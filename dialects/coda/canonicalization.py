@@ -431,9 +431,7 @@ class Fold(RewritePattern):
 
 
 def _of_its_type(op: Operation, new: SSAValue | Operation | None) -> SSAValue | Operation | None:
-    """Return `new`, but None if its type is not that of `op`, which may state extents that no rule
-    finds.
-    """
+    """Return `new`, or None if it lacks the type of `op`, which may state extents no rule finds."""
     if new is None or SSAValue.get(new).type == op.results[0].type:
         return new
     if isinstance(new, Operation):

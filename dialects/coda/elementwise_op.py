@@ -52,8 +52,7 @@ class ElementwiseOp(InferTypeOp, ABC):
     """
 
     ATEN: ClassVar[str | None] = None
-    """The overload of ATen that computes it of the operands and `NUMBERS`; None where there is
-    none."""
+    """The overload of ATen that computes it of operands and `NUMBERS`; None if there is none."""
     NUMBERS: ClassVar[Mapping[str, float | None]] = {}
     """The properties that are numbers, in the order of the arguments of `ATEN` and of `.coda`, with
     their defaults; None where each call states the number."""
@@ -72,8 +71,7 @@ class ElementwiseOp(InferTypeOp, ABC):
     ZERO_AT_ZERO: ClassVar[bool] = False
     """True if the result is 0 where all operands are."""
     COSTLY: ClassVar[bool] = False
-    """True of a function that estimates count: an exponential or an error function of each
-    element."""
+    """True of a function that estimates count: an exponential or an error function."""
     GATES: ClassVar[bool] = False
     """True of a function that `coda.glu` applies to gates, and `coda.activation_grad`
     differentiates: `dialects/gemm/scalars.py` has the code of both."""

@@ -62,9 +62,7 @@ class InferTypesOp(CodaOp, ABC):
     infer = cast(Rule, like_first)
     """The extents of the results from those of the operands, and from the properties by name."""
     RESULT_ELEMENTS: ClassVar[Sequence[Attribute | int | None]] = (0,)
-    """The element type of each result, or the number of the operand that has the same; None where
-    the constructor states it.
-    """
+    """The element type of each result, or the number of an operand with it; None if given."""
 
     def __init__(
         self,

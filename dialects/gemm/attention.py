@@ -83,9 +83,7 @@ HIDING = ("sinks", "mask")
 
 
 def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
-    """The type of what `gemm.attention_dq` stores for each row and head: B x heads x T, with two
-    numbers each where the mask is added.
-    """
+    """The type of what `gemm.attention_dq` stores per row and head: two numbers with a mask."""
     return TensorType(f32, (*shape_of(lse), *((2,) if _is_added(mask) else ())))
 
 

@@ -91,8 +91,7 @@ class Staging:
     loads: tuple[BufferShape, ...]
     """The buffers of one subtile's ports: there are `depth` of each."""
     stores: Mapping[BufferShape, int]
-    """The number of buffers of each shape, through which results rotate from the first one in every
-    tile."""
+    """The number of buffers of each shape, through which results rotate in every tile."""
     stores_in_place: bool = False
     """True if results are stored from the buffers of ports, where they have the same shape."""
     exchanged: tuple[BufferShape, ...] = ()
@@ -200,9 +199,7 @@ def aligned_bytes(element: Attribute, columns: int) -> int:
 
 
 def is_exchanged(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
-    """Return whether threads exchange the elements of a result to store it: its rows are not
-    aligned, or are not those of a box.
-    """
+    """Return whether threads exchange elements of a result: its rows are not those of a box."""
     if segment.is_stored_by_row:
         return True
     columns = shape_of(output)[-1]
@@ -329,9 +326,7 @@ def _store_buffers(staged: Staging, moves: Sequence[Moves], most: int) -> dict[B
 
 
 def _most_of_a_subtile(staged: Staging, moves: Sequence[Moves]) -> dict[BufferShape, int]:
-    """Return the number of results of a subtile that share the buffers of each shape, in the order
-    by which kernels name them.
-    """
+    """Return the number of results of a subtile that share the buffers of each shape, in order."""
     found: dict[BufferShape, int] = {}
     for each in moves:
         shapes = staged.shapes_by_turns(each)

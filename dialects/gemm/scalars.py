@@ -297,9 +297,7 @@ class ScalarBuilder:
         return ACTIVATION_CODE[name](self, a)
 
     def activation_grad(self, name: str, a: SSAValue, dy: SSAValue) -> SSAValue:
-        """Return activation'(a) · dy, in the order of operations of PyTorch; of `sigmoid` and
-        `tanh`, `a` is the result.
-        """
+        """Return activation'(a) · dy, in PyTorch's order; `a` is the result of sigmoid and tanh."""
         return _DERIVATIVES[name](self, a, dy)
 
 

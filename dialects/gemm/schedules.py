@@ -17,8 +17,7 @@ DEPENDENT_ATTRIBUTE = "coda.dependent"
 for the kernels before in its own text, so that its launch may overlap with them."""
 
 AHEAD_ATTRIBUTE = "coda.ahead"
-"""Name of the unit attribute of a dependent `gemm.fused` whose kernel may read weights before it
-waits."""
+"""Attribute of a dependent `gemm.fused` whose kernel may read weights before it waits."""
 
 
 _EXTENT = re.compile(r"[0-9]{1,9}")

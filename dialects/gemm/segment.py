@@ -74,8 +74,7 @@ class Segment:
     zeros: Sequence[SSAValue] = field(default=())
     """The zero points of each quantized weight; empty where they have none."""
     is_stored_by_row: bool = False
-    """True if no box holds the rows that a tile stores: each row of a result has a place of its
-    own."""
+    """True if no box holds the rows that a tile stores: each row has a separate place."""
 
     @property
     def block(self) -> Block:
@@ -220,9 +219,7 @@ class Segment:
         self._set_yielded(operands)
 
     def append_code(self, part: Segment, values: dict[SSAValue, SSAValue]) -> None:
-        """Append the code of another segment. `values` has what takes the place of its arguments,
-        and gets its results.
-        """
+        """Append the code of another segment. `values` maps its arguments, and gets its results."""
         assert self.block.last_op is not None
         for op in part.block.ops:
             if op is not part.block.last_op:

@@ -261,9 +261,7 @@ def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
 
 
 def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
-    """Raise ValueError if programs share a K that differs between tiles, or if a step contains
-    several scale blocks of K.
-    """
+    """Raise ValueError if K differs between a program's tiles, or a step has several blocks."""
     if schedule.split_k.data > 1 and op.has_ragged_depth:
         raise ValueError(
             f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
@@ -357,9 +355,7 @@ def tiles_moved(segment: Segment) -> int:
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:
-    """Return the distinct group sizes, in columns, over which the region reduces or for which it
-    stores an element, ascending.
-    """
+    """Return the distinct group sizes, in columns, of the region's reductions and group stores."""
     sizes = {op.group.value.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
     for index, (port, _) in enumerate(segment.results):
         if port.kind.data == ResultKind.GROUP and not stores_rows(segment, index):

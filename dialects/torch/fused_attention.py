@@ -49,8 +49,7 @@ class AttentionCall:
 
     @staticmethod
     def of(op: CallOp) -> AttentionCall | None:
-        """Return the arguments of `op`; None for another call, one with dropout, or one with an
-        argument that is not a literal."""
+        """Return the arguments of `op`; None for other calls, with dropout or without literals."""
         if op.callee.data != ATTENTION or op.picks is not None or not op.template.is_literal:
             return None
         positional, named = op.template.evaluate(list(op.inputs), {}, {})

@@ -324,9 +324,7 @@ def _expect_elements(operator: str, name: str, value: TensorValue, elements: cod
 def _operand(
     call: Invocation, operator: str, value: Value, pattern: TensorValue, other: str
 ) -> TensorValue:
-    """`value`, or the number as a constant of the element type of `pattern`, which is `other` in
-    remedies.
-    """
+    """`value`, or the number as a constant like `pattern`, which remedies call `other`."""
     if isinstance(value, TensorValue):
         return value
     assert isinstance(value, int | float | SymbolicSize)

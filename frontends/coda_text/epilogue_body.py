@@ -251,8 +251,7 @@ def _expect_dtype(value: Value) -> None:
 def _scalar(
     builder: ScalarBuilder, value: Value, argument: str | None = None, element: str = "f32"
 ) -> ScalarValue:
-    """A value for elements of type `element`; a number becomes a constant. Raises Mistake for
-    anything else."""
+    """A value for elements of type `element`, or a number as one. Raises Mistake for others."""
     type = region_type(ELEMENT_TYPES[element])
     match value:
         case ScalarValue() if value.ssa.type == type:

@@ -298,9 +298,7 @@ class FunctionLowering(ExpressionLowering):
                 self.output.named.add(value.ssa)
 
     def _check_unused(self) -> None:
-        """Report unused variables as errors, and unused parameters, which callers pass, as
-        warnings.
-        """
+        """Report unused variables as errors, and unused parameters as warnings."""
         tree = self.definition.tree
         parameters = {parameter.name.text for parameter in (*tree.parameters, *tree.options)}
         for name, variable in self.unused():

@@ -1,6 +1,4 @@
-"""The parser: builds a syntax tree of .coda text, and continues after an error at the next
-statement.
-"""
+"""The parser: builds a syntax tree of .coda text, and continues after an error."""
 
 import re
 import unicodedata
@@ -322,9 +320,7 @@ class _Recovery:
         return next(filter(self._starts_definition, positions), len(self.tokens))
 
     def _starts_definition(self, index: int) -> bool:
-        """Return whether a definition starts at a token. In other places, such as `return fn`, its
-        word is a name.
-        """
+        """Return whether a definition starts at a token; in `return fn`, its word is a name."""
         token = self.tokens[index] if index < len(self.tokens) else None
         if token is None or token.type not in DEFINITION_STARTS:
             return False

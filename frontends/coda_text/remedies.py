@@ -375,9 +375,7 @@ REMEDIES = {
 
 
 def reshape_remedy(name: str, dims: Dims, shape: str) -> str | None:
-    """Return the reshape of an argument to a shape that has other extents of 1 than `dims`; None
-    for other shapes.
-    """
+    """Return the reshape of an argument with other extents of 1 than `dims`, if there is one."""
     kept = [extent for extent in shape.strip("[]").split(", ") if extent not in ("1", "")]
     is_alike = kept == list(map(str, without_ones(dims)))
     return f"write reshape(${name}, {shape})" if is_alike else None

@@ -21,8 +21,7 @@ RECIPES = {
     "all_rowwise": (None, True),
     "all_blocks": (coda.BlocksAttr.get(), True),
 }
-"""The blocks of elements that share a scale, and whether gradients of weights are quantized as
-well."""
+"""The blocks that share a scale, and whether gradients of weights are quantized as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,7 @@ def selective_scan(call: Invocation) -> Value:
 def _from_states(
     call: Invocation, kind: type[StateSpaceModel], *operands: TensorValue, **given: Any
 ) -> Value:
-    """The model from the states before the first position, if they are given; and the last ones, if
-    they are wanted.
-    """
+    """The model from the first states, if they are given, and the last states, if wanted."""
     initial, final = call.optional_tensor("initial"), call.flag("final")
     results = call.make_all(kind, *operands, initial, final=final, **given)
     return TupleValue(tuple(results)) if final else results[0]

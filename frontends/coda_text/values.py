@@ -254,9 +254,7 @@ def without_ones(dims: Dims) -> Dims:
 
 
 def with_ones(dims: Sequence[Dim], wider: Dims) -> Dims | None:
-    """Return `dims` with a 1 for each dimension of `wider` that they lack; None if the others are
-    not those of `wider` in order.
-    """
+    """Return `dims` with a 1 for each dimension of `wider` that they lack; None for others."""
     rest = list(dims)
     aligned = [rest.pop() if rest[-1:] == [extent] else 1 for extent in reversed(wider)]
     return None if rest else tuple(reversed(aligned))

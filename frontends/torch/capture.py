@@ -410,9 +410,7 @@ def _order_in_memory(x: torch.Tensor) -> list[int]:
 def _numbers_in_memory(
     in_memory: torch.Tensor, size: Sequence[int], stride: Sequence[int], first: int
 ) -> torch.Tensor | None:
-    """Return the numbers of the elements that a view by strides of a tensor has; None if they may
-    be elements of other tensors.
-    """
+    """Return the numbers of the elements of a view by strides; None if they may be of others."""
     last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     is_whole = in_memory.is_contiguous() and in_memory.storage_offset() == 0
     if not is_whole or not last < in_memory.numel():

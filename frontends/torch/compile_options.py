@@ -90,9 +90,7 @@ class Options:
     explore: str | None = None
     """A folder for a page about each graph (`explore_module`); by default $CODA_EXPLORE."""
     explore_arch: str | None = None
-    """The GPU that pages are for, such as `sm_90`, with machine code; by default the GPU of the
-    graph, without machine code.
-    """
+    """The GPU of pages with machine code, such as `sm_90`; by default that of the graph."""
     errors: Errors = "fallback"
     """The response to an error inside of the compiler; `raise` is for tests."""
 

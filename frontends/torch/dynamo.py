@@ -66,9 +66,7 @@ READS_VALUES = (
     "traced\n"
     "  help: pass sizes as Python numbers, such as x.shape[0], and use torch.where for masks"
 )
-"""The reason for which a graph with `arange(end=tensor)`, or with gradients of `x[mask] = y`, is
-not compiled.
-"""
+"""The reason why graphs with `arange(end=tensor)` or gradients of `x[mask] = y` do not compile."""
 
 
 READ_BY_STRIDES = (

@@ -10,9 +10,7 @@ from torch.fx import GraphModule, Node
 
 @torch.library.custom_op("coda_ir::stop_gradient", mutates_args=())
 def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
-    """Return x as a constant of the backward; unlike detach, the call stays in graphs traced
-    without gradients.
-    """
+    """Return x as a constant of the backward; unlike detach, the call stays in traced graphs."""
     return x.clone()
 
 

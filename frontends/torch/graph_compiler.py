@@ -461,9 +461,7 @@ def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]
 
 
 def _tensors_with_data() -> AbstractContextManager[None]:
-    """Within the context, leave AOTAutograd's tracing mode, whose tensors have no data to measure
-    on or to pass in a call.
-    """
+    """Within the context, leave AOTAutograd's tracing mode, whose tensors have no data."""
     # PyTorch documents no other way. Without it the graph runs through the fallback.
     fake_tensor = import_module("torch._subclasses.fake_tensor")
     return getattr(fake_tensor, "unset_fake_temporarily", nullcontext)()

@@ -93,8 +93,7 @@ class DynamoGraph:
         placeholders: list[Node] = [node for node in graph.nodes if node.op == "placeholder"]
         self._positions = {node: position for position, node in enumerate(placeholders)}
         self.places = _places_of_symbols(placeholders)
-        """The input that determines each symbol, with its axis; no axis if the symbol is the input.
-        """
+        """The input that determines each symbol, with its axis if the symbol is not the input."""
         self.sizes: dict[Node, Node] = {}
         """Stand-ins for the inputs that are sizes of no tensor, by the stand-in."""
         self.inputs: list[GraphInput] = [self._input(node) for node in placeholders]
@@ -440,9 +439,7 @@ def _given(node: Node) -> Iterable[torch.Tensor]:
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:
-    """Return whether an input is a DTensor, which has rules for ATen's decomposed operators, but
-    none for `linear`.
-    """
+    """Return whether an input is a DTensor, which has no rules for `linear`."""
     distributed: Any = import_module("torch.distributed")
     if not (distributed.is_available() and distributed.is_initialized()):
         return False

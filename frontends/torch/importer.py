@@ -370,9 +370,7 @@ class GraphImporter:
         return value
 
     def operand(self, argument: object, dtype: torch.dtype) -> SSAValue | None:
-        """Return a tensor or a number as a value of element type `dtype`; None for a symbolic
-        number.
-        """
+        """Return a tensor or number as a value of type `dtype`; None for a symbolic number."""
         if isinstance(argument, bool | int | float):
             return self.insert(ConstantOp(argument, element_type(dtype))).result
         if not isinstance(argument, Node) or argument not in self.values:

@@ -211,9 +211,7 @@ def _head_state_update(
     z: Tensor | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    """Compute one position. The columns and states of a head share A, dt and its bias, which all
-    models expand for them.
-    """
+    """Compute one position. The columns and states of a head share A, dt and its bias."""
     if A.stride()[1:] != (0, 0) or dt.stride(-1):
         raise ModelError(
             "the columns of a head differ in dt or A", "expand one dt and one A for each head"

@@ -110,9 +110,7 @@ def _logsumexp_of_others(
 def _huber_loss(
     x: torch.Tensor, target: torch.Tensor, reduction: int = 1, delta: float = 1.0
 ) -> torch.Tensor:
-    """Decompose a Huber loss, whose derivative is the limited difference, also where that is
-    infinite.
-    """
+    """Decompose a Huber loss, whose derivative is the limited difference, also where infinite."""
     return _limited_loss(x, target, reduction, delta, 1.0)
 
 

@@ -34,9 +34,7 @@ class WeightScheme:
         return self.type == "int4"
 
     def depth(self, k: int) -> int:
-        """The number of elements that share a scale; for all of K, the power of two that holds
-        them.
-        """
+        """The elements that share a scale; for all of K, the power of two that holds them."""
         return self.group or max(32, 1 << (k - 1).bit_length())
 
     def fits(self, weight: torch.Tensor) -> bool:
@@ -86,9 +84,7 @@ def dequantized(
     offset: int = 0,
     packing: str = PACKING,
 ) -> torch.Tensor:
-    """Return a weight in float32, N x K, given its elements or words of eight, scales and zero
-    points.
-    """
+    """Return a weight in float32, N x K, given its elements or words, scales and zero points."""
     elements = weight
     if packing:
         order = [int(position) for position in packing[1:]]

@@ -120,9 +120,7 @@ def addmm(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _is_linear_map(x: SSAValue, weight: SSAValue) -> bool:
-    """Return whether N and K of a GEMM with `weight` are known, and nothing is empty; PyTorch
-    computes products without elements.
-    """
+    """Return whether N and K of a GEMM with `weight` are known, and nothing is empty."""
     rows, matrix = shape_of(x), shape_of(weight)
     is_known = len(matrix) == 2 and DYNAMIC_INDEX not in matrix
     return is_known and len(rows) >= 1 and 0 not in (*rows, *matrix)
@@ -209,9 +207,7 @@ def _type_of_default_eps(dtype: torch.dtype) -> torch.dtype:
 
 
 def embedding(graph: GraphImporter, node: Node) -> Value | None:
-    """Import an embedding with its padding row; one whose gradients are scaled by frequency, or
-    sparse, is left to PyTorch.
-    """
+    """Import an embedding with its padding row, unless gradients are scaled or sparse."""
     table, ids = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
     padding = argument(node, 2, "padding_idx", -1)
     has_rule = argument(node, 3, "scale_grad_by_freq", False) or argument(node, 4, "sparse", False)
@@ -229,9 +225,7 @@ def reshape(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def view(graph: GraphImporter, node: Node) -> Value | None:
-    """Import a reshape with the numbers that the model states, where PyTorch has quotients of
-    symbols.
-    """
+    """Import a reshape with the stated numbers, where PyTorch has quotients of symbols."""
     sizes = argument(node, 1, "size")
     dims = dims_of(node.meta["val"])
     if UNNAMED not in dims or len(sizes) != len(dims):
@@ -290,9 +284,7 @@ def slice_(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:
-    """Return the operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else
-    `given` itself.
-    """
+    """Return the operand of an `expand` of dimension `dim` alone, if `of` has one index of it."""
     if not isinstance(given, Node) or str(given.target) != EXPAND:
         return given
     source: Any = given.args[0]

@@ -124,9 +124,7 @@ def quantize(
 
 
 def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme | WeightScheme:
-    """Return the scheme of a recipe. Raises CodaError for an unknown one, or for options that it
-    lacks.
-    """
+    """Return the scheme of a recipe. Raises CodaError for an unknown one or options it lacks."""
     if recipe not in RECIPES and recipe not in WEIGHTS:
         known = ", ".join((*RECIPES, *WEIGHTS))
         raise OptionError(f"unknown recipe '{recipe}'", f"use one of {known}")

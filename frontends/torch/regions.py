@@ -88,9 +88,7 @@ def _return_tuple(region: GraphModule) -> None:
 
 
 def _regions_of(graph: GraphModule) -> dict[Node, int]:
-    """Return the region of each node: an even number if it can be expressed; regions that cannot
-    are as small as possible.
-    """
+    """Return the region of each node: an even number if expressible; the others are small."""
     regions: dict[Node, int] = {}
     last_random: Node | None = None
     for node in graph.graph.nodes:

@@ -49,9 +49,7 @@ def split_off_views(graph: GraphModule) -> Callable[[Runner], Runner]:
 
 
 def _owner(node: Node) -> Node:
-    """Return the node that a node is a view of, directly or indirectly, as far as the IR can
-    represent it; itself if it is no view.
-    """
+    """Return the node that a node is a view of, as far as the IR can represent it, or itself."""
     source = viewed_by(node)
     while source is not None and all(map(can_represent, tensors_in(source.meta["val"]))):
         node, source = source, viewed_by(source)

@@ -31,9 +31,7 @@ _SYMBOL = re.compile(r"(?P<quoted>'[^']*'|\"[^\"]*\")|(?<![\w.])(?P<name>[A-Za-z
 def chosen_names(
     model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> dict[tuple[int, int], str]:
-    """Return the user's names of dimensions, such as `h` and `2*h`, by the identity of an example
-    tensor and the axis.
-    """
+    """Return the user's names of dimensions, such as `h`, by the tensor's id and the axis."""
     values: Any = dict(_bound(model, args, kwargs))
     if isinstance(dynamic_shapes, Sequence) and not isinstance(dynamic_shapes, str):
         values = [*args, *kwargs.values()]

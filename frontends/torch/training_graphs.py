@@ -98,9 +98,7 @@ def _check_node(node: Node) -> None:
 
 
 def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> None:
-    """Raise NotDerivedError if a tensor and its detached view, which share memory, are both results
-    or are changed in place.
-    """
+    """Raise NotDerivedError if a tensor and its detached view are results or change in place."""
     sources = [source for node, read in stops.items() for source in read or [node]]
     detached = {shared_memory(x) for source in sources for x in _values(source)}
     for source in sources:

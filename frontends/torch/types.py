@@ -105,9 +105,7 @@ def _proved(extent: object) -> Dim:
 
 
 def _without_extrema(extent: object) -> Any:
-    """Simplify an extent: decide maxima and minima by the ranges of the symbols, such as max(0, 64
-    - s0) if s0 is at most 64.
-    """
+    """Simplify an extent by the ranges of its symbols: max(0, 64 - s0) if s0 is at most 64."""
     expression, node = expression_of(extent), getattr(extent, "node")  # noqa: B009
 
     def decided(extremum: Any) -> Any:

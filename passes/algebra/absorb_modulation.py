@@ -75,9 +75,7 @@ def _absorb(op: Modulation, norm: Norm, vector: SSAValue, rewriter: FunctionRewr
 
 
 def _wide(insert: OpInserter, kind: type[Modulation], a: SSAValue, b: SSAValue) -> SSAValue:
-    """Return the sum or product of two parameters in float32, which norms of narrower types accept,
-    or in float64.
-    """
+    """Return the sum or product of two parameters in float32, or in float64."""
     wide = f64 if f64 in map(element_type_of, (a, b)) else f32
     return insert.insert(kind(insert.cast(a, wide), insert.cast(b, wide)), b.name_hint)
 

@@ -1,6 +1,4 @@
-"""Pass `align-scales`: give products that are added one common scale, so that one accumulator
-suffices.
-"""
+"""Pass `align-scales`: give products that are added one scale, for one accumulator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -89,9 +89,7 @@ def _find(op: Operation) -> _Scaled | None:
 
 
 def _uses_through_casts(value: SSAValue) -> list[Use]:
-    """Return the uses of `value` and of its conversions, except to 8 bits, for which a scale is
-    meant.
-    """
+    """Return the uses of `value` and of its conversions, except to 8 bits, which need a scale."""
 
     def is_cast(op: Operation) -> bool:
         return isinstance(op, coda.CastOp) and is_float(element_type_of(op.result))

@@ -1,6 +1,4 @@
-"""Pass `place-column-scale`: apply the weight of a deferred norm in an epilogue, or fold it into
-the next weight.
-"""
+"""Pass `place-column-scale`: apply a deferred norm's weight in an epilogue or the next weight."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,4 @@
-"""Pass `read-narrow-weights`: read operands of a GEMM in their narrow type, and scale the result
-instead of an 8-bit weight.
-"""
+"""Pass `read-narrow-weights`: read operands in their narrow type, and scale the result instead."""
 
 from dataclasses import dataclass, replace
 from math import isfinite

@@ -1,6 +1,4 @@
-"""Pass `split-group-norm`: split a GroupNorm into sums of columns, and a scale and shift per
-sample.
-"""
+"""Pass `split-group-norm`: split a GroupNorm into column sums, and scale and shift per sample."""
 
 from __future__ import annotations
 
@@ -152,9 +150,7 @@ class _Algebra:
         return insert.cast(value, element_type_of(self.rows))
 
     def _statistics(self, wide: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """Return the mean and rstd of each group: its variance is the mean of the columns'
-        variances plus the variance of their means.
-        """
+        """Return the mean and rstd of each group, from the means and variances of its columns."""
         insert = self.insert
         sums = map(self._sum, (wide, insert.mul(wide, wide)))
         share = self._share()
@@ -273,9 +269,7 @@ class ChannelView:
 def _axis_before(
     view: View, axis: int, shapes: SymbolicShapes, *, has_positions: bool
 ) -> int | None:
-    """Return the dimension of the channels before `view`; None if the view does more than move or
-    split positions.
-    """
+    """Return the dimension of the channels before `view`, if it only moves or splits positions."""
     if isinstance(view, coda.TransposeOp):
         return view.permutation[axis] if has_positions and view.permutation[0] == 0 else None
     before, after = shapes.dims(view.x), shapes.dims(view.result)

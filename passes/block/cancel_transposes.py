@@ -1,6 +1,4 @@
-"""Pass `cancel-transposes`: remove pairs of transposes that cancel, and compute the code between
-them without them.
-"""
+"""Pass `cancel-transposes`: remove pairs of transposes that cancel around pointwise code."""
 
 from __future__ import annotations
 

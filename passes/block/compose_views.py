@@ -1,6 +1,4 @@
-"""Pass `compose-views`: express a chain of reshapes, transposes and slices with as few views as
-possible.
-"""
+"""Pass `compose-views`: express chains of reshapes, transposes and slices by the fewest views."""
 
 from dataclasses import replace
 from itertools import chain

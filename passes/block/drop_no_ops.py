@@ -193,9 +193,7 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
 
 
 def _transposed_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return a product that only such transposes read, computed in their order, if that only
-    reshapes operands.
-    """
+    """Return a product that only such transposes read, computed in their order by reshapes."""
     product, order = op.x.owner, op.permutation
     if not isinstance(product, coda.ElementwiseOp) or not _all_transpose(op.x, order):
         return None
@@ -468,9 +466,7 @@ def _store_of(value: SSAValue) -> _Store | None:
 
 
 def _joins(a: _Store, b: _Store) -> bool:
-    """Return whether both store contiguous elements of one dimension, or equally many elements with
-    the same step.
-    """
+    """Return whether both store contiguous elements of one dimension, or as many with one step."""
     if (a.dim, a.places.step) != (b.dim, b.places.step):
         return False
     return a.places.step == 1 or len(a.places) == len(b.places)

@@ -62,9 +62,7 @@ def _flatten(op: Operation, rewriter: FunctionRewriter) -> None:
 
 
 def _flattened(value: SSAValue, domain: Sequence[int], insert: OpInserter) -> SSAValue:
-    """Return `value`, which broadcasts to groups of columns (... x H x G), for the columns (... x
-    N).
-    """
+    """Return `value`, which broadcasts to groups of columns (... x H x G), for the columns."""
     if splits_columns(value.owner) and shape_of(value) == domain:
         return value.owner.x
     if len(shape_of(value)) < len(domain) and all(extent == 1 for extent in shape_of(value)):

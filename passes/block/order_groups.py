@@ -1,6 +1,4 @@
-"""Pass `order-groups`: replace the sort of group numbers, and the count of the group ends, by one
-operator.
-"""
+"""Pass `order-groups`: sort group numbers and count the group ends by one operator."""
 
 from xdsl.ir import Operation, SSAValue
 

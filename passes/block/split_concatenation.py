@@ -112,9 +112,7 @@ class _Users:
 
 
 def _is_by_column(op: Operation) -> bool:
-    """Return whether `op` computes each column from those of its operands: pointwise code, and rows
-    in another order.
-    """
+    """Return whether `op` computes columns one by one: pointwise code, or rows in another order."""
     return op.keeps_columns if isinstance(op, coda.TransposeOp) else is_pointwise(op)
 
 

@@ -34,8 +34,7 @@ class ReduceColumnsPass(FunctionPass):
     """
 
     of_code: bool = True
-    """False if columns of what pointwise code computes, which no kernel holds yet, are left to a
-    later run."""
+    """False if columns that pointwise code computes are left to a later run."""
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.ReduceOp):
@@ -46,9 +45,7 @@ class ReduceColumnsPass(FunctionPass):
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of `tensor` (... x N), and the functions of one element that are applied before
-    the reduction, in order.
-    """
+    """The columns of `tensor` (... x N), and the functions before the reduction, in order."""
 
     tensor: SSAValue
     functions: Sequence[Operation]

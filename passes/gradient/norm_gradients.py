@@ -66,9 +66,7 @@ class MapGradient:
     """True if <z, dz> is counted where z leads to."""
 
     def with_bias(self) -> tuple[SSAValue, SSAValue | None]:
-        """Return the value with which the forward continues, and the bias in it; z itself and None
-        if nothing is added.
-        """
+        """Return the value with which the forward continues, and the bias in it or None."""
         result, bias = self._with_own_bias()
         return self.total or result, bias
 
@@ -137,9 +135,7 @@ def find_norm_sum(reduce: coda.ReduceOp) -> NormGradientSum | None:
 
 
 def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
-    """Yield the unmodulated norms over whole rows that read a factor, or the minuend of a factor
-    that is a difference.
-    """
+    """Yield the unmodulated norms over whole rows that read a factor, or its minuend."""
     sources = [uncast(p.owner.lhs) if isinstance(p.owner, coda.SubOp) else p for p in parts]
     seen: set[Operation] = set()
     for source in sources:
@@ -254,9 +250,7 @@ def _counted_together(maps: Sequence[MapGradient]) -> list[MapGradient]:
 def _added_to(
     result: SSAValue, gradient: SSAValue, maps: Sequence[MapGradient]
 ) -> tuple[SSAValue, int] | None:
-    """Return the sum of `result` and the value to which another layer leads, and the number of that
-    layer.
-    """
+    """Return the sum of `result` and of what another layer leads to, and that layer's number."""
     add = only_use(result)
     if not isinstance(add, coda.AddOp) or add.result.type != result.type:
         return None

@@ -1,6 +1,4 @@
-"""Pass `stream-logits`: compute the gradient of a loss without storing the logits or their
-gradient.
-"""
+"""Pass `stream-logits`: compute the gradient of a loss without storing logits or gradients."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

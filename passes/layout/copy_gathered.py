@@ -50,8 +50,7 @@ class CopiedRows:
         self.index = coda.IndexOp(self.rows.x, self.rows.ids, dim=0)
         self.index.location = self.gemms[0].location
         self.parts = [self._on_copy(gemm) for gemm in self.gemms]
-        """The operators for each GEMM, in no block: factors of the rows in their order, then the
-        GEMM."""
+        """The operators for each GEMM, in no block: factors of the rows, then the GEMM."""
 
     def insert(self) -> None:
         """Insert the copy before the first GEMM, and replace all GEMMs by those that read it."""

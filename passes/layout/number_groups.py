@@ -275,9 +275,7 @@ class _Sum:
     def move_into(
         self, gemm: FusedOp, rows: SSAValue, ids: SSAValue, rewriter: FunctionRewriter
     ) -> None:
-        """Replace the kernel by a GEMM of `rows` side by side, with its epilogue, and erase what
-        computed and read the rows.
-        """
+        """Replace the kernel by a GEMM of `rows` side by side; erase what makes and reads them."""
         (own,), (segment,) = gemm.segments(), self.op.take_segments()
         added = self._added(segment)
         assert added is not None, "checked by is_movable"

@@ -46,9 +46,7 @@ class OwnResultsPass(FunctionPass):
 
 
 def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -> Refusal | None:
-    """Return the reason why a result must be copied, if any. `taken` maps memory to the result that
-    occupies it.
-    """
+    """Return why a result must be copied, if so. `taken` maps memory to the result there."""
     if taken.get(storage_root(value), group) != group:
         return Refusal(CONDITION, "copied: it would share the memory of another result")
     while is_view(value.owner):

@@ -47,8 +47,7 @@ ARGUMENT_BUFFER = "argument"
 """Name of the buffer of a view of an argument: the caller's, never written."""
 
 LIBRARY_BUFFER = "library"
-"""Name of the buffer of a value that PyTorch allocates, that has transposed rows, or that is kept
-between calls."""
+"""Name of the buffer of a value of PyTorch, with transposed rows, or kept between calls."""
 
 RESERVED_BUFFERS = (RESULT_BUFFER, ARGUMENT_BUFFER, LIBRARY_BUFFER)
 

@@ -19,8 +19,7 @@ from coda_ir.storage import repeats
 from coda_ir.symbolic_shapes import Dim, Dims
 
 HIDDEN = -65504.0
-"""The largest number that hides a score: added to it or in its place, it leaves nothing in the
-softmax."""
+"""The largest number that hides a score: it leaves nothing in the softmax."""
 
 CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
 """Query i sees the keys up to i."""
@@ -171,9 +170,7 @@ class _Resolution:
         return [*self._terms(add.lhs), *self._terms(add.rhs)] if add else [value]
 
     def _hiding_term(self, term: SSAValue, bias: Part) -> Part | None:
-        """Return where keys are visible, for a term of a bias that is 0 there and hides the others
-        by position.
-        """
+        """Return where keys are visible, for a term of a bias that hides the others by position."""
         where = defined_by(self._unshaped(term), coda.WhereOp)
         if where is None:
             return None

@@ -130,9 +130,7 @@ class AttentionFinder:
         return next((source for source in sources if len(shape_of(source)) == 4), value)
 
     def _reshaped(self, value: SSAValue, kept: int) -> Iterator[SSAValue]:
-        """Yield the tensors from which `value` was reshaped with the same last dimensions, `kept`
-        of them.
-        """
+        """Yield the tensors from which `value` was reshaped with `kept` same last dimensions."""
         source, dims = value, self.shapes.dims
         while isinstance(source.owner, coda.ReshapeOp):
             source = source.owner.x
@@ -213,9 +211,7 @@ class AttentionFinder:
         return refusal or scores
 
     def _unscaled(self, value: SSAValue, found: DecomposedAttention) -> SSAValue:
-        """Return a factor of the scores before it was multiplied by a number, which `found`
-        records.
-        """
+        """Return a factor of the scores before a multiplication, which `found` records."""
         value = self.unmerged(value)
         while isinstance(op := value.owner, coda.MulOp | coda.DivOp) and number_of(op.rhs):
             number = number_of(op.rhs) or 1.0
@@ -304,9 +300,7 @@ def _product(op: object) -> tuple[SSAValue, SSAValue] | None:
 
 
 def _inner(value: SSAValue) -> Iterator[SSAValue]:
-    """Yield `value` and the values from which pointwise operators and moves compute it, without
-    products.
-    """
+    """Yield `value` and what it is computed from by pointwise operators and moves."""
     pending, seen = [value], set[SSAValue]()
     while pending and len(seen) < MAX_STEPS:
         value = pending.pop()

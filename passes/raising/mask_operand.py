@@ -134,9 +134,7 @@ class _Builder:
         return self.times(self.laid_out(part), part.factor)
 
     def numbers(self, filled: Sequence[Part]) -> list[SSAValue]:
-        """Return terms that replace the scores hidden by `filled`, and 0 elsewhere; none without
-        parts.
-        """
+        """Return terms for the scores hidden by `filled`, and 0 elsewhere; none without parts."""
         if not filled or (hidden := filled[0].hidden) is None:
             return []
         zero = self._number(0.0, like=hidden)

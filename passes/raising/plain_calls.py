@@ -64,9 +64,7 @@ def _axis_in_order(index: Known | None) -> int | None:
 
 
 def _first(x: SSAValue, before: Dims, taken: Dims) -> list[Operation]:
-    """Return slices that take the first elements of dimensions; calls check that there are as many
-    as a symbol says.
-    """
+    """Return slices that take the first elements of dimensions; calls check their number."""
     slices: list[Operation] = []
     for dim, (extent, kept) in enumerate(zip(before, taken, strict=True)):
         if extent == kept:
@@ -98,9 +96,7 @@ def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Raise a mean to a sum over dimensions of known extents, times one over their product, rounded
-    at the end.
-    """
+    """Raise a mean over known extents to a sum, times a number, rounded at the end."""
     x, result = op.inputs[0], op.outputs[0]
     kept = _kept(op, 1)
     if kept is None or op.template.call.keywords or element_type_of(x) != element_type_of(result):
@@ -210,5 +206,4 @@ PLAIN: Mapping[str, Callable[[CallOp, FunctionRewriter], list[Operation] | None]
     "aten.linalg_vector_norm.default": length,
     "aten.cumsum.default": added_up,
 }
-"""Functions, by overload, that build an equal computation, or return None if a condition does not
-hold."""
+"""Functions, by overload, that build an equal computation, or return None where it is not."""

@@ -150,8 +150,7 @@ Polynomial: TypeAlias = dict[int, float]
 
 MAX_POWER = 4
 MAX_DEPTH = 6
-"""The deepest nesting of an activation; without a limit, chains that double would take exponential
-time."""
+"""The deepest nesting of an activation; chains that double take exponential time."""
 
 
 def is_close(a: float, b: float) -> bool:

@@ -107,9 +107,7 @@ def _reshaped(x: SSAValue, shape: Sequence[int], name: str | None, insert: OpIns
 
 
 def _readers(value: SSAValue) -> list[Operation] | None:
-    """Return the transposes that move the channels of a result after its positions; None if
-    something else reads it.
-    """
+    """Return the transposes that move channels after positions; None with other uses."""
     rank, found = len(shape_of(value)), list[Operation]()
     for use in value.uses:
         user = use.operation

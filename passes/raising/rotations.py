@@ -55,9 +55,7 @@ class _Join:
 
 
 def find_rotation(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
-    """Return the decomposed rotation whose last step is `op`, before conversions and
-    joins with unrotated columns.
-    """
+    """Return the decomposed rotation whose last step is `op`, before conversions and joins."""
     if isinstance(op, coda.AddOp):
         return next(_full_rotations(op, shapes), None)
     if isinstance(op, coda.ConcatOp | coda.ReshapeOp):
@@ -238,9 +236,7 @@ def _typed(
 
 
 def _rounded(op: Operation, type: Attribute, wide: Attribute) -> Operation | None:
-    """Return `op`, or the conversion of its result of type `wide` to `type`; None if it stays wide,
-    or is rounded to another type.
-    """
+    """Return `op`, or the conversion of its `wide` result to `type`; None if there is another."""
     if element_type_of(op.results[0]) == type:
         return op
     if element_type_of(op.results[0]) != wide:

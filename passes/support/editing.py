@@ -41,8 +41,7 @@ EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
 
 @dataclass(frozen=True)
 class Site:
-    """A result of an epilogue that holds one value per element (or per pair): where a consumer
-    can be fused."""
+    """A result of an epilogue with one value per element or pair, where consumers are fused."""
 
     op: EpilogueOp
     segment: int
@@ -210,9 +209,7 @@ def is_left_to_readers(op: Operation) -> bool:
 
 
 def is_of_numbers(op: Operation) -> bool:
-    """Return whether a few pointwise operators compute `op` from positions, extents and constants,
-    so that nothing is loaded.
-    """
+    """Return whether a few pointwise operators compute `op` of positions, extents and constants."""
     return _are_few(op, is_pointwise, lambda value: not _is_in_code(value))
 
 

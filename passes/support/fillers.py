@@ -11,9 +11,7 @@ from coda_ir.symbolic_shapes import Dims, dims_attribute
 
 
 def filler(number: float, element: Attribute, dims: Dims) -> tuple[coda.ConstantOp, CallOp]:
-    """Return the operators that make a constant tensor of these dimensions, whose symbols arguments
-    declare.
-    """
+    """Return the operators that make a constant tensor of these declared dimensions."""
     constant = coda.ConstantOp(number, element)
     type = TensorType(element, static_shape(dims))
     return constant, expanded(constant.result, dims, type)

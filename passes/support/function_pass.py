@@ -71,9 +71,7 @@ class FunctionRewriter:
         self.order.give_way(old, [new])
 
     def accepts(self, op: Operation, refusal: Refusal | None, message: str) -> bool:
-        """Report that `op` is rewritten, or the refusal; return whether it is. Call it before the
-        rewrite.
-        """
+        """Report a rewrite of `op`, or the refusal, before it; return whether it is rewritten."""
         if self.refuses(op, refusal):
             return False
         self.passed(op, message)

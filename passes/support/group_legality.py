@@ -16,9 +16,7 @@ from coda_ir.passes.support.order import BlockOrder
 
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
-    """Check that group code can be one epilogue: no sum leaves it except stored ones, and all its
-    operands precede it.
-    """
+    """Check that group code can be one epilogue: only stored sums leave it, operands precede it."""
     for value in code.values_of_groups:
         if not _stores_groups(code, value, order):
             user = code.users_outside(value)[0]
@@ -102,9 +100,7 @@ def _tiles_stored(code: GroupCode) -> int:
 
 
 def _has_columns_of_groups(site: Site, segment: Segment, code: GroupCode) -> bool:
-    """Return whether a tile has the columns of whole groups: twice as many for pairs, whose
-    elements are not summed by column.
-    """
+    """Return whether a tile has the columns of whole groups, which for pairs are twice as many."""
     if not site.is_half:
         pairs = segment.pairing is None or pairs_within(segment.pairing, segment, code.group)
         return len(segment.weights) <= 1 and pairs

@@ -47,9 +47,7 @@ NO_PRODUCER = Refusal(
 
 
 def name_of(value: SSAValue) -> str:
-    """Return the name of a value for messages: its name in the source, or the operator that
-    computes it, with its place.
-    """
+    """Return the name of a value for messages: its name, or the operator with its place."""
     if value.name_hint:
         return f"%{value.name_hint}"
     if isinstance(value.owner, Block):
@@ -78,9 +76,7 @@ def reader_name(op: Operation) -> str:
 
 
 def is_tilewise(value: SSAValue) -> bool:
-    """Return whether a kernel in the block computes `value` element by element: the tile of a GEMM,
-    or pointwise code.
-    """
+    """Return whether a kernel in the block computes `value` element by element."""
     op = value.owner
     gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
     scaled = (coda.ScaledLinearOp, coda.LowBitLinearOp)
@@ -111,9 +107,7 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
 def check_rounding_may_move(
     op: Operation, found: str, place: str = " before the GEMM"
 ) -> Refusal | None:
-    """Check that rounding may move: algebra across a GEMM preserves the value, but not where it is
-    rounded.
-    """
+    """Check that rounding may move: algebra across a GEMM changes where values are rounded."""
     if numerics_mode(op) != NumericsMode.EAGER_EXACT:
         return None
     return Refusal(
@@ -322,9 +316,7 @@ def joined_weights(value: SSAValue, segment: Segment) -> Refusal | None:
 
 
 def check_qk_norm(norm: coda.RMSNormOp, x: SSAValue, order: BlockOrder) -> Site | Refusal:
-    """Check a norm of `x` over groups of columns: it needs whole groups in one tile, in plain
-    columns.
-    """
+    """Check a norm of `x` over groups of columns: one tile must hold whole, plain groups."""
     site = Site.of(x)
     if site is None:
         return Refusal(

@@ -173,9 +173,7 @@ def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
 
 
 def _is_gemm_tile(value: SSAValue) -> bool:
-    """Return whether `value` is the result of a GEMM, or of pointwise code on one without other
-    uses.
-    """
+    """Return whether a GEMM makes `value`, or pointwise code on a GEMM's result of one use."""
     while is_pointwise(value.owner) and isinstance(value.owner, Operation):
         tiles = _tiles(value.owner)
         if len(tiles) != 1:
@@ -212,9 +210,7 @@ def takes_row_vectors(segment: Segment) -> bool:
 def correct_accumulators(
     gemm: FusedOp, x: SSAValue, correct: Correction, order: BlockOrder
 ) -> None:
-    """Make `gemm` multiply `x`, and apply `correct` to the accumulators before the code of its
-    regions.
-    """
+    """Make `gemm` multiply `x`, and apply `correct` to the accumulators before its regions."""
     segments = gemm.take_segments()
     for segment in segments:
         uses = [list(accumulator.uses) for accumulator in segment.accumulators]

@@ -19,9 +19,7 @@ def is_modulated(norm: Norm) -> bool:
 
 
 def keeps_vectors(norm: coda.LayerNormOp) -> bool:
-    """Return whether a product with a parameter depends on weights alone, and is kept between
-    calls.
-    """
+    """Return whether a product with a parameter depends on weights alone, so that it is kept."""
     weight, bias = parameters_of(norm)
     return not is_table(weight) or (bias is not None and not is_table(bias))
 

@@ -66,9 +66,7 @@ class BlockOrder:
     def join(
         self, first: Operation, second: Operation, outputs: Sequence[SSAValue], joined: Operation
     ) -> None:
-        """Replace `first` by `joined`, and erase `second`: the results take over the names and uses
-        of `outputs`.
-        """
+        """Replace `first` by `joined` and erase `second`; results take over those of `outputs`."""
         joined.location = fuse_locations(first.location, second.location)
         for old, new in zip(outputs, joined.results, strict=True):
             old.replace_all_uses_with(new)
@@ -122,9 +120,7 @@ class BlockOrder:
             self.insert_before(op, after)
 
     def sink_users(self, op: Operation, anchor: Operation) -> None:
-        """Move the operators that depend on `op` and precede `anchor` to just after `anchor`, which
-        does not depend on `op`.
-        """
+        """Move the operators before `anchor` that depend on `op` to just after `anchor`."""
         limit = self._position[anchor]
 
         def early_users(op: Operation) -> list[Operation]:

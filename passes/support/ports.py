@@ -15,17 +15,14 @@ _CHEAP = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
 
 
 def is_per_element(value: SSAValue, domain: Sequence[int]) -> bool:
-    """Return whether an epilogue over `domain` loads `value` element by element, rather than by
-    column, by row or by sample.
-    """
+    """Return whether an epilogue over `domain` loads `value` element by element."""
     shape = shape_of(value)
     kind = port_kind(shape, domain)
     return kind not in _CHEAP and not (kind == PortKind.TABLE and serves_samples(shape))
 
 
 def is_per_sample(shape: Sequence[int], domain: Sequence[int]) -> bool:
-    """Return whether a tensor of `shape` is a table each row of which serves all rows of a sample:
-    B x 1 x N beside B x T x N."""
+    """Return whether each row of a table of `shape` serves a sample: B x 1 x N beside B x T x N."""
     return port_kind(shape, domain) == PortKind.TABLE and serves_samples(shape)
 
 
@@ -57,9 +54,7 @@ def repetition_of(value: SSAValue) -> Repetition | None:
 
 
 def repeated_group(value: SSAValue) -> SSAValue | None:
-    """Return the tensor with one element for each group of columns (... x H) that `value` repeats
-    for these columns.
-    """
+    """Return the tensor with one element per group (... x H) that `value` repeats for columns."""
     repeated = repetition_of(value)
     if repeated is None or repeated.kind != PortKind.GROUP:
         return None

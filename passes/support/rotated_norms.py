@@ -15,9 +15,7 @@ REARRANGED = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.BroadcastOp)
 
 
 def check_rotated_norm(norm: coda.RMSNormOp, rope: coda.RopeOp) -> Refusal | None:
-    """Check that a norm of the result of `rope` commutes with it: a rotation by an angle preserves
-    the sum of squares of a pair.
-    """
+    """Check that a norm of the result of `rope` commutes: rotations keep squares of a pair."""
     failed = next(_failures(norm, rope), None)
     if failed is None:
         return None

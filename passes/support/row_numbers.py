@@ -84,9 +84,7 @@ def differ_in_rows(ids: SSAValue) -> bool:
 
 
 def is_permutation(ids: SSAValue) -> bool:
-    """Return whether a vector is a permutation of the numbers of its elements: the result of a
-    sort, possibly in another function.
-    """
+    """Return whether a vector is a permutation, as a sort returns, maybe in another function."""
     if isinstance(ids, BlockArgument):
         func = ids.owner.parent_op()
         entries = func.arg_attrs if isinstance(func, FuncOp) else None

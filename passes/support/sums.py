@@ -22,9 +22,7 @@ def is_part_of_sum(op: coda.AddOp) -> bool:
 
 
 def biases_of(segment: Segment) -> list[SSAValue] | None:
-    """Return the vectors that the epilogue adds to the accumulator, which it stores; None if it
-    does anything else.
-    """
+    """Return the vectors added to the accumulator, which is stored; None for other epilogues."""
     kinds = [result.port.kind.data for result in segment.results]
     if segment.pairing is not None or kinds != [ResultKind.TILE]:
         return None

@@ -87,9 +87,7 @@ class View:
 
     @staticmethod
     def of(value: SSAValue, shapes: SymbolicShapes) -> View:
-        """Return the view that `value` is of ranges of the dimensions of the farthest tensor, at
-        least of itself.
-        """
+        """Return the view that `value` is of ranges of the farthest tensor, at least of itself."""
         return _farthest(sources(value), shapes, lambda view: view.covered is not None)
 
     @staticmethod
@@ -146,9 +144,7 @@ class View:
 
     @property
     def covered(self) -> list[SymbolicSize] | None:
-        """The extents of the ranges of the dimensions of the base that the view takes; None if it
-        leaves elements out in between.
-        """
+        """The extents of the view's ranges of the base; None if elements between are left out."""
         found = [ONE for _ in self.extents]
         for factor in sorted(self.order, reverse=True):
             if found[factor.axis] != SymbolicSize.constant(-factor.behind):

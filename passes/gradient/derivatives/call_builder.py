@@ -68,9 +68,7 @@ def like(of: SSAValue, callee: str, *arguments: Piece) -> CallOp:
 
 
 class LeftToPyTorch(Exception):
-    """A call for which a rule cannot compute the derivative, for example because an argument
-    depends on a size.
-    """
+    """A call whose derivative no rule computes, as where an argument depends on a size."""
 
 
 def sizes_of(value: SSAValue) -> Text:

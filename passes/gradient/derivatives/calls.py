@@ -119,9 +119,7 @@ def _index(call: Call, dy: SSAValue) -> None:
 
 
 def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
-    """Return the gradient of rows that a permutation names once, or p // k names k times: the sum
-    of k.
-    """
+    """Return the gradient of rows that a permutation names once, or p // k names k times."""
     insert = call.adjoint.insert
     order = inverse_of(op.ids) or _inverted(op.ids, call)
     if order is not None:
@@ -239,9 +237,7 @@ def _scatter(call: Call, dy: SSAValue) -> None:
 
 
 def _selected_by_value(call: Call, dy: SSAValue) -> None:
-    """Differentiate a selection of the largest or smallest elements, or a sort: each dy goes where
-    the element was found.
-    """
+    """Differentiate a selection or a sort: each dy goes where the element was found."""
     x, indices = call.op.inputs[0], call.output(1)
     if indices is None:
         raise LeftToPyTorch
