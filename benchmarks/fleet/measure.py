@@ -225,7 +225,11 @@ def training_step(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) 
 
 
 def _of_channels(result: torch.Tensor) -> torch.Tensor:
-    """Return weights by channel: a last LayerNorm would turn equal ones into gradients of zero."""
+    """Return weights by channel, as a last LayerNorm would turn equal ones into gradients of zero,
+    and 1 for a loss.
+    """
+    if not result.dim():
+        return torch.ones_like(result)
     channels = 1 if result.dim() == 4 else result.dim() - 1  # of [B, C, H, W] or [..., C]
     count = result.shape[channels]
     weights = torch.linspace(-1, 1, count, device=result.device, dtype=result.dtype)

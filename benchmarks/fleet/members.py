@@ -1,7 +1,8 @@
 """The list of the fleet, and lists that users write."""
 
-import runpy
+import sys
 from collections.abc import Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import torch
@@ -366,7 +367,12 @@ def members_of(file: str | None) -> Sequence[Member]:
         return FLEET
     if not Path(file).exists():
         raise SystemExit(f"{file}: no such file")
-    members: Sequence[Member] = runpy.run_path(file).get("MEMBERS", ())
+    spec = spec_from_file_location(f"members_{Path(file).stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # Dynamo imports the modules of classes by their names
+    spec.loader.exec_module(module)
+    members: Sequence[Member] = getattr(module, "MEMBERS", ())
     if not members or len({member.name for member in members}) != len(members):
         raise SystemExit(
             f"{file}: expected MEMBERS, fleet.models.Member objects of different names"
