@@ -167,6 +167,16 @@ class GradientPair:
         places = {"argument": tensors, "result": results}
         return results[: self._count], [places[s.kind][s.index] for s in self._kept]
 
+    def with_history(self, kept: Tensors) -> list[torch.Tensor]:
+        """Return the tensors `kept`, so that those which depend on others require gradients: saved
+        intermediate values have no place in PyTorch's graph.
+        """
+        is_hidden = [s.kind == "result" and s.index >= self._count for s in self._kept]
+        return [
+            x.detach().requires_grad_() if hidden and x.is_floating_point() else x
+            for x, hidden in zip(kept, is_hidden, strict=True)
+        ]
+
     def run_backward(
         self,
         kept: list[torch.Tensor],
@@ -271,7 +281,7 @@ class _Node(torch.autograd.Function):
                 f"{pair.backward.name} is called with a batch of gradients",
                 "leave out is_grads_batched=True and vectorize=True",
             )
-        needed = [*kept, *upstream] if is_differentiated else []
+        needed = [*pair.with_history(kept), *upstream] if is_differentiated else []
         with torch.no_grad():
             found = pair.run_backward(kept, grad_outputs, ctx.shapes, ctx.sizes)
         if is_differentiated:

@@ -704,3 +704,13 @@ def test_a_view_of_a_detached_value_needs_no_gradient():
     whole, first, rest = compiled(model)(torch.ones(3, 16))
     assert whole.requires_grad and rest.requires_grad and not first.requires_grad
     torch.testing.assert_close(first, whole[0].detach())
+
+
+def test_second_derivatives_of_saved_values_are_refused():
+    weight = torch.randn(8, 8)
+    x = torch.randn(3, 8, requires_grad=True)
+    y = compiled(lambda x: F.linear(x, weight).tanh().sum())(x)
+    (d_x,) = torch.autograd.grad(y, x, create_graph=True)
+    assert d_x.requires_grad
+    with pytest.raises(DoubleBackwardError):
+        d_x.sum().backward()
