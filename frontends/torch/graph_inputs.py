@@ -401,7 +401,8 @@ def _attention_of_four_axes(
     **options: Any,
 ) -> object:
     """Decompose attention with more than four axes into one with four, for which there are kernels:
-    PyTorch computes the products of the others in float32. Attention with four axes stays whole.
+    PyTorch computes the products of the others in float32. Attention with four axes stays whole,
+    with operands repeated for the batch and the heads of the others.
 
     With `decomposes_dropout`, attention with dropout becomes what eager PyTorch computes on a CPU.
     """
@@ -412,6 +413,12 @@ def _attention_of_four_axes(
         return decomposed(q, k, v, attn_mask, dropout_p, is_causal, **options)[0]
     outer = q.shape[:-2]
     is_same = outer == k.shape[:-2] == v.shape[:-2]
+    if not is_same and not options.get("enable_gqa"):
+        outer = torch.broadcast_shapes(outer, k.shape[:-2], v.shape[:-2])
+        # Kernels read one head of k and v for all heads of q.
+        if q.shape[:-2] != outer or not k.shape[:-2] == v.shape[:-2] == (*outer[:-1], 1):
+            q, k, v = (x.expand(*outer, *x.shape[-2:]) for x in (q, k, v))
+            return scaled_dot_product_attention(q, k, v, attn_mask, 0.0, is_causal, **options)
     if q.ndim <= 4 or not is_same or options.get("enable_gqa"):
         return NotImplemented
     if attn_mask is not None and attn_mask.ndim > 3:

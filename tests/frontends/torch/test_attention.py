@@ -404,3 +404,23 @@ def test_own_attention_reads_heads_in_place(batch_first: bool):
         expected = copy.deepcopy(model).double()(x.double())
     (actual,) = run_function(find_entry(exported.module), exported.arguments(x), "stated")
     assert relative_error(actual, expected) < 1e-6
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+@pytest.mark.parametrize("shared", ["heads of q", "batch of q", "batch of k and v", "heads of v"])
+def test_operands_that_broadcast(shared: str, target: str):
+    layer = nn.Linear(16, 16)
+
+    def model(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(layer(q), k, v)
+
+    outer = {name: [3, 2] for name in "qkv"}
+    for name in "qkv":
+        if name in shared:
+            outer[name][0 if "batch" in shared else 1] = 1
+    inputs = [torch.randn(*outer[name], 5, 16, requires_grad=True) for name in "qkv"]
+    fast = compiled(model, target=target)
+    torch.testing.assert_close(fast(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
+    found = torch.autograd.grad(fast(*inputs).square().sum(), inputs)
+    expected = torch.autograd.grad(model(*inputs).square().sum(), inputs)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
