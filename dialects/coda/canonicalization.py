@@ -338,9 +338,7 @@ def _is_widened_to(op: CastOp, type: Attribute) -> bool:
 
 
 def _sum_to_row(op: SumToOp) -> Operation | None:
-    """sum_to(x) of all rows with dimensions of one element before the columns -> a reshape of the
-    sum without them, which kernels compute.
-    """
+    """sum_to(x) of all rows with dimensions of 1 before the columns -> a reshape of a plain sum."""
     *ones, columns = shape_of(op.result) or (DYNAMIC_INDEX,)
     is_row = bool(ones) and set(ones) == {1} and shape_of(op.x)[-1:] == (columns,)
     if not is_row or columns == DYNAMIC_INDEX or len(op.summed_dims) < 1:

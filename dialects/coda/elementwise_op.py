@@ -73,8 +73,7 @@ class ElementwiseOp(InferTypeOp, ABC):
     COSTLY: ClassVar[bool] = False
     """True of a function that estimates count: an exponential or an error function."""
     GATES: ClassVar[bool] = False
-    """True of a function that `coda.glu` applies to gates, and `coda.activation_grad`
-    differentiates: `dialects/gemm/scalars.py` has the code of both."""
+    """True of a function that `coda.glu` applies to gates, with code in `gemm/scalars.py`."""
     FORMULA: ClassVar[Formula | None] = None
     """Computes the result of a `Term` for the operand, and of `NUMBERS`. Without `ATEN`, PyTorch
     computes each of its operators on its own."""

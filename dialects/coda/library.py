@@ -1,6 +1,4 @@
-"""Operators that run as one call of PyTorch: rows and elements by number, order, running sums,
-normalized groups of channels, convolutions.
-"""
+"""Operators that run as one call of PyTorch, such as sorts, running sums and convolutions."""
 
 from abc import ABC
 from collections.abc import Mapping, Sequence

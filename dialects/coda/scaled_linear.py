@@ -63,9 +63,7 @@ class BlocksAttr(FieldsAttr):
     def verify_scales(
         self, x: SSAValue, weight: SSAValue, x_scales: SSAValue, weight_scales: SSAValue
     ) -> None:
-        """Raise VerifyException unless the operands x (... x K) and weight (N x K) are float8, and
-        the scales are f32 with one element for each block.
-        """
+        """Raise VerifyException unless x and weight are float8, with f32 scales of blocks."""
         for what, value in (("operand x", x), ("operand weight", weight)):
             if not is_float8(element_type_of(value)):
                 raise wrong_type(what, value, "a float8 type, as it has scales of blocks")

@@ -143,9 +143,7 @@ def _joined_part(value: SSAValue) -> Part | None:
 
 
 def columns_of(part: SSAValue) -> SSAValue:
-    """Return the tensor (... x N) whose columns `part` groups or repeats, or to which it only adds
-    dimensions of extent 1, or `part` itself.
-    """
+    """Return the tensor (... x N) whose columns `part` groups or repeats, else `part` itself."""
     if repeats_columns(part.owner):
         part = part.owner.x
     return part.owner.x if splits_columns(part.owner) or adds_ones(part.owner) else part

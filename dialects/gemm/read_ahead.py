@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def ahead_obstacle(op: FusedOp) -> str | None:
-    """Return the reason why `op`, in a block, may not read its weights, and the numbers of their
-    groups, before it waits; None if it may.
-    """
+    """Return why `op` may not read its weights and group numbers before it waits, if so."""
     for part in op.segments():
         for value in (*part.weights, *part.scales, *part.zeros):
             if not isinstance(value, BlockArgument):

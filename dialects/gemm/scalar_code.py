@@ -185,9 +185,7 @@ def is_scalar(type: Attribute) -> bool:
 
 
 def scalar_code(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue | None:
-    """Append the scalar code of `op` on the elements `args`; return its value before rounding to
-    the result type, or None if `op` has no code.
-    """
+    """Append the scalar code of `op` on `args`; return its value before rounding, or None."""
     emit = _EMIT.get(type(op))
     if args and isinstance(args[0].type, IntegerType):
         emit = _EMIT_INTEGERS.get(type(op), emit)

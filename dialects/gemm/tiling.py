@@ -137,9 +137,7 @@ def column_ranges(
 
 @dataclass(frozen=True)
 class ColumnCuts:
-    """The ranges of a GEMM under many schedules, and what all of them ask of its operator, each
-    computed once. The operator does not change.
-    """
+    """The ranges of a GEMM under many schedules, and what they ask of its operator, once."""
 
     op: FusedOp
     _found: dict[Hashable, list[tuple[Segment, list[ColumnRange]]]] = field(
@@ -394,9 +392,7 @@ def row_partial_tiles(
 
 
 def known_tiles(partials: SSAValue) -> int | None:
-    """Return T of partials (M x T) if their type, their producer's schedule, or the columns of a
-    `gemm.map` determine it; None for a tensor without columns.
-    """
+    """Return T of partials (M x T) if their type, schedule or `gemm.map` determines it."""
     shape, op = shape_of(partials), partials.owner
     if shape and shape[-1] != DYNAMIC_INDEX:
         return shape[-1]

@@ -31,9 +31,7 @@ class Variable:
 
 
 class BodyEvaluator(Evaluator):
-    """Evaluates statements over the variables and symbols of a definition, and the consts of its
-    file. `operators` are those that it can call.
-    """
+    """Evaluates statements over variables, symbols and consts; `operators` can be called."""
 
     unused_remedy: str
     """The remedy for an expression whose result is unused."""

@@ -1,6 +1,7 @@
 """Operators that mostly run as calls of PyTorch: by number, order, running sums, windows."""
 
 from collections.abc import Callable
+from functools import partial
 
 from xdsl.ir import Operation, SSAValue
 
@@ -20,21 +21,12 @@ from coda_ir.frontends.coda_text.values import (
 from coda_ir.symbolic_size import SymbolicSize
 
 
-def index(call: Invocation) -> Value:
+def by_number(kind: type[Operation], call: Invocation) -> Value:
+    """Rows or elements of x that integers name, or x with `values` there."""
     x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
-    dim = call.axis("dim", len(x.dims), 0)
-    return call.make(coda.IndexOp, x, ids, dim=dim)
-
-
-def gather(call: Invocation) -> Value:
-    x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
-    return call.make(coda.GatherOp, x, ids, dim=call.axis("dim", len(x.dims), -1))
-
-
-def scatter(call: Invocation) -> Value:
-    x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
-    values = call.tensor("values")
-    return call.make(coda.ScatterOp, x, ids, values, dim=call.axis("dim", len(x.dims), -1))
+    values = [call.tensor("values")] if kind is coda.ScatterOp else []
+    dim = call.axis("dim", len(x.dims), 0 if kind is coda.IndexOp else -1)
+    return call.make(kind, x, ids, *values, dim=dim)
 
 
 def one_hot(call: Invocation) -> Value:
@@ -95,9 +87,9 @@ def _numbers(call: Invocation) -> TensorValue:
 
 
 LIBRARY_CALLS: dict[str, Callable[[Invocation], Value]] = {
-    "index(x, ids, dim: integer = 0)": index,
-    "gather(x, ids, dim: integer = -1)": gather,
-    "scatter(x, ids, values, dim: integer = -1)": scatter,
+    "index(x, ids, dim: integer = 0)": partial(by_number, coda.IndexOp),
+    "gather(x, ids, dim: integer = -1)": partial(by_number, coda.GatherOp),
+    "scatter(x, ids, values, dim: integer = -1)": partial(by_number, coda.ScatterOp),
     "one_hot(ids, classes: integer)": one_hot,
     "topk(x, k: integer, dim: integer = -1)": topk,
     "sort(x, dim: integer = -1, *, descending: boolean = false)": sort,

@@ -1,6 +1,4 @@
-"""Remedies for names that .coda lacks: counterparts of names of PyTorch, and misspelled names;
-and for arguments that operators refuse.
-"""
+"""Remedies for names that .coda lacks, such as those of PyTorch, and for refused arguments."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -154,9 +154,7 @@ def _copy_of_product(node: Node) -> Node | None:
 
 
 def _adds_bias_apart(product: Node) -> bool:
-    """Return whether PyTorch decomposes a linear map into a product and a sum: its operand has
-    dimensions that are no rows of one matrix in memory.
-    """
+    """Return whether PyTorch splits a linear map into product and sum: its rows are no matrix."""
     x, *_, bias = product.args
     is_linear = str(product.target) == "aten.linear.default" and len(product.args) > 2
     return is_linear and bias is not None and not x.meta["val"].is_contiguous()

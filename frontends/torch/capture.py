@@ -106,9 +106,7 @@ def capture_error(model: object, error: BaseException) -> CaptureError:
 
 
 def _first_lines(text: str) -> str:
-    """Return the first two lines of an error message, joined and shortened to 300 characters,
-    without the references to PyTorch's pages.
-    """
+    """Return two lines of an error message, in 300 characters without references to PyTorch."""
     text = text.partition("For more information")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[:2])[:300]
@@ -326,9 +324,7 @@ def activation_rules() -> Mapping[Any, Callable[..., Any]]:
 
 
 def batch_norm_rules() -> Mapping[Any, Callable[..., Any]]:
-    """Return PyTorch's decomposition of a batch norm that updates statistics, whose meta kernel
-    says float32 of statistics that have 16 bits.
-    """
+    """Return PyTorch's decomposition of a training batch norm; its meta kernel errs in 16 bits."""
     # PyTorch documents no decompositions beside those for export, which keep this operator whole.
     find: Callable[..., Any] = getattr(import_module("torch._decomp"), "get_decompositions")  # noqa: B009
     return find([torch.ops.aten._native_batch_norm_legit_functional])

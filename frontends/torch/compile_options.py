@@ -63,9 +63,7 @@ class Options:
     schedule: str | None = None
     """Options of the pass `schedule`."""
     backward: Backward = "derived"
-    """The way to differentiate a graph: the pass `differentiate`, which leaves some graphs to
-    autograd, or PyTorch's autograd, operator by operator.
-    """
+    """The way to differentiate a graph: the pass `differentiate`, or PyTorch's autograd."""
     memory_budget: int | None = None
     """Bytes that a graph may save for its backward; by default time alone counts."""
     stream_logits: int | None = None

@@ -1,6 +1,4 @@
-"""Decompositions of the operators of `torch.nn.MultiheadAttention` and
-`torch.nn.TransformerEncoderLayer` in inference, which are whole layers.
-"""
+"""Decompositions of `torch.nn.MultiheadAttention` and `TransformerEncoderLayer` in inference."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Graphs from TorchDynamo and AOTAutograd, prepared for the importer."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +23,7 @@ from coda_ir.frontends.torch.types import (
     called_name,
     dims_of,
     dotted_name,
+    example_tensors,
     location_of,
     shared_memory,
     symbolic_text,
@@ -434,15 +435,12 @@ def reads_inputs_by_strides(graph: GraphModule) -> bool:
     Such a view, or a copy of it, has an absolute place in memory, and no guard holds where the
     input begins.
     """
-    nodes = list(graph.graph.nodes)
-    given = {shared_memory(x) for node in nodes if node.op == "placeholder" for x in _given(node)}
-    strided = [node for node in nodes if called_name(node) in ("as_strided", "as_strided_copy")]
-    read = [x for node in strided for source in node.all_input_nodes for x in _given(source)]
+    inputs = graph.graph.find_nodes(op="placeholder")
+    given = set(map(shared_memory, example_tensors(*inputs)))
+    names = ("as_strided", "as_strided_copy")
+    strided = [node for node in graph.graph.nodes if called_name(node) in names]
+    read = [x for node in strided for x in example_tensors(*node.all_input_nodes)]
     return any(shared_memory(x) in given for x in read)
-
-
-def _given(node: Node) -> Iterable[torch.Tensor]:
-    return tensors_in(node.meta.get("example_value"))
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:

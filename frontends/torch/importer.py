@@ -150,9 +150,7 @@ class ImportedGraph:
 
 @dataclass(frozen=True)
 class ResultNumber:
-    """A leaf of the model's output that is result `index` of the function; `order` is the order of
-    its dimensions in memory (see `order_of`).
-    """
+    """A leaf that is result `index` of the function, with its dimensions in `order` in memory."""
 
     index: int
     order: tuple[int, ...] | None

@@ -7,6 +7,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from coda_ir.frontends.torch.types import graphs_in
+
 
 def masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> Any:
     """Decompose storing the rows of `source`, in order, at the rows of `x` that a mask selects.
@@ -38,9 +40,7 @@ def select_masked_rows(graph: GraphModule) -> None:
     whose number is not compared with that of the mask. AOTAutograd cannot trace the gradients of a
     number of elements that depends on data.
     """
-    for module in graph.modules():
-        if not isinstance(module, GraphModule):
-            continue
+    for module in graphs_in(graph):
         for node in list(module.graph.nodes):
             if node.target is operator.setitem:
                 _select(node)

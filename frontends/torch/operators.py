@@ -135,9 +135,7 @@ def _same_float(values: list[SSAValue]) -> bool:
 
 
 def softmax(graph: GraphImporter, node: Node) -> Value | None:
-    """Import a softmax over the last dimension, or over another one of known extent, which becomes
-    the last one between two transpositions.
-    """
+    """Import a softmax over a dimension, which becomes the last one if its extent is known."""
     x, dim = graph.operand(arguments(node)[0], result_dtype(node)), arguments(node)[1]
     if x is None or not shape_of(x):
         return None

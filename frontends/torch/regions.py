@@ -9,6 +9,7 @@ from torch.fx import GraphModule, Node
 
 from coda_ir.frontends.torch.types import (
     can_represent,
+    graphs_in,
     is_higher_order,
     is_operator,
     tensors_in,
@@ -27,16 +28,13 @@ PRODUCTS = ("linear", "mm", "matmul", "conv", "einsum")
 
 def has_products(graph: GraphModule) -> bool:
     """Return whether a graph may have a linear map, without which there is nothing to fuse."""
-    parts = [module for module in graph.modules() if isinstance(module, GraphModule)]
-    nodes = [node for part in parts for node in part.graph.nodes]
+    nodes = [node for part in graphs_in(graph) for node in part.graph.nodes]
     calls = [str(node.target) for node in nodes if node.op.startswith("call_")]
     return any(part in name for name in calls for part in PRODUCTS)
 
 
 def split_graph(graph: GraphModule) -> GraphModule | None:
-    """Split a graph into regions that the IR can express and regions that it cannot; None if
-    splitting does not help: all of the graph, or nothing, can be expressed.
-    """
+    """Split a graph into regions that the IR can express and others; None if that is of no help."""
     regions = _regions_of(graph)
     if not any(region % 2 for region in regions.values()) or max(regions.values()) < 0:
         return None

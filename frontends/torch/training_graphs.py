@@ -15,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from coda_ir.diagnostics import GradientError
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.graph_inputs import SET_GRAD_ENABLED, ModelInput
-from coda_ir.frontends.torch.types import CHECKPOINT, called_name, shared_memory, tensors_in
+from coda_ir.frontends.torch.types import CHECKPOINT, called_name, example_tensors, shared_memory
 
 _CHECKPOINT = "tag_activation_checkpoint"
 _DETACHING = frozenset(
@@ -100,12 +100,12 @@ def _check_node(node: Node) -> None:
 def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> None:
     """Raise NotDerivedError if a tensor and its detached view are results or change in place."""
     sources = [source for node, read in stops.items() for source in read or [node]]
-    detached = {shared_memory(x) for source in sources for x in _values(source)}
+    detached = set(map(shared_memory, example_tensors(*sources)))
     for source in sources:
         # Tensors of one memory count its changes together.
-        if any(x._version for x in _values(source)):
+        if any(x._version for x in example_tensors(source)):
             raise _refusal(source, "stops gradients of memory that is changed in place")
-    results = [x for leaf in _leaves(graph) if isinstance(leaf, Node) for x in _values(leaf)]
+    results = _results(graph)
     active = {shared_memory(x) for x in results if x.requires_grad}
     if any(shared_memory(x) in active & detached for x in results if not x.requires_grad):
         raise NotDerivedError(
@@ -139,7 +139,7 @@ def _refusal(node: Node, reason: str) -> NotDerivedError:
 
 
 def _requires_gradient(node: Node) -> bool:
-    return any(tensor.requires_grad for tensor in tensors_in(node.meta.get("example_value")))
+    return any(tensor.requires_grad for tensor in example_tensors(node))
 
 
 def _is_tensor(node: Node) -> bool:
@@ -152,17 +152,17 @@ def _returns_inputs(node: Node, inputs: Iterable[Node]) -> bool:
 
     Raises NotDerivedError if it returns other tensors, too.
     """
-    given = {id(x) for each in inputs for x in _values(each)}
-    returned = [id(x) in given for x in _values(node)]
+    given = set(map(id, example_tensors(*inputs)))
+    returned = [id(x) in given for x in example_tensors(node)]
     if any(returned) and not all(returned):
         raise _refusal(node, "stops gradients of some of its results")
-    return any(returned) and not any(x._version for x in _values(node))
+    return any(returned) and not any(x._version for x in example_tensors(node))
 
 
 def _is_float(node: Node) -> bool:
     """Return whether a node returns floats, which could have a gradient."""
-    tensors = list(tensors_in(node.meta.get("example_value")))
-    return any(tensor.dtype.is_floating_point or tensor.dtype.is_complex for tensor in tensors)
+    dtypes = [tensor.dtype for tensor in example_tensors(node)]
+    return any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)
 
 
 def stop_updates(
@@ -210,19 +210,17 @@ def _leaves(graph: GraphModule) -> Sequence[object]:
     return leaves
 
 
+def _results(graph: GraphModule) -> list[torch.Tensor]:
+    nodes = [leaf for leaf in _leaves(graph) if isinstance(leaf, Node)]
+    return list(example_tensors(*nodes))
+
+
 def _check_views(graph: GraphModule) -> None:
-    """Raise NotDerivedError for an output that shares memory with an input that has a gradient: its
-    place in PyTorch's graph would be lost.
-    """
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    given = {shared_memory(x) for node in inputs for x in _values(node) if x.requires_grad}
-    outputs = [leaf for leaf in _leaves(graph) if isinstance(leaf, Node)]
-    if any(shared_memory(x) in given for node in outputs for x in _values(node)):
+    """Raise NotDerivedError for an output that shares memory with a differentiated input."""
+    inputs = graph.graph.find_nodes(op="placeholder")
+    given = {shared_memory(x) for x in example_tensors(*inputs) if x.requires_grad}
+    if any(shared_memory(x) in given for x in _results(graph)):
         raise NotDerivedError(
             "the graph returns a view of an input",
             "no action is needed: PyTorch derives the gradients",
         )
-
-
-def _values(node: Node) -> Iterable[torch.Tensor]:
-    return tensors_in(node.meta.get("example_value"))

@@ -2,7 +2,7 @@
 
 from torch.fx import GraphModule, Node
 
-from coda_ir.frontends.torch.types import called_name, tensors_in
+from coda_ir.frontends.torch.types import called_name, example_tensors, graphs_in
 
 _TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")
 """Modules of the functions that a graph calls for transforms. TorchDynamo replaces `torch.func` by
@@ -16,8 +16,7 @@ def transforms_itself(graph: GraphModule) -> bool:
     Transformers build masks by `vmap` over the numbers of rows and columns, whose operators need no
     such rules.
     """
-    modules = [module for module in graph.modules() if isinstance(module, GraphModule)]
-    return any(map(_transforms_numbers, modules))
+    return any(map(_transforms_numbers, graphs_in(graph)))
 
 
 def _transforms_numbers(graph: GraphModule) -> bool:
@@ -36,5 +35,4 @@ def _transforms_numbers(graph: GraphModule) -> bool:
 
 def _has_numbers(node: Node) -> bool:
     """Return whether a node has a tensor of numbers that are no integers."""
-    tensors = tensors_in(node.meta.get("example_value"))
-    return any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors)
+    return any(x.is_floating_point() or x.is_complex() for x in example_tensors(node))

@@ -328,3 +328,13 @@ def tensors_in(value: object) -> Iterable[torch.Tensor]:
     elif isinstance(value, list | tuple):
         for element in value:  # pyright: ignore[reportUnknownVariableType]
             yield from tensors_in(element)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def example_tensors(*nodes: Node) -> Iterable[torch.Tensor]:
+    """Return the tensors among the results of nodes of a graph of TorchDynamo."""
+    return tensors_in([node.meta.get("example_value") for node in nodes])
+
+
+def graphs_in(graph: GraphModule) -> list[GraphModule]:
+    """Return a graph, and those that it calls."""
+    return [module for module in graph.modules() if isinstance(module, GraphModule)]

@@ -7,7 +7,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from coda_ir.frontends.torch.types import called_name
+from coda_ir.frontends.torch.types import called_name, graphs_in
 
 
 def widen_losses(graph: GraphModule) -> None:
@@ -16,9 +16,7 @@ def widen_losses(graph: GraphModule) -> None:
     Under autocast on GPUs, PyTorch widens operands of the operators that `cross_entropy` consists
     of, and not its own: traced whole, it would have their type.
     """
-    for module in graph.modules():
-        if not isinstance(module, GraphModule):
-            continue
+    for module in graphs_in(graph):
         for node in [each for each in module.graph.nodes if called_name(each) == "cross_entropy"]:
             for given in node.all_input_nodes:
                 if _bits(given) < _bits(node):
@@ -33,9 +31,7 @@ def widen_tables(graph: GraphModule) -> None:
     Inductor adds the gradients of an element that is read several times in the type of the table:
     that of a table in bfloat16 had 6 times the error of eager PyTorch, which adds in float32.
     """
-    for module in graph.modules():
-        if not isinstance(module, GraphModule):
-            continue
+    for module in graphs_in(graph):
         for node in [each for each in module.graph.nodes if each.target is operator.getitem]:
             table = node.all_input_nodes[0]
             if _bits(table) == 16 and _has_more_elements(node, table):

@@ -140,9 +140,7 @@ def _product(callee: str, calls: _Calls, op: Operation) -> SSAValue | None:
 
 
 def _norm(callee: str, calls: _Calls, op: Norm) -> SSAValue | None:
-    """Return the calls for a norm; None for norms of groups of columns, which no front end makes in
-    float64, and of an unknown number of columns.
-    """
+    """Return the calls for a norm; None for norms of groups or of an unknown number of columns."""
     columns = shape_of(op.x)[-1]
     if columns == DYNAMIC_INDEX or "group" in op.properties:
         return None

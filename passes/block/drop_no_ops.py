@@ -218,9 +218,7 @@ def _all_transpose(x: SSAValue, order: Sequence[int]) -> bool:
 def _transposed(
     x: SSAValue, shape: Sequence[int], order: Sequence[int], insert: OpInserter
 ) -> SSAValue:
-    """Return `x` with its dimensions in another order, which moves only those of extent 1. A
-    conversion follows if the product needs one.
-    """
+    """Return `x` in an order that moves only extents of 1, converted if the product needs it."""
     if isinstance(x.owner, coda.CastOp):
         return insert.cast(_transposed(x.owner.operand, shape, order, insert), element_type_of(x))
     dims = (*(1,) * (len(shape) - len(shape_of(x))), *insert.rewriter.shapes.dims(x))
@@ -364,9 +362,7 @@ def _rejoined(op: coda.ConcatOp, dim: int, rewriter: FunctionRewriter) -> SSAVal
 
 
 def _simpler_loss(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return the loss of the logits before they are flattened, with their targets, and before they
-    are widened to float32, in which it computes.
-    """
+    """Return the loss of the logits before they were flattened and widened to float32."""
     logits, target = _before_flat(op, rewriter.shapes) or (op.logits, op.target)
     logits = unwidened(logits) if element_type_of(logits) == f32 else logits
     if logits is op.logits or op.row_lse:

@@ -11,8 +11,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.storage import ALIGNMENT
 
 ROW_BYTES, MIN_ROWS, MIN_COLUMNS = 64, 256, 4096
-"""Bytes that rows of the copy start at a multiple of; rows and columns from which a copy takes
-less time than loads of single elements."""
+"""Alignment of the rows of a copy in bytes; the least rows and columns for which it is faster."""
 
 _ROWS = f"there are at least {MIN_ROWS} rows"
 

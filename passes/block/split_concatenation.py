@@ -91,9 +91,7 @@ class _Users:
                     self.other = op
 
     def have_many_rows(self) -> bool:
-        """Return whether a weight gradient sums over many rows (at least `ROWS_PER_COLUMN` for each
-        column of the weight), or an unknown number of them.
-        """
+        """Return whether a weight gradient sums over many rows, or an unknown number of them."""
         gradients = (sink for sink in self.sinks if isinstance(sink, coda.WeightGradientOp))
         for gradient in gradients:
             *rows, columns = shape_of(gradient.x)

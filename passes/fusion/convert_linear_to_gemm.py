@@ -1,6 +1,4 @@
-"""Pass `convert-linear-to-gemm`: turn linear maps, and the gradients of their weights, into GEMMs
-with at most a bias in the epilogue.
-"""
+"""Pass `convert-linear-to-gemm`: turn linear maps and gradients of their weights into GEMMs."""
 
 from typing import TypeAlias
 

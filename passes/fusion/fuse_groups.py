@@ -60,9 +60,7 @@ class FuseGroupsPass(FunctionPass):
     """
 
     softmax_kernels: bool = True
-    """True if a softmax that no epilogue takes becomes a kernel together with the code around it;
-    the compiler of a graph does the same.
-    """
+    """True if a softmax without an epilogue becomes a kernel together with the code around it."""
 
     of_weight_gradients: bool = False
     """True to take only code on whole rows of weight gradients: before parts of it join the

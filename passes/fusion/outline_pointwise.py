@@ -90,9 +90,7 @@ def _is_number_to_return(op: Operation) -> bool:
 
 
 def _join_numbers(op: Operation, site: Site | None, rewriter: FunctionRewriter) -> Site:
-    """Let `op` join the kernel at `site`, which computes other single elements, or a new one at the
-    end, when nothing reads the old values any more.
-    """
+    """Let `op` join the kernel at `site`, or a new one at the end, after readers of old values."""
     is_full = site is not None and len(site.op.results) >= MAX_NUMBERS
     if site is None or is_full or not can_join(op, site, rewriter.order):
         reader = next(iter(op.results[0].uses)).operation

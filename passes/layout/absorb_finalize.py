@@ -72,9 +72,7 @@ class AbsorbFinalizePass(FunctionPass):
     def _kernels(
         self, op: FinalizeOp, order: BlockOrder, rows: RowCounts
     ) -> Sequence[Reader] | Refusal:
-        """Return the kernels that absorb `op`: all that read it, or the one that can store it for
-        the others; none if that is not asked for.
-        """
+        """Return the kernels that absorb `op`: all readers, or one that stores it for others."""
         is_left = self.maps_only and not all(isinstance(user, MapOp) for user in readers_of(op))
         users = [] if is_left else check_absorption(op)
         refusal = users if isinstance(users, Refusal) else self._check_cost(op, users, rows)

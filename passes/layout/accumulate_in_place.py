@@ -163,9 +163,7 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
 
 
 def _may_fit(segment: Segment, port: Port) -> bool:
-    """Return whether a port loads a tile, or a number where there is a result of its type: most
-    kernels that read a counter do not count.
-    """
+    """Return whether a port loads a tile, or a number of the type of a result, as of a counter."""
     return bool(shape_of(port.value)) or any(r.type == port.value.type for r in segment.results)
 
 

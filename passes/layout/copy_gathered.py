@@ -27,9 +27,7 @@ class GatheredRows:
 
     @staticmethod
     def of(op: FusedOp) -> GatheredRows | None:
-        """Return the gathered rows of `op`, of its one input or its weights; None if it gathers
-        none, or those of several inputs or weights.
-        """
+        """Return the gathered rows of `op`, of its one input or weight; None for others."""
         if len(op.inputs) > 1:
             return None
         if op.gather is not None:

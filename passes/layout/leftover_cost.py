@@ -47,9 +47,7 @@ def saved_us(ops: Sequence[Operation], shapes: SymbolicShapes) -> float:
 
 
 def _is_pointwise(op: Operation) -> bool:
-    """Return whether `op` is pointwise, is a softmax that runs in a pointwise kernel, or shifts or
-    looks up rows, which pointwise kernels load in place.
-    """
+    """Return whether `op` is pointwise, or a softmax, shift or lookup in a pointwise kernel."""
     if isinstance(op, coda.SoftmaxOp):
         return 1 < shape_of(op.x)[-1] <= MAX_ROW
     return isinstance(op, coda.ElementwiseOp | coda.CastOp | coda.ShiftOp | coda.EmbeddingOp)

@@ -97,9 +97,7 @@ class AttentionFinder:
         return self._from_scores(self.through(scores), weights, found) or found
 
     def _weights(self, value: SSAValue) -> View:
-        """Return the weights that a product reads as a view of the tensor before its rows were
-        merged or split, or moved within the matrices of a batch.
-        """
+        """Return the weights that a product reads as a view before rows were merged or moved."""
         before = list[Operation]()
         inner = value
         while isinstance(op := inner.owner, coda.ReshapeOp | coda.TransposeOp | coda.CastOp):

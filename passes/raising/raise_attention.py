@@ -213,9 +213,7 @@ def _operands(
 
 
 def _heads_in_batches(batches: Sequence[Dim], batch: Dim, groups: Sequence[int]) -> int | None:
-    """Return the number of heads in the batches of a factor, whose leading dimensions are those of
-    the scores, merged or not; None if they are others.
-    """
+    """Return the number of heads in the leading dimensions of a factor, if they are the scores'."""
     own = list(batches)
     while len(own) > 1 and own[-1] == 1:
         own.pop()
@@ -287,9 +285,7 @@ def _transposed_heads(
     rewriter: FunctionRewriter,
     of_view: Callable[[View], Heads | None],
 ) -> Heads | None:
-    """Return the heads, of the type of `like`, whose last two dimensions are swapped in `value`;
-    `of_view` returns those that a view is.
-    """
+    """Return the heads whose last two dimensions are swapped in `value`, of the type of `like`."""
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2), (0, 2, 3, 1)):
         heads = finder.unmerged(as_narrow_as(transpose.x, element_type_of(like)))

@@ -108,9 +108,7 @@ class _Input:
         return _Input(pad.x, is_rows, pad.added) if is_of_positions else _Input(x, is_rows)
 
     def by_rows(self, rewriter: FunctionRewriter, op: Operation) -> _Input:
-        """Return the same with channels as columns, if x is a view of columns, such as of heads
-        that the model has split off and joined again.
-        """
+        """Return the same with channels as columns, if x is a view of columns, such as of heads."""
         view, dims = View.of(self.x, rewriter.shapes), rewriter.shapes.dims(self.x)
         batch, channels, positions = view.dims
         rows = replace(view, dims=(batch, positions, channels))

@@ -45,9 +45,7 @@ def _leads_on(op: Operation) -> bool:
 
 
 def computed_before_jump(op: Operation) -> list[SSAValue]:
-    """Return the operands of a discontinuous `op` that are no argument, constant or position, and
-    none rearranged; none of another operator.
-    """
+    """Return the operands of a discontinuous `op` that are computed; none of another operator."""
     return [x for x in op.operands if not _is_given(x)] if jumps(op) else []
 
 

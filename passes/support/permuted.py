@@ -53,9 +53,7 @@ def permuted_values(ops: Sequence[Operation]) -> dict[SSAValue, Order]:
 
 
 def _keeps_order(op: Operation, *, is_by_row: bool) -> bool:
-    """Return whether `op` gives the permuted result for permuted operands, whose rows are those
-    before the permutation if it `is_by_row`.
-    """
+    """Return whether `op` permutes its result with its operands, or with rows if `is_by_row`."""
     match op:
         case ElementwiseOp() | coda.CastOp() | coda.SliceOp() | coda.ConcatOp():
             return True

@@ -59,9 +59,7 @@ def _is_index(value: SSAValue, op: CallOp) -> bool:
 
 
 def _is_kept(bound: SymbolicSize | None, type: Attribute) -> bool:
-    """Return whether no number below `bound` becomes negative in an integer type: a narrow one
-    takes the lowest bits. Sizes are below 2^31.
-    """
+    """Return whether no number below `bound`, and no size, is negative in an integer type."""
     if bound is None or not isinstance(type, IntegerType):
         return False
     width, is_unsigned = type.width.data, type.signedness.data == Signedness.UNSIGNED

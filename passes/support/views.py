@@ -257,9 +257,7 @@ class Taken(NamedTuple):
 
 
 def taken_by(op: Operation) -> Taken | None:
-    """Return the elements that a slice takes; None for another operator, and for a call whose first
-    element is no number, or counted from the end.
-    """
+    """Return the elements that a slice takes; None if the first is unknown or from the end."""
     if isinstance(op, coda.SliceOp):
         dim, start, _ = op.range
         return Taken(dim, start, 1)

@@ -63,9 +63,7 @@ def _columns(value: SSAValue, adjoint: Adjoint) -> SSAValue:
 
 
 def _has_known_rows(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> bool:
-    """Return whether the number of rows of x is known: those of float8 products along it are then
-    known to be aligned. Otherwise emit a remark.
-    """
+    """Return whether the number of rows of x is known to be aligned; otherwise emit a remark."""
     if DYNAMIC_INDEX not in shape_of(op.x)[:-1]:
         return True
     emit_remark(
