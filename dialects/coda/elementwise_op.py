@@ -179,10 +179,7 @@ def elementwise(
     gates: bool = False,
     formula: Formula | None = None,
 ) -> Callable[[type[OpT]], type[OpT]]:
-    """Define an elementwise operator; see `ElementwiseOp` for its declarations.
-
-    Without `elements`, it takes those of its base class.
-    """
+    """Define an elementwise operator; without `elements`, it takes those of its base class."""
 
     def define(cls: type[OpT]) -> type[OpT]:
         op = irdl_op_definition(cls)

@@ -88,10 +88,7 @@ class IndexOp(LibraryCallOp):
 
 
 class ElementsByNumberOp(LibraryCallOp, ABC):
-    """An operator on the elements of x that the integers `ids` name along `dim`.
-
-    `ids` has the extents of x in all other dimensions.
-    """
+    """An operator on elements of x that `ids`, with its other extents, name along `dim`."""
 
     FUSES_IF: ClassVar = "the column of an element is known before its index is read"
 

@@ -79,10 +79,7 @@ def element_type_of(value: SSAValue) -> Attribute:
 
 
 def element_bytes(type: Attribute) -> int:
-    """Return the bytes of one element of a tensor type, or of an element type (1 for i1).
-
-    Raises TypeError for a type without a size.
-    """
+    """Return the bytes of an element of a tensor or element type (1 for i1), or raise TypeError."""
     if type.__class__ is TensorType:
         type = cast(AnyTensor, type).element_type
     if type.__class__ is IndexType:

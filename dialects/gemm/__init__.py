@@ -1,7 +1,4 @@
-"""Dialect `gemm`: GEMMs with an epilogue region, typed ports and tile partials.
-
-Passes decide the legality of fusion at this level.
-"""
+"""Dialect `gemm`: GEMMs with an epilogue region, typed ports and tile partials."""
 
 from xdsl.ir import Dialect
 

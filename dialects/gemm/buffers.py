@@ -298,10 +298,7 @@ def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
 
 
 def _with_more_buffers(found: Staging, moves: Sequence[Moves], room: int) -> Staging:
-    """Add buffers in the remaining memory, first of the shapes that most results use.
-
-    Buffers of one shape are as many as fit already.
-    """
+    """Add buffers in the remaining memory, first of the shapes that most results use."""
     results = _most_of_a_subtile(found, moves)
     for shape in sorted(found.stores, key=lambda shape: results[shape], reverse=True):
         for most in range(MAX_BUFFERS, found.stores[shape], -1):

@@ -324,10 +324,7 @@ def partial_type(rows: Sequence[int], *, is_wide: bool = False) -> AnyTensor:
 
 
 def partial_arguments(partials: Iterable[SSAValue]) -> list[Attribute]:
-    """Return the types of the arguments of a finalize for `partials`.
-
-    Float64 partials combine to two float32: the nearest one, and the remainder.
-    """
+    """Return the types of a finalize's arguments: float64 is a float32 and its remainder."""
     types: list[Attribute] = []
     for partial in partials:
         types += [f32] * (2 if is_wide_partial(partial) else 1)

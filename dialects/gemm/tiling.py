@@ -276,11 +276,7 @@ def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
 
 
 def order_subtiles(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:
-    """Return the number of tiles, of the stated columns, into which a program's accumulators are
-    cut.
-
-    Raises ValueError where the schedule cannot keep the order.
-    """
+    """Return the number of tiles of the stated columns. Raises ValueError if it is not kept."""
     bm, bn, bk = schedule.tile
     if schedule.split_k.data > 1:
         raise ValueError(f"split_k is {schedule.split_k.data}, expected 1: K is summed in order")
@@ -422,10 +418,7 @@ def map_columns(segment: Segment, columns: int, order: OrderAttr | None = None) 
 
 
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:
-    """Return T of result `result_index` of a scheduled operator, if that is a `partial_row`.
-
-    A `partial_col` has ceil(M / BM) rows.
-    """
+    """Return T of result `result_index` of a scheduled operator, if that is a `partial_row`."""
     assert op.schedule is not None, "expected a scheduled gemm.fused"
     for segment in op.segments():
         if result_index < len(segment.results):

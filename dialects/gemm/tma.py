@@ -66,11 +66,7 @@ def _kn_obstacle(segment: Segment, columns: int) -> str | None:
 
 
 def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Return the reason why a GEMM cannot load its tiles through TMA under `schedule`; None if it
-    can.
-
-    Raises ValueError as `column_ranges` does.
-    """
+    """Return why TMA cannot load a GEMM's tiles; None if it can. Raises as `column_ranges` does."""
     op = cuts.op
     if op.quantized is not None:
         return "a box has the elements of a weight, and those of a quantized one are computed"
@@ -84,10 +80,7 @@ def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 
 
 def operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Like `tma_obstacle`, for operands other than gathered rows, which TMA does not load.
-
-    Raises ValueError as `column_ranges` does.
-    """
+    """Like `tma_obstacle`, for operands other than gathered rows, which TMA does not load."""
     op = cuts.op
     if isinstance(cuts.element, Float32Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"

@@ -1,7 +1,4 @@
-"""Verification of the GEMM level. Messages name the property, its value, and the expected value.
-
-`verify_regions` verifies the contents of regions.
-"""
+"""Verification of the GEMM level; `verify_regions` verifies the contents of regions."""
 
 from __future__ import annotations
 

@@ -29,10 +29,7 @@ from coda_ir.dialects.gemm.attrs import Layout, LayoutAttr
 
 
 class WeightVectorOp(IRDLOperation, ABC):
-    """A computation on a weight and an optional vector of its K elements.
-
-    The host program does it once and keeps the result until one of the two changes.
-    """
+    """A computation on a weight and an optional vector, done once and kept until they change."""
 
     weight = operand_def(TensorType)
     vector = opt_operand_def(TensorType)

@@ -291,10 +291,7 @@ def _pair_mistake(argument: str | None) -> Mistake:
 def call_on_elements(
     builder: ScalarBuilder, name: str, values: Mapping[str, Sequence[Value]], rule: Rule
 ) -> ScalarValue:
-    """The element that `rule` computes of elements and numbers. May raise Mistake.
-
-    For the rule, an element is a tensor without dimensions.
-    """
+    """The element that `rule` computes of tensors without dimensions. May raise Mistake."""
     elements = _Elements(builder)
     given = {
         parameter: [elements.wrapped(value, parameter) for value in each]

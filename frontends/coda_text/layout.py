@@ -36,10 +36,7 @@ class KeepTerminals(PostLex):
 
 
 class Layout:
-    """Turns the raw tokens of a file into those of the grammar.
-
-    Comments and wrong tokens are put aside; so is the first bracket that is nested too deeply.
-    """
+    """Turns the raw tokens of a file into those of the grammar; puts comments and errors aside."""
 
     comments: list[Token]
     errors: list[Token]

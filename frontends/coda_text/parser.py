@@ -89,10 +89,7 @@ NO_TYPE = "types of names follow from their values: y = silu(x)"
 
 @dataclass(frozen=True)
 class Parsed:
-    """The tree of a file, with its tokens and comments for the formatter.
-
-    Where errors were reported, the tree is what the parser understood.
-    """
+    """The tree of a file, with its tokens and comments; with errors, what the parser understood."""
 
     tree: File
     tokens: list[Token]

@@ -39,10 +39,7 @@ PATHS_ARE_RELATIVE = "paths are relative to the folder of this file"
 
 
 def import_path(importer: str, target: str) -> str:
-    """Return the file that `target` names in an import of the file `importer`.
-
-    Paths that begin with `std/` are files of the package, wherever the importing file is.
-    """
+    """Return the file that `target` names in an import of `importer`; the package has `std/`."""
     if target.startswith(PREFIX):
         return os.path.normpath(os.path.join(FOLDER, target.removeprefix(PREFIX)))
     return os.path.normpath(os.path.join(os.path.dirname(importer), target))

@@ -43,10 +43,7 @@ class ArgumentWriter:
         self.operands: list[SSAValue] = []
 
     def call(self, node: Node) -> str:
-        """Return the arguments of `node`: positional ones, then those by name.
-
-        Raises CodaError for a kind of argument that cannot be written.
-        """
+        """Return the arguments of `node`, by position, then by name, or raise CodaError."""
         parts = [self._text(argument) for argument in node.args]
         parts += [f"{name}={self._text(value)}" for name, value in node.kwargs.items()]
         if _makes_tensor(node) and "device" not in node.kwargs:

@@ -157,10 +157,7 @@ def _example_leaves(
 def _fake_inputs(
     program: ExportedProgram, leaves: Sequence[Any]
 ) -> list[tuple[torch.Tensor, object]]:
-    """Return the fake tensors of the graph's inputs beside the examples.
-
-    Raises CodaError for a number that was declared to be dynamic.
-    """
+    """Return the inputs' fake tensors beside the examples. Raises CodaError for dynamic numbers."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     pairs: list[tuple[torch.Tensor, object]] = []
     for user_input, leaf in zip(program.graph_signature.user_inputs, leaves, strict=True):
@@ -215,10 +212,7 @@ def _limits(program: ExportedProgram, names: Mapping[str, str]) -> Iterator[str]
 
 
 def _conditions(inputs: Sequence[torch.Tensor], names: Mapping[str, str]) -> list[str]:
-    """Return what the model asked about sizes of its inputs while it was traced, by new names.
-
-    Raises CodaError for a question that a call cannot check.
-    """
+    """Return what the model asked about sizes, by new names. Raises CodaError if unanswerable."""
     expressions = conditions_on(extent for tensor in inputs for extent in tensor.shape)
     if any(str(symbol) not in names for it in expressions for symbol in it.free_symbols):
         raise ModelError(

@@ -138,10 +138,7 @@ def _limited_loss(
 
 
 def gather(graph: GraphImporter, node: Node) -> Value | None:
-    """Import log probabilities of one class of each row: a negated cross entropy.
-
-    Other elements that are taken by number are left to `raise-library-calls`.
-    """
+    """Import log probabilities of one class of each row: a negated cross entropy."""
     rows, dim, index = node.args[:3]
     if not isinstance(rows, Node) or not isinstance(index, Node) or not _is_of_rows(rows, dim):
         return None

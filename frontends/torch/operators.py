@@ -1,7 +1,4 @@
-"""Import of ATen operators with a counterpart in the dialect `coda`.
-
-A handler returns None for a use that the counterpart does not cover; PyTorch then runs the node.
-"""
+"""Import of ATen operators with a counterpart; handlers return None for what PyTorch runs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

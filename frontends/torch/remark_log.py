@@ -28,10 +28,7 @@ LIBRARY = ("gemm.library", "coda.linear")
 
 
 def log_verdict(graph: str, operators: Mapping[str, int], *, shown: Collection[RemarkKind]) -> None:
-    """Log a one-line verdict about a graph, visible if remarks are shown.
-
-    `operators` are those of the scheduled level by name.
-    """
+    """Log a one-line verdict about a graph and its scheduled `operators`, if remarks are shown."""
     gemms = operators.get("gemm.fused", 0)
     library = sum(operators.get(name, 0) for name in LIBRARY)
     left = sum(

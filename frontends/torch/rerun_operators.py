@@ -1,7 +1,4 @@
-"""Operators of PyTorch whose gradients are computed by running them again.
-
-In traced graphs, each is a single operator, and so is its backward.
-"""
+"""Operators of PyTorch whose gradients are computed by running them again."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -77,10 +77,7 @@ def _axes(shapes: Any) -> Iterator[tuple[int, Any]]:
 def symbol_names(
     inputs: Sequence[tuple[torch.Tensor, object]], chosen: Mapping[tuple[int, int], str]
 ) -> dict[str, str]:
-    """Return a new name for each symbol of PyTorch among the extents of inputs.
-
-    `inputs` are fake tensors beside the example tensors that they stand for.
-    """
+    """Return a new name for each symbol of PyTorch among the extents of inputs."""
     names: dict[str, str] = {}
     for fake, example in inputs:
         for axis, dim in enumerate(dims_of(fake)):

@@ -62,7 +62,8 @@ def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
         if called_name(node) == SET_GRAD_ENABLED:
             is_enabled = bool(node.args[0])
         elif node.op == "placeholder":
-            active.update({node} if _requires_gradient(node) else ())
+            if any(tensor.requires_grad for tensor in example_tensors(node)):
+                active.add(node)
         elif node.op == "output":
             pass
         elif read and called_name(node) == "detach":
@@ -136,10 +137,6 @@ def _refusal(node: Node, reason: str) -> NotDerivedError:
     return NotDerivedError(
         f"{node.name} {reason}", "no action is needed: PyTorch derives the gradients"
     )
-
-
-def _requires_gradient(node: Node) -> bool:
-    return any(tensor.requires_grad for tensor in example_tensors(node))
 
 
 def _is_tensor(node: Node) -> bool:

@@ -50,10 +50,7 @@ def element_type(dtype: torch.dtype) -> Attribute:
 
 
 def tensor_type(value: torch.Tensor) -> AnyTensor:
-    """Return the type of a (fake) tensor; symbolic extents are dynamic.
-
-    Raises CodaError for a sparse tensor, and for an element type that the IR lacks.
-    """
+    """Return the type of a (fake) tensor. Raises CodaError for one that the IR cannot express."""
     if not is_strided(value):
         raise ModelError(
             f"tensors with the layout {value.layout} cannot be represented",
@@ -190,10 +187,7 @@ def _is_not_0_or_1(answer: Any) -> bool:
 
 
 def expression_text(expression: Any) -> str:
-    """Return a sympy expression in the notation of `torch.call`.
-
-    Raises CodaError for what it cannot express.
-    """
+    """Return a sympy expression in the notation of `torch.call`, or raise CodaError."""
     if expression.is_Integer:
         return str(int(expression))
     if expression.is_Float:

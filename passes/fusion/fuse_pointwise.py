@@ -53,10 +53,7 @@ def _is_candidate(op: Operation) -> bool:
 
 
 def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> bool:
-    """Fuse `op` at a legal site: hoist what it needs, then move its scalar code.
-
-    Returns False where what came along with `op` made the site illegal.
-    """
+    """Fuse `op` at a legal site. Returns False where what came along made the site illegal."""
     site = join_operands(op, site, rewriter.order)
     if check_site(op, site, rewriter.order) is not None:
         return False

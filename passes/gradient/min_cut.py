@@ -10,10 +10,7 @@ UNLIMITED = 1 << 80
 
 
 class VertexCut(Generic[NodeT]):
-    """A directed graph with a cost for each vertex, and its cheapest cut.
-
-    Every vertex is two nodes of a flow network of networkx, with an edge of its cost in between.
-    """
+    """A directed graph with a cost for each vertex, as a flow network, and its cheapest cut."""
 
     def __init__(self) -> None:
         self._networkx: Any = import_module("networkx")  # It has no types.

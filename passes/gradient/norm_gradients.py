@@ -12,7 +12,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dominance import before, uses_through
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.matching import Norm, only_use
+from coda_ir.passes.support.matching import Norm, is_row_norm, only_use
 from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.scaled_products import scaled, without
@@ -140,12 +140,8 @@ def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
     seen: set[Operation] = set()
     for source in sources:
         for use in _uses_before_casts(source):
-            is_norm = isinstance(use, coda.LayerNormOp) or (
-                isinstance(use, coda.RMSNormOp) and use.group is None
-            )
-            if is_norm and use not in seen:
+            if is_row_norm(use) and use not in seen:
                 seen.add(use)
-                assert isinstance(use, Norm)
                 if not is_modulated(use):
                     yield use
 

@@ -1,7 +1,6 @@
 """Pass `save-or-recompute`: split a joint function into a forward and a backward."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,7 +25,7 @@ from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint
 from coda_ir.passes.support.jumps import computed_before_jump
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.matching import Norm
+from coda_ir.passes.support.matching import Norm, is_row_norm
 from coda_ir.passes.support.norms import apply_statistics, norm_stats
 from coda_ir.passes.support.row_numbers import inverse_of, is_permutation
 from coda_ir.passes.support.split_joint import is_expensive, split
@@ -180,7 +179,7 @@ class _Choice:
         """Make the backward apply the statistics of norms whose results it needs."""
         rewriter = FunctionRewriter(SaveOrRecomputePass.name, self.joint.func)
         for op in rewriter.ops:
-            if isinstance(op, coda.LayerNormOp) or _normalizes_rows(op):
+            if is_row_norm(op):
                 is_there = op.result in self.free or op.result.name_hint in self.save
                 if op in self.forward and not is_there:
                     self._decompose(op, rewriter)
@@ -395,11 +394,6 @@ def _gathers_rows(op: Operation) -> bool:
     users = {use.operation for use in op.result.uses}
     readers = (coda.GroupedLinearMap, coda.GroupedWeightGradientOp)
     return bool(users) and all(isinstance(user, readers) for user in users)
-
-
-def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
-    """Return whether `op` is an RMSNorm over whole rows, which one statistic per row applies."""
-    return isinstance(op, coda.RMSNormOp) and op.group is None
 
 
 def computed_weights(

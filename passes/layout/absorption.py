@@ -190,10 +190,7 @@ def _check_map(user: MapOp, partials: int) -> Refusal | None:
 
 
 class AbsorbedCode:
-    """The scalar code of a finalize inside the region of a segment, which the caller owns.
-
-    What a value needs is copied when it is asked for, each operator once.
-    """
+    """The scalar code of a finalize in the region of a segment, copied when it is asked for."""
 
     def __init__(self, op: FinalizeOp, segment: Segment):
         self._op = op

@@ -144,10 +144,7 @@ class CodaToGemmPass(NamedPass):
     modulated_norms: str = "auto"
 
     def steps(self) -> tuple[ModulePass, ...]:
-        """Return the passes in order, with the options of this one passed on.
-
-        Raises CodaError for options that contradict each other.
-        """
+        """Return the passes in order, with their options. Raises CodaError for contradictions."""
         if self.fold_weights and not self.pack_weights:
             raise OptionError(
                 "coda-to-gemm: folded weights are computed ahead of time, which pack-weights=false "
@@ -161,11 +158,9 @@ class CodaToGemmPass(NamedPass):
             )
         check_modulated(self.name, "modulated-norms", self.modulated_norms)
         stated = () if self.numerics is None else (SetNumericsPass(self.numerics),)
-        last = KERNELS if self.leftovers == "kernels" else (self._lower_leftovers(),)
+        leftovers = LowerLeftoversPass(always=self.leftovers == "graphs")
+        last = KERNELS if self.leftovers == "kernels" else (leftovers,)
         return (*stated, *map(self._configured, FUSION), *last)
-
-    def _lower_leftovers(self) -> ModulePass:
-        return LowerLeftoversPass(always=self.leftovers == "graphs")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         PassPipeline(self.steps()).apply(ctx, op)

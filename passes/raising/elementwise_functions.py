@@ -1,7 +1,4 @@
-"""Elementwise functions of PyTorch that have properties, or are made of several operators.
-
-The capture decomposes others (`frontends/torch/capture.py`).
-"""
+"""Elementwise functions of PyTorch that have properties, or consist of several operators."""
 
 from collections.abc import Callable, Mapping
 from math import isfinite

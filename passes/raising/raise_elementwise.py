@@ -67,10 +67,7 @@ def _replace(op: Operation, raised: list[Operation], rewriter: FunctionRewriter)
 
 
 def _raised(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Return the operators for a call: constants and conversions, and last the one with the result.
-
-    None where there are none, or a condition does not hold.
-    """
+    """Return the operators for a call, that with the result last; None if a condition fails."""
     if op.in_place is not None or op.picks not in (None, (0,)) or len(op.outputs) != 1:
         return None
     if op.callee.data in ARANGE:

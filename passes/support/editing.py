@@ -276,10 +276,7 @@ def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:
 
 @dataclass
 class EpilogueEditor:
-    """Takes an epilogue operator apart and builds the changed one in its place.
-
-    Between construction and `commit` the regions belong to the editor.
-    """
+    """Takes an epilogue operator apart, owns its regions, and builds the changed one."""
 
     op: EpilogueOp
     order: BlockOrder
@@ -396,10 +393,7 @@ class EpilogueEditor:
         return columns is not None and domain[-1] != (columns // 2 if half else columns)
 
     def commit(self) -> EpilogueOp:
-        """Replace the old operator by the changed one, without unused results.
-
-        A result whose original has no use any more is dropped unless it is the last one left.
-        """
+        """Replace the old operator by the changed one, without results that nothing uses."""
         self._drop_unused()
         location = fuse_locations(*self.locations)
         new: EpilogueOp = self.op.with_segments(self.segments)
@@ -444,10 +438,7 @@ class EpilogueEditor:
 
 
 def fuse_consumer(site: Site, op: Operation, order: BlockOrder) -> EpilogueOp:
-    """Fuse the pointwise operator `op` into the epilogue that defines one of its operands.
-
-    The caller has checked legality and hoisted the other operands.
-    """
+    """Fuse the pointwise operator `op` into the epilogue that defines one of its operands."""
     editor = EpilogueEditor(site.op, order)
     editor.locations.append(op.location)
     lanes = editor.lanes(op, site.segment, shape_of(op.results[0]), half=site.is_half)

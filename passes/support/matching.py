@@ -1,7 +1,7 @@
 """Matching of decomposed computations on the block level, by what they compute."""
 
 from math import sqrt
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -17,6 +17,12 @@ FAR = -1e30
 """The largest number that stays the same, but for rounding, if a score is added to it."""
 
 Norm: TypeAlias = coda.RMSNormOp | coda.LayerNormOp
+
+
+def is_row_norm(op: Operation) -> TypeGuard[Norm]:
+    """Return whether `op` is a norm over whole rows, which one statistic of each row applies."""
+    is_grouped = isinstance(op, coda.RMSNormOp) and op.group is not None
+    return isinstance(op, Norm) and not is_grouped
 
 
 def defined_by(value: SSAValue, kind: type[OpT]) -> OpT | None:

@@ -79,10 +79,7 @@ class BlockOrder:
         op.erase()
 
     def slices_after(self, values: Iterable[SSAValue], anchor: Operation) -> list[Operation] | None:
-        """Return the operators at or after `anchor` that `values` depend on, in order.
-
-        None where one of them depends on `anchor` itself.
-        """
+        """Return the operators from `anchor` on that `values` need; None if one needs `anchor`."""
         limit = self._position[anchor]
         found: set[Operation] = set()
         pending = list(values)
@@ -100,10 +97,7 @@ class BlockOrder:
         return sorted(found, key=lambda op: self._position[op])
 
     def hoist(self, values: Iterable[SSAValue], anchor: Operation) -> bool:
-        """Make `values` available before `anchor` by moving the operators that define them.
-
-        Moves nothing and returns False where one of them depends on `anchor`.
-        """
+        """Make `values` available before `anchor`; return False if one depends on `anchor`."""
         ops = self.slices_after(values, anchor)
         if ops is None:
             return False

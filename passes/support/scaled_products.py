@@ -46,10 +46,7 @@ class Product:
 
 
 def terms_of(root: coda.AddOp, seen: set[Operation]) -> list[Term]:
-    """Return the terms of a sum, from left to right; add its operators to `seen`.
-
-    Values with other uses are stored anyway, and are not taken apart.
-    """
+    """Return the terms of a sum, whole if they have other uses; add its operators to `seen`."""
     found: list[Term] = []
     pending = [Term(root.result)]
     while pending:

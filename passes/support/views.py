@@ -273,10 +273,7 @@ def taken_by(op: Operation) -> Taken | None:
 
 
 def start_of(op: Operation, dim: int) -> int | None:
-    """Return the first of the contiguous elements of dimension `dim` that a slice takes.
-
-    None for another operator or dimension.
-    """
+    """Return the first of the contiguous elements of dimension `dim` that a slice takes."""
     taken = taken_by(op)
     return taken.start if taken is not None and (taken.dim, taken.step) == (dim, 1) else None
 

@@ -89,10 +89,7 @@ class Adjoint:
         return operand is not None and operand in self.backward.active
 
     def give(self, operand: SSAValue | None, gradient: SSAValue | Operation) -> None:
-        """Add `gradient` to that of `operand`, which may be smaller or of another type.
-
-        An operator is appended only where the gradient is wanted.
-        """
+        """Add `gradient`, if wanted, to that of `operand`, which may be smaller or narrower."""
         is_new = isinstance(gradient, Operation)
         if operand is not None and self.wants(operand):
             value = self.insert(gradient) if is_new else gradient

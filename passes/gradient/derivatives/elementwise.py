@@ -1,7 +1,4 @@
-"""Derivatives of the elementwise operators.
-
-y = f(x): dx = f'(x) · dy, in terms of x or of y, whichever needs fewer operators.
-"""
+"""Derivatives of the elementwise operators: dx = f'(x) · dy, in terms of x or of y."""
 
 from __future__ import annotations
 

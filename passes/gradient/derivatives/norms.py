@@ -109,10 +109,7 @@ def _softmax(op: coda.SoftmaxOp, adjoint: Adjoint) -> None:
 
 
 def _only_rounded(y: SSAValue, dy: SSAValue) -> SSAValue | None:
-    """Return y converted to bfloat16, if that is its only use and the source of its gradient.
-
-    float16 has a smaller range, and would lose small weights.
-    """
+    """Return y in bfloat16 if only that is used and has the gradient; not in float16."""
     readers = [use.operation for use in y.uses]
     if len(readers) != 1 or not isinstance(cast := readers[0], coda.CastOp):
         return None
