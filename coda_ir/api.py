@@ -189,13 +189,14 @@ def compile(
 ) -> CompiledFunction | TrainableFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
-    `entry` names the function and may be omitted if there is only one. `device` is the device of
-    the tensors: by default the first GPU, or the CPU if there is none. On the CPU, Triton runs in
-    its interpreter. `schedule` contains options of the pass `schedule`, such as
-    `"mainloop=tma absorb=true"`; options that suit the device are added. `numerics` is the
-    guarantee about the bits of the results: `fp32-epilogue`, `fast`, `eager-exact` or
-    `deterministic` (docs/numerics.md), by default the mode that the program states, or else
-    fp32-epilogue.
+    `entry` names the function and may be omitted if there is only one. `target` is `triton`, or
+    `reference`, which runs the program in PyTorch. `device` is the device of the tensors: by
+    default the first GPU, or the CPU if there is none. On the CPU, Triton runs in its interpreter.
+    `constants` overrides consts of a `.coda` program. `schedule` contains options of the pass
+    `schedule`, such as `"mainloop=tma absorb=true"`; options that suit the device are added.
+    `numerics` is the guarantee about the bits of the results: `fp32-epilogue`, `fast`,
+    `eager-exact` or `deterministic` (docs/numerics.md), by default the mode that the program
+    states, or else fp32-epilogue.
     `pack_weights` allows the program to keep vectors computed from weights between calls; they
     follow updates that PyTorch counts, but not writes through `.data`. `fold_weights` also keeps
     whole weights: those after a norm, multiplied by the weight of the norm, so that a scaled copy

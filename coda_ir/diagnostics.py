@@ -4,6 +4,7 @@ A mistake of the user is a `CodaError`, whose message ends with the remedy. A mi
 place in a source text is a `Diagnostic`, several of which make a `DiagnosticError`.
 """
 
+import re
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,10 @@ MAX_REPORTED = 20
 
 MAX_WIDTH = 240
 """Characters of a line that an excerpt shows."""
+
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys, such as escapes and changes of the direction of text."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +83,13 @@ def excerpt(place: SourceRange, source_text: str) -> list[str]:
     """Return the line of `place` with carets under it; of a very long line, the part around
     `place`.
 
-    Carets under indentation move to the first character: PyTorch only knows lines.
+    Carets under indentation move to the first character: PyTorch only knows lines. Control
+    characters become U+FFFD.
     """
     lines = source_text.split("\n")
     if not 1 <= place.line <= len(lines):
         return []
-    line = lines[place.line - 1].rstrip("\r")
+    line = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", lines[place.line - 1].rstrip("\r"))
     indentation = len(line) - len(line.lstrip(" \t"))
     start = min(max(place.column - 1, indentation), len(line))
     stop = min(max(place.end_column - 1, start + 1), max(len(line), start + 1))

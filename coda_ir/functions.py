@@ -41,7 +41,7 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     if entry is None:
         raise OptionError(
             f"the program has {len(functions)} functions",
-            f"pass entry (--entry of coda-opt), one of {', '.join(functions)}",
+            f"choose one with entry= (--entry of coda-opt): {', '.join(functions)}",
         )
     if entry not in functions:
         raise OptionError(

@@ -130,8 +130,11 @@ def _call(module: ModuleType, given: Tensors) -> Tensors:
         raise
     except Exception as error:
         # The boundary of the emitted module: whatever it raises is a fault.
-        first = (str(error).strip().splitlines() or [""])[-1]
-        raise EmittedFaultError(f"it fails with {type(error).__name__}: {first}") from error
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # Triton's interpreter wraps errors, once per call.
+            cause = cause.__cause__
+        last = (str(cause).strip().splitlines() or [""])[-1]
+        raise EmittedFaultError(f"it fails with {type(cause).__name__}: {last}") from error
     return [results] if isinstance(results, torch.Tensor) else list(results)
 
 

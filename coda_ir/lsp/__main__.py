@@ -1,4 +1,4 @@
-"""`coda-lsp`: the language server of .coda files, over stdio or TCP."""
+"""Serve the language of .coda files to editors, over stdio or TCP."""
 
 import argparse
 import logging

@@ -1,4 +1,4 @@
-"""`coda-cache`: list the compiled programs of the cache, and prune them."""
+"""List the compiled programs of the cache, and prune them."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""`coda-fmt`: print .coda files in canonical layout, rewrite them, or check them."""
+"""Print .coda files in canonical layout, rewrite them, or check them."""
 
 import argparse
 import sys

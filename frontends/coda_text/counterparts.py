@@ -359,9 +359,9 @@ KEYWORDS: dict[tuple[str, str], str] = {
 SUPERFLUOUS: dict[str, str] = {
     "arange": "the first argument counts the numbers: arange(8, start=1) is 1 to 8",
     "max": "write max(x, dim=-1); maximum(a, b) is the larger of two tensors",
-    "rms_norm": "write rms_norm(x, w, eps=1e-6)",
-    "layer_norm": "write layer_norm(x, w, b, eps=1e-5)",
-    "group_norm": "write group_norm(x, w, b, groups=8)",
+    "rms_norm": "write rms_norm(x, w, eps=...)",
+    "layer_norm": "write layer_norm(x, w, b, eps=...)",
+    "group_norm": "write group_norm(x, w, b, groups=..., eps=...)",
     "transpose": "transpose(x) exchanges the last two dimensions; for others, list all of them in "
     "order: transpose(x, [0, 2, 1])",
     "reshape": "write the sizes in brackets, as in reshape(x, [-1, 64])",

@@ -204,6 +204,8 @@ def _infix(before: str, after: str) -> str | None:
     if before[-1:].isdigit() and word is not None and word[0][0].isalpha():
         return "numbers are decimal and have no suffix: 16, 0.5 or 1e-6"
     if after.startswith("?"):
+        if re.search(r"\btensor<[\dx]*$", before):
+            return "write x: f32[M, 64]; a size that is not known before the call is a name"
         if before.rfind("[") <= before.rfind("]"):
             return _OPTIONAL if before.rstrip().endswith("]") else _BRANCH
         return "a size that is not known before the call is a name: f32[M, 64]"

@@ -279,6 +279,8 @@ class Invocation:
             raise self.wrong(name, complete, remedy, "E0301", given=describe(value))
         if not isinstance(value, TensorValue):
             remedy = SUPERFLUOUS.get(self.name) if is_number(value) else None
+            if isinstance(value, SymbolicSize) and self.name in coda.REAL_FUNCTIONS:
+                remedy = f"write {self.name}(cast(${name}, f32)) for a tensor without dimensions"
             raise self.wrong(name, "expected a tensor", remedy, "E0508", given=describe(value))
         actual = len(value.dims)
         if (rank is not None and actual != rank) or actual < least_rank:

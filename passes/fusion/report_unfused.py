@@ -280,5 +280,5 @@ def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
     sources = [f"results of {', '.join(names)}"] if names else []
     if not names or any(isinstance(maker, Block) for maker in makers):
         sources.insert(0, "arguments")
-    found = f"a pointwise kernel computes from {' and '.join(sources)}"
+    found = f"a pointwise kernel reads only {' and '.join(sources)}"
     return Refusal("an operand is the tile of a GEMM", found)

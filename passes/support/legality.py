@@ -225,8 +225,8 @@ def _check_leaves(
     outside = [v for v in leaves if not site.holds(v)]
     if order.slices_after(outside, site.op) is None:
         return Refusal(
-            "no other operand depends on the same kernel",
-            f"another operand of {op.name} needs the complete result of the kernel that computes "
+            "no other operand depends on that kernel",
+            "another operand depends on the complete result of the kernel that computes "
             f"{name_of(segment.outputs[site.result])}",
         )
     return None

@@ -31,6 +31,7 @@ class TestExcerpt:
         [
             (PLACE, "one\ntwo three", ["  two three", "    ^~~"]),
             (PLACE, "one\n\t\tthree\r", ["  \t\tthree", "  \t\t^~~"]),
+            (PLACE, "one\n\x1b[2J\rx\u202e", ["  \ufffd[2J\ufffdx\ufffd", "    ^~~"]),
             (PLACE, "one\ntwo", ["  two", "    ^"]),
             (PLACE, "one\n", ["  ", "  ^"]),
             (PLACE, "one", []),

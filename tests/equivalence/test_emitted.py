@@ -88,6 +88,10 @@ FAULTS: dict[str, tuple[Changes, str]] = {
         (("    out = torch.empty(", "    out = torch.nothing("),),
         "it fails with AttributeError",
     ),
+    "a kernel that fails": (
+        (("tl.exp(-total)", "(1.0).to(tl.float32)"),),
+        "it fails with AttributeError: 'float' object has no attribute 'to'",
+    ),
 }
 
 

@@ -223,7 +223,7 @@ def test_operand_depends_on_the_same_kernel():
         PARAMETERS, gemm("%z"), unary("s", "softmax", "z"), binary("a", "add", "z", "s")
     )
     refusal = refused(function.ask(lambda: find_site(function.op("a"), function.order)))
-    assert refusal.condition == "no other operand depends on the same kernel"
+    assert refusal.condition == "no other operand depends on that kernel"
 
 
 def test_result_larger_than_the_tile():

@@ -255,5 +255,5 @@
 // REMARK: remark[analysis] save-or-recompute: coda.linear: %w_up_out is saved for the backward; costs 22016*B*T bytes
 // REMARK: remark[analysis] save-or-recompute: coda.norm_stats: %rstd is saved for the backward; costs 4*B*T bytes
 // REMARK: remark[analysis] save-or-recompute: func.func: llama_layer saves 5 values of 52232*B*T bytes
-// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel computes from arguments; failed condition: an operand is the tile of a GEMM; costs 41088*B*T + 512*T bytes
-// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel computes from arguments; failed condition: an operand is the tile of a GEMM; costs 24704*B*T + 512*T bytes
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reads only arguments; failed condition: an operand is the tile of a GEMM; costs 41088*B*T + 512*T bytes
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reads only arguments; failed condition: an operand is the tile of a GEMM; costs 24704*B*T + 512*T bytes

@@ -8,7 +8,7 @@ func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32
   func.return %a : tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel computes from arguments; failed condition: an operand is the tile of a GEMM; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reads only arguments; failed condition: an operand is the tile of a GEMM; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @arguments(
 // CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x8xf32>, %y : tensor<?x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
@@ -67,7 +67,7 @@ func.func @dependent(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf
   func.return %s : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] report-unfused: gemm.map: another operand of gemm.map needs the complete result of the kernel that computes %z; failed condition: no other operand depends on the same kernel; costs 192*d0 bytes
+// REMARK: remark[missed] report-unfused: gemm.map: another operand depends on the complete result of the kernel that computes %z; failed condition: no other operand depends on that kernel; costs 192*d0 bytes
 // CHECK:      func.func @dependent(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)

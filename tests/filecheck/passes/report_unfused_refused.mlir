@@ -77,8 +77,8 @@ func.func @between(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf3
   func.return %s, %y : tensor<?x16xf32>, tensor<?x16xf32>
 }
 
-// CHECK:      remark[missed] report-unfused: gemm.map: a pointwise kernel computes from results of coda.barrier; failed condition: an operand is the tile of a GEMM; costs 128*d0 bytes
-// CHECK:      remark[missed] report-unfused: gemm.map: another operand of gemm.map needs the complete result of the kernel that computes %z; failed condition: no other operand depends on the same kernel; costs 128*d0 + 8 bytes
+// CHECK:      remark[missed] report-unfused: gemm.map: a pointwise kernel reads only results of coda.barrier; failed condition: an operand is the tile of a GEMM; costs 128*d0 bytes
+// CHECK:      remark[missed] report-unfused: gemm.map: another operand depends on the complete result of the kernel that computes %z; failed condition: no other operand depends on that kernel; costs 128*d0 + 8 bytes
 
 // -----
 
