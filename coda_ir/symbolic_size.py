@@ -37,7 +37,10 @@ class SymbolicSize:
         as `L - 2`.
         """
         coefficient, symbols, sums = 1, list[str](), list[SymbolicSize]()
-        for dim in map(str, dims):
+        for dim in dims:
+            if isinstance(dim, int):
+                coefficient *= dim
+                continue
             if " " in dim:
                 sums.append(SymbolicSize.of(dim))
                 continue
@@ -137,7 +140,9 @@ def as_size(value: SymbolicSize | int) -> SymbolicSize:
 
 def _from_terms(terms: Iterable[Term]) -> SymbolicSize:
     """Collect like terms, drop zeros, and order by descending degree, then by name."""
-    totals: dict[Monomial, int] = {}
+    terms, totals = list(terms), dict[Monomial, int]()
+    if len(terms) == 1:
+        return SymbolicSize(tuple(terms) if terms[0][1] else ())
     for monomial, coefficient in terms:
         totals[monomial] = totals.get(monomial, 0) + coefficient
     kept = [(monomial, value) for monomial, value in totals.items() if value]

@@ -10,6 +10,13 @@ from xdsl.printer import Printer
 class LocatedPrinter(Printer):
     """Prints `loc(...)` after operators with known locations only; xDSL prints it after all."""
 
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        text = bytestring.decode("ascii", "replace")
+        if text.isprintable() and text.isascii() and not {'"', "\\"} & set(text):
+            self.print_string(f'"{text}"')  # xDSL prints each character
+        else:
+            super().print_bytes_literal(bytestring)
+
     def print_op(self, op: Operation) -> None:
         super().print_op(op)
         if not isinstance(op.location, UnknownLoc):

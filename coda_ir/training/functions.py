@@ -231,7 +231,6 @@ class TrainableFunction(NotCopied):
 
         module = only_functions(self._module, [self.name])
         DifferentiatePass(**options).apply(make_context(), module)
-        module.verify()
         return _boxed(only_functions(module, self._parts), self._parts[1])
 
     @cached_property

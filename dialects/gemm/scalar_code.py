@@ -171,12 +171,11 @@ def computes_elements(operator: type) -> bool:
 
 def is_pointwise(op: object) -> bool:
     """Return whether `op` maps elements to elements of types with which regions compute."""
-    return (
-        # The class first: to ask an abstract base class takes longer.
-        computes_elements(type(op))
-        and isinstance(op, Operation)
-        and all(is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
-    )
+    # The class first: to ask an abstract base class takes longer.
+    if not computes_elements(type(op)) or not isinstance(op, Operation):
+        return False
+    types = map(element_type_of, (*op.operands, *op.results))
+    return all(map(is_scalar, types))
 
 
 def is_scalar(type: Attribute) -> bool:

@@ -20,6 +20,8 @@ def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
     """
     if len(shape) > len(domain):
         return None
+    if shape == domain and len(shape) > 1 and shape[-1] != 1:
+        return PortKind.TILE  # the most frequent kind
     aligned = domain[len(domain) - len(shape) :]
     full = [a == d or a != 1 for a, d in zip(shape, aligned, strict=True)]
     if not any(full) or all(extent == 1 for extent in shape):

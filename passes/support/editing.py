@@ -183,7 +183,8 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
         return op
     if kind != PortKind.TILE:
         return None
-    return op if not _tiles(op, domain) or _scaled_tile(op, domain) is not None else None
+    tiles = _tiles(op, domain)
+    return op if not tiles or _scaled_tile(op, domain, tiles) is not None else None
 
 
 def _is_stored_anyway(value: SSAValue) -> bool:
@@ -204,7 +205,7 @@ def is_left_to_readers(op: Operation) -> bool:
         return False
     if len(shape) < 2 or port_kind(shape, shape) != PortKind.TILE:
         return False
-    tile = _scaled_tile(op, shape)
+    tile = _scaled_tile(op, shape, _tiles(op, shape))
     return tile is not None and (isinstance(tile.owner, Block) or tile.has_more_than_one_use())
 
 
@@ -255,22 +256,25 @@ _AFFINE = (coda.MulOp, coda.DivOp, coda.AddOp, coda.SubOp, coda.CastOp, coda.Sto
 _SIMPLE = (*_AFFINE, coda.CompareOp, coda.LogicalNotOp, coda.LogicalAndOp, coda.LogicalOrOp)
 
 
-def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:
-    """Return the stored tile that `op`, as the last of a few operators, scales, shifts or rounds;
-    None if its elements have more bytes than those of `op`.
+def _scaled_tile(
+    op: Operation, domain: Sequence[int], tiles: Sequence[SSAValue]
+) -> SSAValue | None:
+    """Return the stored tile that `op` with these `_tiles`, as the last of a few operators, scales,
+    shifts or rounds; None if its elements have more bytes than those of `op`.
     """
     bytes_of_result = element_bytes(op.results[0].type)
     tile: SSAValue | None = None
     for _ in range(MAX_RECOMPUTED):
-        tiles = _tiles(op, domain) if isinstance(op, _AFFINE) else []
+        is_scaled = len(tiles) == 1 and type(op) in _AFFINE
         divides_by_tile = isinstance(op, coda.DivOp) and op.rhs in tiles
-        if len(tiles) != 1 or divides_by_tile or port_kind(shape_of(tiles[0]), domain) is None:
+        if not is_scaled or divides_by_tile or port_kind(shape_of(tiles[0]), domain) is None:
             is_shared = tile is not None and tile.has_more_than_one_use()
             return tile if is_shared and element_bytes(tile.type) <= bytes_of_result else None
         (tile,) = tiles
         if not isinstance(tile.owner, Operation) or not is_pointwise(tile.owner):
             return tile if element_bytes(tile.type) <= bytes_of_result else None
         op = tile.owner
+        tiles = _tiles(op, domain)
     return None
 
 

@@ -39,8 +39,11 @@ _HELPERS = read_definitions("warp_groups", "attention_products")
 
 def translated(source: str) -> str:
     """Translate functions in `tl` to Gluon, calling the helpers in Gluon."""
-    tree = ast.parse(source)
-    return edited(source, [edit for node in nodes_of(tree) for edit in _edits(node)])
+    found = (node for node in nodes_of(ast.parse(source)) if isinstance(node, _EDITED))
+    return edited(source, [edit for node in found for edit in _edits(node)])
+
+
+_EDITED = (ast.Attribute, ast.Call, ast.FunctionDef, ast.Name)
 
 
 def _edits(node: ast.AST) -> Iterator[Edit]:
