@@ -353,13 +353,13 @@ func.func @turns(%p: tensor<?x?x16xf32> {coda.name = "p", coda.dims = ["B", "T",
 // operand with columns reads the sum over samples, and so does eager-exact, in which the sum is
 // rounded.
 
-func.func @heads(%x: tensor<2x3x4x8xbf16> {coda.name = "x"}, %s: tensor<3x1x1xbf16> {coda.name = "s"}, %c: tensor<4x8xbf16> {coda.name = "c"}) -> tensor<2x3x4x8xbf16> {
+func.func @scaled_heads(%x: tensor<2x3x4x8xbf16> {coda.name = "x"}, %s: tensor<3x1x1xbf16> {coda.name = "s"}, %c: tensor<4x8xbf16> {coda.name = "c"}) -> tensor<2x3x4x8xbf16> {
   %p = coda.mul %s, %c : (tensor<3x1x1xbf16>, tensor<4x8xbf16>) -> tensor<3x4x8xbf16>
   %y = coda.add %x, %p : (tensor<2x3x4x8xbf16>, tensor<3x4x8xbf16>) -> tensor<2x3x4x8xbf16>
   func.return %y : tensor<2x3x4x8xbf16>
 }
 
-// CHECK:      func.func private @heads_joint(
+// CHECK:      func.func private @scaled_heads_joint(
 // CHECK-NEXT:   %p = coda.mul %s, %c : (tensor<3x1x1xbf16>, tensor<4x8xbf16>) -> tensor<3x4x8xbf16>
 // CHECK-NEXT:   %y = coda.add %x, %p : (tensor<2x3x4x8xbf16>, tensor<3x4x8xbf16>) -> tensor<2x3x4x8xbf16>
 // CHECK-NEXT:   %d_p = coda.sum_to %d_result0 : (tensor<2x3x4x8xbf16>) -> tensor<3x4x8xbf16>
