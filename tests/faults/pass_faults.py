@@ -448,7 +448,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "pointwise: operands of every operator swapped",
-        f"{P}support.editing:EpilogueEditor._lanes",
+        f"{P}support.editing:EpilogueEditor.lanes",
         Text(
             "[values[lane] for values in operands]", "[values[lane] for values in operands][::-1]"
         ),
