@@ -7,17 +7,10 @@ from typing import Any, TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects import coda, gemm
+from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.infer_type import OPEN, InferTypesOp, total
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
-from coda_ir.dialects.torch import (
-    CONVOLUTION_GRAD,
-    FUSED_ATTENTION,
-    FUSED_ATTENTION_GRAD,
-    CallOp,
-    VjpOp,
-)
 from coda_ir.symbolic_size import SymbolicSize
 
 Dim: TypeAlias = int | str
@@ -117,19 +110,19 @@ def _attention_grad(op: coda.AttentionGradOp, operands: list[Dims]) -> Sequence[
     return [of[source] for source in sources]
 
 
-def _call(op: CallOp, operands: list[Dims]) -> Sequence[Dims]:
+def _call(op: torch.CallOp, operands: list[Dims]) -> Sequence[Dims]:
     """Return the dims of derivatives and attention; other calls state theirs."""
-    if op.callee.data == CONVOLUTION_GRAD:
+    if op.callee.data == torch.CONVOLUTION_GRAD:
         _, x, weight = operands
         dims = (x, weight, weight[:1])
         return [dims[position] for position in op.picks or range(3)]
-    if op.callee.data == FUSED_ATTENTION:
+    if op.callee.data == torch.FUSED_ATTENTION:
         q, _, v, *_ = operands
         return [(*q[:-1], v[-1]), q[:-1]]
-    return operands[1:] if op.callee.data == FUSED_ATTENTION_GRAD else []
+    return operands[1:] if op.callee.data == torch.FUSED_ATTENTION_GRAD else []
 
 
-def _vjp(op: VjpOp, operands: list[Dims]) -> Sequence[Dims]:
+def _vjp(op: torch.VjpOp, operands: list[Dims]) -> Sequence[Dims]:
     return [operands[number] for number in op.differentiated]
 
 
@@ -287,8 +280,8 @@ RULES: dict[type, Rule] = {
     coda.PadOp: _pad,
     coda.AttentionGradOp: _attention_grad,
     coda.EmbeddingGradOp: _embedding_grad,
-    CallOp: _call,
-    VjpOp: _vjp,
+    torch.CallOp: _call,
+    torch.VjpOp: _vjp,
     gemm.FusedOp: _fused,
     gemm.MapOp: _map,
     gemm.AttentionSumOp: _attention_sums,

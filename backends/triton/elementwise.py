@@ -7,21 +7,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.backends.triton.map_kernel import MapSegment, over_domain
 from coda_ir.diagnostics import LoweringError
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda import CastOp, ConstantOp, ElementwiseOp, GluOp, RopeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import (
-    PairingAttr,
-    Port,
-    PortKind,
-    Result,
-    ResultPortAttr,
-    RotationTypes,
-    ScalarBuilder,
-    Segment,
-    YieldOp,
-    numerics_mode,
-    region_type,
-)
 from coda_ir.dialects.gemm.rotary import pairing_of, table_kind
 from coda_ir.dialects.gemm.scalar_code import scalar_code
 from coda_ir.dialects.gemm.tables import port_kind
@@ -33,8 +21,8 @@ def lower_elementwise(op: ElementwiseOp | CastOp) -> MapSegment:
     domain = shape_of(op.result)
     columns = (domain or (1,))[-1]
     block = Block()
-    builder = ScalarBuilder(block, op.location, numerics_mode(op))
-    ports: list[Port] = []
+    builder = gemm.ScalarBuilder(block, op.location, gemm.numerics_mode(op))
+    ports: list[gemm.Port] = []
     arguments: list[SSAValue] = []
     loaded: dict[SSAValue, SSAValue] = {}
     for operand in op.operands:
@@ -47,8 +35,8 @@ def lower_elementwise(op: ElementwiseOp | CastOp) -> MapSegment:
             continue
         kind = port_kind(shape_of(operand), domain)
         assert kind is not None, "operands broadcast to the result"
-        ports.append(Port(kind, operand))
-        argument = block.insert_arg(region_type(element_type_of(operand)), len(block.args))
+        ports.append(gemm.Port(kind, operand))
+        argument = block.insert_arg(gemm.region_type(element_type_of(operand)), len(block.args))
         argument.name_hint = operand.name_hint
         loaded[operand] = argument
         arguments.append(argument)
@@ -58,22 +46,22 @@ def lower_elementwise(op: ElementwiseOp | CastOp) -> MapSegment:
             f"{format_location(op.location)}: the triton backend has no scalar code for {op.name}",
             "add it to dialects/gemm/scalar_code.py",
         )
-    block.add_op(YieldOp(result))
-    return _segment(op, ports, ResultPortAttr.tile(), block, columns)
+    block.add_op(gemm.YieldOp(result))
+    return _segment(op, ports, gemm.ResultPortAttr.tile(), block, columns)
 
 
 def _segment(
     op: Operation,
-    ports: Sequence[Port],
-    port: ResultPortAttr,
+    ports: Sequence[gemm.Port],
+    port: gemm.ResultPortAttr,
     block: Block,
     columns: int,
-    pairing: PairingAttr | None = None,
+    pairing: gemm.PairingAttr | None = None,
 ) -> MapSegment:
-    segment = Segment(
+    segment = gemm.Segment(
         weights=[],
         ports=list(ports),
-        results=[Result(port, tensor_type(op.results[0]))],
+        results=[gemm.Result(port, tensor_type(op.results[0]))],
         body=Region(block),
         pairing=pairing,
         outputs=op.results,
@@ -96,13 +84,13 @@ def lower_glu(op: GluOp) -> MapSegment:
     block = Block(arg_types=[f32, f32])
     gate, up = block.args
     gate.name_hint, up.name_hint = "gate", "up"
-    builder = ScalarBuilder(block, op.location, numerics_mode(op))
+    builder = gemm.ScalarBuilder(block, op.location, gemm.numerics_mode(op))
     result = builder.gated(op.activation.data, gate, up, element_type_of(op.result))
-    block.add_op(YieldOp(result))
-    ports = [Port(PortKind.TILE, op.x)]
+    block.add_op(gemm.YieldOp(result))
+    ports = [gemm.Port(gemm.PortKind.TILE, op.x)]
     columns = _static_columns(op)
-    pairing = PairingAttr.adjacent_columns() if op.is_adjacent else PairingAttr.halves()
-    return _segment(op, ports, ResultPortAttr.half(), block, columns, pairing)
+    pairing = gemm.PairingAttr.adjacent_columns() if op.is_adjacent else gemm.PairingAttr.halves()
+    return _segment(op, ports, gemm.ResultPortAttr.half(), block, columns, pairing)
 
 
 def lower_rope(op: RopeOp) -> MapSegment:
@@ -114,10 +102,12 @@ def lower_rope(op: RopeOp) -> MapSegment:
         argument.name_hint = name
     first, second, *tables = block.args
     cos, sin = tables[: len(of_pair)], tables[len(of_pair) :]
-    builder = ScalarBuilder(block, op.location, numerics_mode(op))
-    types = RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
+    builder = gemm.ScalarBuilder(block, op.location, gemm.numerics_mode(op))
+    types = gemm.RotationTypes.of(element_type_of(op.x), element_type_of(op.cos))
     transposed = op.transposed is not None
-    block.add_op(YieldOp(*builder.rotate(first, second, cos, sin, types, transposed=transposed)))
-    ports = [Port(PortKind.TILE, op.x), Port(kind, op.cos), Port(kind, op.sin)]
+    block.add_op(
+        gemm.YieldOp(*builder.rotate(first, second, cos, sin, types, transposed=transposed))
+    )
+    ports = [gemm.Port(gemm.PortKind.TILE, op.x), gemm.Port(kind, op.cos), gemm.Port(kind, op.sin)]
     columns = _static_columns(op)
-    return _segment(op, ports, ResultPortAttr.tile(), block, columns, pairing_of(op))
+    return _segment(op, ports, gemm.ResultPortAttr.tile(), block, columns, pairing_of(op))

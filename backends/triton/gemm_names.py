@@ -7,25 +7,15 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import location_comment
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import (
-    Combiner,
-    CombinerAttr,
-    FusedOp,
-    GroupReduceOp,
-    Port,
-    PortKind,
-    ResultKind,
-    ScheduleAttr,
-    Segment,
-)
 from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dominance import depend_on
 
 _LONGEST_NAME = 60
 
 
-def gemm_kernel_name(op: FusedOp) -> str:
+def gemm_kernel_name(op: gemm.FusedOp) -> str:
     """Return a name such as `gemm_residual_ssq_scale`, `gemm_silu_glu` or `gemm_qk_norm_rope`."""
     parts = dict.fromkeys(part for segment in op.segments() for part in segment_features(segment))
     name = "gemm_transposed" if op.is_transposed else "gemm"
@@ -43,7 +33,7 @@ def gemm_kernel_name(op: FusedOp) -> str:
     return name
 
 
-def summary_of(op: FusedOp, schedule: ScheduleAttr) -> str:
+def summary_of(op: gemm.FusedOp, schedule: gemm.ScheduleAttr) -> str:
     """Return a line for listings: the extents of the products, and the tile."""
     m = op.row_shape[-1] if op.is_transposed else "M"
     n = sum(segment.columns for segment in op.segments())
@@ -57,7 +47,7 @@ def summary_of(op: FusedOp, schedule: ScheduleAttr) -> str:
     return f"{groups}{m} x {n} x {depth} GEMM in tiles of {tile}{shared}"
 
 
-def docstring(op: FusedOp, summary: str) -> list[str]:
+def docstring(op: gemm.FusedOp, summary: str) -> list[str]:
     """Return the docstring of a kernel: what its epilogue does, and the source location."""
     place = location_comment(op.location)
     lines = [f'"""{summary}, with its epilogue.', "", *map(describe_segment, op.segments())]
@@ -81,7 +71,7 @@ def tile_condition(start: int, end: int, tiles: int) -> str:
     return f"(tile_n >= {start}) & (tile_n < {end})"
 
 
-def segment_features(segment: Segment) -> list[str]:
+def segment_features(segment: gemm.Segment) -> list[str]:
     """Return the features of a segment's epilogue, in the order in which it computes them."""
     return [
         *_port_features(segment),
@@ -92,7 +82,7 @@ def segment_features(segment: Segment) -> list[str]:
     ]
 
 
-def describe_segment(segment: Segment) -> str:
+def describe_segment(segment: gemm.Segment) -> str:
     """Return one line of a kernel's docstring: weights, columns, pairing and fused operators."""
     weights = " + ".join(
         ", ".join(weight.name_hint or "w" for weight in weights) for weights in segment.terms
@@ -107,20 +97,20 @@ def describe_segment(segment: Segment) -> str:
     return f"{text}; {', '.join(features)}" if features else text
 
 
-def _port_features(segment: Segment) -> list[str]:
+def _port_features(segment: gemm.Segment) -> list[str]:
     """Return the purposes of the ports, in the order of their first uses."""
     position = {op: index for index, op in enumerate(segment.block.ops)}
     tiles = [
         arg
         for index, (kind, _) in enumerate(segment.ports)
         for arg in segment.port_args(index)
-        if kind in (PortKind.TILE, PortKind.HALF_TILE)
+        if kind in (gemm.PortKind.TILE, gemm.PortKind.HALF_TILE)
     ]
     features: list[tuple[int, str]] = []
     for index, port in enumerate(segment.ports):
         args = segment.port_args(index)
         feature = _port_feature(port, [each for arg in args for each in _combinations(arg)])
-        if not segment.weights and port.kind in (PortKind.TILE, PortKind.HALF_TILE):
+        if not segment.weights and port.kind in (gemm.PortKind.TILE, gemm.PortKind.HALF_TILE):
             feature = _map_feature(args, tiles)
         if feature is not None:
             users = [use.operation for arg in args for use in arg.uses]
@@ -152,27 +142,32 @@ def _combinations(port: SSAValue) -> list[Combination]:
     return found
 
 
-def _port_feature(port: Port, combinations: Sequence[Combination]) -> str | None:
+def _port_feature(port: gemm.Port, combinations: Sequence[Combination]) -> str | None:
     """Return the purpose of a port of an epilogue."""
-    kind = PortKind.ROW if _is_by_column(port) else port.kind
+    kind = gemm.PortKind.ROW if _is_by_column(port) else port.kind
     combined_by = {name for name, _ in combinations}
     added = bool(combined_by & _SUMS)
     match kind:
-        case PortKind.COL | PortKind.GATHER_COL | PortKind.SCATTER_COL:
+        case gemm.PortKind.COL | gemm.PortKind.GATHER_COL | gemm.PortKind.SCATTER_COL:
             return "row_scale" if "arith.mulf" in combined_by else None
-        case PortKind.TILE | PortKind.HALF_TILE:
+        case gemm.PortKind.TILE | gemm.PortKind.HALF_TILE:
             return "residual" if added else "gate" if "arith.mulf" in combined_by else "tile"
-        case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
+        case (
+            gemm.PortKind.ROW
+            | gemm.PortKind.HALF_ROW
+            | gemm.PortKind.GROUP_ROW
+            | gemm.PortKind.HALF_GROUP_ROW
+        ):
             return "bias" if added else "scale"
-        case PortKind.GROUP | PortKind.HALF_GROUP:
+        case gemm.PortKind.GROUP | gemm.PortKind.HALF_GROUP:
             return "group_scale" if "arith.mulf" in combined_by else None
-        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+        case gemm.PortKind.PARTIAL_ADD | gemm.PortKind.PARTIAL_MAX | gemm.PortKind.PARTIAL_LSE:
             return "finalize"
         case _:
             return None
 
 
-def _is_by_column(port: Port) -> bool:
+def _is_by_column(port: gemm.Port) -> bool:
     """Return whether a port is a table with a row for each sample, read like a row."""
     is_table = port.kind.is_table and not port.kind.is_group
     return is_table and serves_samples(shape_of(port.value))
@@ -191,22 +186,22 @@ def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | N
 _SUMS = {"arith.addf", "arith.subf"}
 
 
-def _group_features(segment: Segment) -> list[str]:
-    reductions = [op for op in segment.block.ops if isinstance(op, GroupReduceOp)]
-    if any(op.combiner.data == Combiner.MAX for op in reductions):
+def _group_features(segment: gemm.Segment) -> list[str]:
+    reductions = [op for op in segment.block.ops if isinstance(op, gemm.GroupReduceOp)]
+    if any(op.combiner.data == gemm.Combiner.MAX for op in reductions):
         return ["group_max"]
     row = segment.columns or (segment.domain or (0,))[-1]
     names = ["norm" if op.group.value.data == row else "qk_norm" for op in reductions]
     return names[:1]
 
 
-def _pair_features(segment: Segment) -> list[str]:
+def _pair_features(segment: gemm.Segment) -> list[str]:
     if segment.pairing is None:
         return []
     tables = [port for port in segment.ports if port.kind.is_table and not port.kind.is_group]
     if not all(map(_is_by_column, tables)):
         return ["rope"]
-    if any(result.port.kind.data == ResultKind.HALF for result in segment.results):
+    if any(result.port.kind.data == gemm.ResultKind.HALF for result in segment.results):
         return ["glu"]
     return ["pair"]
 
@@ -256,17 +251,17 @@ def _is_zero(value: SSAValue) -> bool:
     return isinstance(owner, arith.ConstantOp) and str(owner.value).startswith("0.0")
 
 
-def _result_features(segment: Segment) -> list[str]:
+def _result_features(segment: gemm.Segment) -> list[str]:
     features: list[str] = []
     for index, (port, _) in enumerate(segment.results):
         value = segment.yielded(index)[0]
         match port.kind.data:
-            case ResultKind.PARTIAL_ROW | ResultKind.PARTIAL_COL:
-                assert isinstance(port.combiner, CombinerAttr)
-                by_row = port.kind.data == ResultKind.PARTIAL_ROW
+            case gemm.ResultKind.PARTIAL_ROW | gemm.ResultKind.PARTIAL_COL:
+                assert isinstance(port.combiner, gemm.CombinerAttr)
+                by_row = port.kind.data == gemm.ResultKind.PARTIAL_ROW
                 name = port.combiner.data.value if by_row else f"col{port.combiner.data.value}"
                 features.append("ssq" if _is_square(value) else name.replace("add", "sum"))
-            case ResultKind.SELECT:
+            case gemm.ResultKind.SELECT:
                 features.append("select")
             case _:
                 pass

@@ -14,16 +14,9 @@ from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import LoweringError
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
-from coda_ir.dialects.gemm import (
-    FusedOp,
-    Layout,
-    NumericsMode,
-    ScheduleAttr,
-    Segment,
-    numerics_mode,
-)
 from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
@@ -35,7 +28,7 @@ TENSOR_DESCRIPTOR = frozenset({"from triton.tools.tensor_descriptor import Tenso
 class ColumnTile:
     """The columns of a range that one program computes."""
 
-    segment: Segment
+    segment: gemm.Segment
     columns: ColumnRange
     number: str
     """The expression of the tile's number within the range."""
@@ -81,7 +74,7 @@ class JoinedPairs(ColumnTile):
         segment = tile.segment
         is_adjacent = segment.pairing is not None and segment.pairing.is_adjacent
         is_plain = len(segment.weights) == 1 and not segment.scales and not tile.columns.is_padded
-        return is_adjacent and segment.layout == Layout.KN and is_plain
+        return is_adjacent and segment.layout == gemm.Layout.KN and is_plain
 
 
 @dataclass
@@ -103,8 +96,8 @@ class MainLoop(ABC):
     acc = acc.to(tl.float32)
     """
 
-    op: FusedOp
-    schedule: ScheduleAttr
+    op: gemm.FusedOp
+    schedule: gemm.ScheduleAttr
     arguments: ArgumentList
     groups: RowGroups | None = None
     ragged: RaggedDepth | None = None
@@ -186,7 +179,7 @@ class MainLoop(ABC):
         operands = (self.op.x, *self.op.weights) if self.HAS_DOT else ()
         if not any(is_float8(element_type_of(operand)) for operand in operands):
             return []
-        is_fast = numerics_mode(self.op) == NumericsMode.FAST
+        is_fast = gemm.numerics_mode(self.op) == gemm.NumericsMode.FAST
         return ["HAS_FLOAT8=True", *(["IS_FAST=True"] if is_fast else [])]
 
     def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
@@ -291,9 +284,9 @@ class PointerMainLoop(MainLoop):
         ]
         return [self.rows[term], tuple_text(places)]
 
-    def _column_step(self, weight: SSAValue, segment: Segment) -> str:
+    def _column_step(self, weight: SSAValue, segment: gemm.Segment) -> str:
         """Return the factor by which columns of a weight are apart, unless they are adjacent."""
-        if segment.layout == Layout.KN:
+        if segment.layout == gemm.Layout.KN:
             return ""
         pitch = self.arguments.pitch(weight)
         assert isinstance(pitch, int), "rows of a matrix"
@@ -311,7 +304,7 @@ class PointerMainLoop(MainLoop):
         segment, is_transposed, pitch = tile.segment, self.op.is_transposed, self.arguments.pitch
         of_x = pitch(self.op.inputs[term]) if is_transposed else 1
         weight = tile.weight(0, segment.terms[term])
-        of_weight = pitch(weight) if segment.layout == Layout.KN else 1
+        of_weight = pitch(weight) if segment.layout == gemm.Layout.KN else 1
         depth = self.depths[term] if self.ragged is None else "end_row"
         extents = {"K": depth, "A_STEP": of_x, "B_STEP": of_weight}
         known = ["IS_KNOWN=False", *self._gathered_depths()] if is_transposed else self._rows()
@@ -360,7 +353,10 @@ class TmaMainLoop(MainLoop):
         return call(f"{target} = tma_multiply_last", arguments)
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
-        box, has_rows = usable_box(tile.segment, tile.columns), tile.segment.layout == Layout.NK
+        box, has_rows = (
+            usable_box(tile.segment, tile.columns),
+            tile.segment.layout == gemm.Layout.NK,
+        )
         outer, *inner = box.view
         count = 1 if self.groups is None else self.groups.count
         # The weights of groups are one below the other: more columns, or rows of a K x N weight.
@@ -388,7 +384,7 @@ class TmaMainLoop(MainLoop):
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
         """Return which dimension of x and of the weights is K, the last one or the first."""
-        a_is_last, b_is_last = not self.op.is_transposed, tile.segment.layout == Layout.NK
+        a_is_last, b_is_last = not self.op.is_transposed, tile.segment.layout == gemm.Layout.NK
         last = [f"A_K_IS_LAST={a_is_last}", f"B_K_IS_LAST={b_is_last}"]
         is_below = self.groups is not None and not b_is_last
         first = [f"b_first=row_group * {self.depths[term]}"] if is_below else []
@@ -448,7 +444,7 @@ def corners(tile: ColumnTile, box: WeightBox) -> list[str]:
     return [f"({first},)", f"({first} + {half},)"]
 
 
-def usable_box(segment: Segment, columns: ColumnRange) -> WeightBox:
+def usable_box(segment: gemm.Segment, columns: ColumnRange) -> WeightBox:
     """Return the box of a range's weights. Raises CodaError if there is none."""
     box = weight_box(segment, columns)
     if isinstance(box, str):

@@ -24,19 +24,9 @@ from coda_ir.backends.triton.ports import (
 )
 from coda_ir.backends.triton.segment_results import IDENTITY
 from coda_ir.diagnostics import LoweringError
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda import ShiftOp
 from coda_ir.dialects.coda.shapes import element_bytes
-from coda_ir.dialects.gemm import (
-    Combiner,
-    CombinerAttr,
-    DomainSegment,
-    MapOp,
-    OrderAttr,
-    Port,
-    PortKind,
-    ResultKind,
-    Segment,
-)
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes, map_columns
 from coda_ir.remarks import format_location
 from coda_ir.storage import is_transposed_matrix
@@ -64,10 +54,10 @@ BYTES_OF_STAGES = 128 * 1024
 
 
 @dataclass
-class MapSegment(DomainSegment):
+class MapSegment(gemm.DomainSegment):
     """The domain of a map, whose region takes the ports only."""
 
-    order: OrderAttr | None = None
+    order: gemm.OrderAttr | None = None
     is_flat: bool = False
     """True if the domain is taken as one column of M * N elements, since N is dynamic."""
 
@@ -76,7 +66,7 @@ class MapSegment(DomainSegment):
         return self.is_flat and any(kind not in _ELEMENTS for kind, _ in self.ports)
 
 
-_ELEMENTS = (PortKind.TILE, PortKind.SCALAR)
+_ELEMENTS = (gemm.PortKind.TILE, gemm.PortKind.SCALAR)
 """Ports that do not depend on the row and the column of an element in a flat domain."""
 
 
@@ -94,7 +84,7 @@ class MapTiling:
         return self.block_m * self.steps
 
 
-def lower_map(op: MapOp) -> MapSegment:
+def lower_map(op: gemm.MapOp) -> MapSegment:
     """Return the segment of `op` over its domain."""
     segment = op.segment()
     columns = (segment.domain or (1,))[-1]
@@ -105,7 +95,7 @@ def lower_map(op: MapOp) -> MapSegment:
     return lowered
 
 
-def over_domain(segment: Segment, columns: int) -> MapSegment:
+def over_domain(segment: gemm.Segment, columns: int) -> MapSegment:
     """Return `segment`, without weights, over `columns` columns; over one if dynamic."""
     return MapSegment(
         weights=[],
@@ -119,9 +109,9 @@ def over_domain(segment: Segment, columns: int) -> MapSegment:
     )
 
 
-def _expect_tiles(op: MapOp, segment: Segment) -> None:
+def _expect_tiles(op: gemm.MapOp, segment: gemm.Segment) -> None:
     kinds = [result.port.kind.data for result in segment.results]
-    refused = [f"{kind.value} result" for kind in kinds if kind != ResultKind.TILE]
+    refused = [f"{kind.value} result" for kind in kinds if kind != gemm.ResultKind.TILE]
     refused += [f"{kind.value} port" for kind, _ in segment.ports if kind.combiner is not None]
     if refused:
         raise LoweringError(
@@ -186,7 +176,7 @@ def _known_rows(segment: MapSegment) -> int | None:
 def _loads_columns(segment: MapSegment) -> bool:
     """Return whether the rows of a tensor are columns in memory."""
     return any(
-        kind == PortKind.TILE and is_transposed_matrix(value) for kind, value in segment.ports
+        kind == gemm.PortKind.TILE and is_transposed_matrix(value) for kind, value in segment.ports
     )
 
 
@@ -194,7 +184,7 @@ def _reads_other_rows(segment: MapSegment) -> bool:
     """Return whether a tile reads rows around its own, and combines no columns or rows."""
     kinds = {result.port.kind.data for result in segment.results}
     is_shifted = any(isinstance(value.owner, ShiftOp) for _, value in segment.ports)
-    is_plain = kinds == {ResultKind.TILE} and max(group_sizes(segment), default=1) == 1
+    is_plain = kinds == {gemm.ResultKind.TILE} and max(group_sizes(segment), default=1) == 1
     return is_shifted and is_plain and segment.order is None
 
 
@@ -208,9 +198,13 @@ def _combines_rows(segment: MapSegment) -> bool:
     combiners = {
         result.port.combiner
         for result in segment.results
-        if result.port.kind.data == ResultKind.PARTIAL_COL
+        if result.port.kind.data == gemm.ResultKind.PARTIAL_COL
     }
-    return segment.order is None and bool(combiners) and CombinerAttr(Combiner.LSE) not in combiners
+    return (
+        segment.order is None
+        and bool(combiners)
+        and gemm.CombinerAttr(gemm.Combiner.LSE) not in combiners
+    )
 
 
 @dataclass
@@ -248,12 +242,12 @@ class _MapEmitter(SegmentEmitter):
         stages = max(1, min(STAGES_OF_A_SUM, BYTES_OF_STAGES // max(1, bytes)))
         return f"for step in tl.range({steps}, num_stages={stages}):"
 
-    def _bytes(self, port: Port) -> int:
+    def _bytes(self, port: gemm.Port) -> int:
         """Return the bytes that a tile loads for a port: for most, of each of its elements."""
         rows, lanes = self.tiling.block_m, self.tiling.columns.lanes
-        if port.kind in (PortKind.SCALAR, PortKind.COL):
+        if port.kind in (gemm.PortKind.SCALAR, gemm.PortKind.COL):
             lanes = 1
-        elif port.kind == PortKind.ROW:
+        elif port.kind == gemm.PortKind.ROW:
             rows = 1
         elif port.kind.combiner is not None:
             lanes = partial_extents(port)[2]
@@ -278,7 +272,7 @@ class _MapEmitter(SegmentEmitter):
             f"domain_column = place % {self.count}",
         ]
 
-    def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+    def _load_port(self, hint: str, port: gemm.Port, columns: ColumnIndex) -> str:
         if not self.is_flat or port.kind in _ELEMENTS:
             return super()._load_port(hint, port, columns)
         rows = RowIndex("domain_row", "domain_row")
@@ -299,7 +293,7 @@ class _MapEmitter(SegmentEmitter):
         shape, identity = f"(BLOCK_M, {self.columns.lanes})", IDENTITY[combiner]
         self.totals.append(f"{total} = tl.full({shape}, {identity}, tl.float32)")
         masked = f"tl.where(row_mask[:, None], {value}, {identity})"
-        if combiner == Combiner.MAX:
+        if combiner == gemm.Combiner.MAX:
             self.lines.append(f"{total} = maximum({total}, {masked})")
         else:
             self.lines.append(f"{total} += {masked}")
@@ -391,7 +385,7 @@ def _row_lines(tile: str) -> list[str]:
     ]
 
 
-def _map_name(segment: Segment) -> str:
+def _map_name(segment: gemm.Segment) -> str:
     features = segment_features(segment)
     if not features:
         features = [

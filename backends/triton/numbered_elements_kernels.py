@@ -18,18 +18,7 @@ from coda_ir.backends.triton.host.literals import literal
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2, pointer_argument, rounded
-from coda_ir.dialects.coda import (
-    BroadcastOp,
-    ConstantOp,
-    GatherOp,
-    GroupOrderOp,
-    IndexOp,
-    ReshapeOp,
-    ScatterOp,
-    SortOp,
-    TopkOp,
-    positions_in,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dominance import before
 
@@ -37,28 +26,30 @@ ELEMENTS = 1024
 """Elements that a program holds, of at least one row."""
 
 
-def number_filling(value: SSAValue) -> ConstantOp | None:
+def number_filling(value: SSAValue) -> coda.ConstantOp | None:
     """Return the number that a constant tensor repeats."""
     op = value.owner
-    number = op.x.owner if isinstance(op, BroadcastOp) else None
-    return number if isinstance(number, ConstantOp) else None
+    number = op.x.owner if isinstance(op, coda.BroadcastOp) else None
+    return number if isinstance(number, coda.ConstantOp) else None
 
 
-def read_from_memory(op: GatherOp | ScatterOp | IndexOp, *, is_whole: bool) -> list[bool]:
+def read_from_memory(
+    op: coda.GatherOp | coda.ScatterOp | coda.IndexOp, *, is_whole: bool
+) -> list[bool]:
     """Return for each operand whether its kernel loads it."""
-    if not isinstance(op, ScatterOp):
+    if not isinstance(op, coda.ScatterOp):
         return [True, True]
     x = not is_whole and number_filling(op.x) is None
-    values = number_filling(op.values) is None and positions_in(op.values) is None
+    values = number_filling(op.values) is None and coda.positions_in(op.values) is None
     return [x, True, values]
 
 
-def is_checked(op: GatherOp | ScatterOp | IndexOp) -> bool:
+def is_checked(op: coda.GatherOp | coda.ScatterOp | coda.IndexOp) -> bool:
     """Return whether numbers may be invalid: those of elements that were ordered are not."""
-    owner = before(op.ids, ReshapeOp).owner
-    if isinstance(owner, TopkOp | SortOp):
+    owner = before(op.ids, coda.ReshapeOp).owner
+    if isinstance(owner, coda.TopkOp | coda.SortOp):
         extent = shape_of(owner.x)[owner.given["dim"]]
-    elif isinstance(owner, GroupOrderOp):
+    elif isinstance(owner, coda.GroupOrderOp):
         extent = shape_of(owner.ids)[0]
     else:
         return True
@@ -66,7 +57,7 @@ def is_checked(op: GatherOp | ScatterOp | IndexOp) -> bool:
     return DYNAMIC_INDEX in (extent, limit) or extent > limit
 
 
-def row_kernel(op: GatherOp | ScatterOp, name: str, *, is_whole: bool) -> EmittedKernel:
+def row_kernel(op: coda.GatherOp | coda.ScatterOp, name: str, *, is_whole: bool) -> EmittedKernel:
     """Emit `gather` or `scatter` along rows of few columns."""
     text = _Text(op, is_whole=is_whole)
     columns, count = shape_of(op.x)[-1], shape_of(op.ids)[-1]
@@ -80,7 +71,7 @@ def row_kernel(op: GatherOp | ScatterOp, name: str, *, is_whole: bool) -> Emitte
         f"at = row.to(tl.int64) * {count} + place",
         *text.numbers("at", "is_place", str(columns)),
     ]
-    if isinstance(op, GatherOp):
+    if isinstance(op, coda.GatherOp):
         lines += [*text.value("x", op.x, "first + id", "is_place"), *text.store("at", "is_place")]
     else:
         if not is_whole:
@@ -102,7 +93,7 @@ def row_kernel(op: GatherOp | ScatterOp, name: str, *, is_whole: bool) -> Emitte
     )
 
 
-def vector_kernel(op: ScatterOp | IndexOp, name: str) -> EmittedKernel:
+def vector_kernel(op: coda.ScatterOp | coda.IndexOp, name: str) -> EmittedKernel:
     """Emit `index` of a vector, or a `scatter` that replaces all of its elements."""
     text = _Text(op, is_whole=True)
     extent = shape_of(op.x)[0]
@@ -112,11 +103,11 @@ def vector_kernel(op: ScatterOp | IndexOp, name: str) -> EmittedKernel:
         "is_place = at < M",
         *text.numbers("at", "is_place", limit),
     ]
-    if isinstance(op, IndexOp):
+    if isinstance(op, coda.IndexOp):
         lines += [*text.value("x", op.x, "id", "is_place"), *text.store("at", "is_place")]
     else:
         lines += [*text.value("values", op.values, "at", "is_place"), *text.store("id", "is_place")]
-    of_x = nth_operand(0) if isinstance(op, IndexOp) else nth_operand(1)
+    of_x = nth_operand(0) if isinstance(op, coda.IndexOp) else nth_operand(1)
     size = [KernelArgument("N", "i32", of_x.shape(0))] if limit == "N" else []
     return emitted(
         name,
@@ -130,7 +121,7 @@ def vector_kernel(op: ScatterOp | IndexOp, name: str) -> EmittedKernel:
 class _Text:
     """Emits loads and stores of the operands of an operator."""
 
-    def __init__(self, op: GatherOp | ScatterOp | IndexOp, *, is_whole: bool):
+    def __init__(self, op: coda.GatherOp | coda.ScatterOp | coda.IndexOp, *, is_whole: bool):
         self._op, self._loaded = op, read_from_memory(op, is_whole=is_whole)
 
     def arguments(self) -> list[KernelArgument]:
@@ -147,7 +138,7 @@ class _Text:
     def numbers(self, at: str, mask: str, extent: str) -> Sequence[str]:
         """Return the statements that load numbers and check them."""
         lines = [f"id = tl.load(ids_ptr + {at}, mask={mask}, other=0).to(tl.int64)"]
-        if isinstance(self._op, IndexOp):
+        if isinstance(self._op, coda.IndexOp):
             lines.append(f"id = tl.where(id < 0, id + {extent}, id)")
         if is_checked(self._op):
             lines.append(f"id = checked_index(id, {extent}, 0)")
@@ -156,7 +147,7 @@ class _Text:
     def value(self, name: str, value: SSAValue, at: str, mask: str) -> Sequence[str]:
         """Return the statement for the elements to store next, in their type."""
         type, number = element_type_of(value), number_filling(value)
-        positions = positions_in(value) if name == "values" else None
+        positions = coda.positions_in(value) if name == "values" else None
         if number is not None:
             filled = (
                 f"tl.full((), {literal(number)}, {'tl.float32' if is_float(type) else 'tl.int64'})"

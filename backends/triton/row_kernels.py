@@ -21,15 +21,7 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
 )
 from coda_ir.backends.triton.row_kernel_text import Load, RowKernelText
-from coda_ir.dialects.coda import (
-    CrossEntropyGradOp,
-    CrossEntropyOp,
-    LayerNormOp,
-    NormStatsOp,
-    ReduceOp,
-    RMSNormOp,
-    SoftmaxOp,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
 Pitches: TypeAlias = Mapping[SSAValue, Pitch]
@@ -68,7 +60,7 @@ def _parameters(
     return loads
 
 
-def rms_norm_kernel(op: RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel:
+def rms_norm_kernel(op: coda.RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of that width."""
     columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
     text, x = _start(name, op.x, columns, pitches)
@@ -105,7 +97,7 @@ def _store_y(text: RowKernelText, result: SSAValue) -> str:
     return text.store_elements("y", element_type_of(result))
 
 
-def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKernel:
+def layer_norm_kernel(op: coda.LayerNormOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit (x − mean) · rstd (⊙ weight) (+ bias)."""
     text, x = _start(name, op.x, _columns(op.x), pitches)
     given = {"weight": op.weight, "bias": op.bias}
@@ -120,7 +112,7 @@ def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKe
     return text.finish("LayerNorm")
 
 
-def norm_stats_kernel(op: NormStatsOp, name: str, pitches: Pitches) -> EmittedKernel:
+def norm_stats_kernel(op: coda.NormStatsOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit rstd, and the mean for kind "layer"."""
     text, x = _start(name, op.x, _columns(op.x), pitches)
     outputs = ("rstd", "mean")[: len(op.stats)]
@@ -134,7 +126,7 @@ def norm_stats_kernel(op: NormStatsOp, name: str, pitches: Pitches) -> EmittedKe
     return text.finish("row statistics of a norm")
 
 
-def softmax_kernel(op: SoftmaxOp, name: str, pitches: Pitches) -> EmittedKernel:
+def softmax_kernel(op: coda.SoftmaxOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit exp(x − max) / sum; a row with NaN or +inf, or of -inf alone, is NaN, as in PyTorch."""
     text, x = _start(name, op.x, _columns(op.x), pitches, NEGATIVE_INFINITY)
     text.result("out", element_type_of(op.result))
@@ -145,7 +137,7 @@ def softmax_kernel(op: SoftmaxOp, name: str, pitches: Pitches) -> EmittedKernel:
     return text.finish("softmax")
 
 
-def reduce_kernel(op: ReduceOp, name: str, pitches: Pitches) -> EmittedKernel:
+def reduce_kernel(op: coda.ReduceOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit sum, mean, max or lse of each row, like torch.sum, mean, amax, logsumexp."""
     kind = op.kind.data
     other = NEGATIVE_INFINITY if kind in ("max", "lse") else "0.0"
@@ -174,7 +166,7 @@ def _emit_logsumexp(text: RowKernelText, x: Load) -> None:
     text.lines.append("result = shift + tl.log(total)")
 
 
-def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
+def cross_entropy_kernel(op: coda.CrossEntropyOp, name: str) -> EmittedKernel:
     """Emit the loss of each row: 0 for an ignored target; one that is no column is an error."""
     logits, target = element_type_of(op.logits), element_type_of(op.target)
     text = RowKernelText(name, _columns(op.logits))
@@ -211,7 +203,7 @@ def _store_row_lse(text: RowKernelText) -> None:
         text.store_column(part, part, f32)
 
 
-def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKernel:
+def cross_entropy_grad_kernel(op: coda.CrossEntropyGradOp, name: str) -> EmittedKernel:
     """Emit (softmax − onehot) · dloss of each row: 0 where the target is ignored.
 
     Operand 2 is the gradient of a row's loss, one for all rows where the loss is a sum or a mean.
@@ -269,7 +261,7 @@ def _checked_target(text: RowKernelText, ignored: int) -> str:
     return f"target = checked_index(target, {text.extent}, {ignored})"
 
 
-def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
+def loss_reduction_kernel(op: coda.CrossEntropyOp, name: str) -> EmittedKernel:
     """Emit the sum of the losses (operand 0), or their mean over the targets (operand 1) that
     count.
 

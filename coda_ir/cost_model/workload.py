@@ -8,17 +8,8 @@ from math import ceil, prod
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
-from coda_ir.dialects.gemm import (
-    Combiner,
-    CombinerAttr,
-    FusedOp,
-    Layout,
-    PortKind,
-    ResultKind,
-    ResultPortAttr,
-    Segment,
-)
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
@@ -48,7 +39,7 @@ INSTRUCTIONS = {
 }
 """Instructions of an operation in code for an H100, where they are not one."""
 
-REDUCTION_INSTRUCTIONS = {ResultKind.PARTIAL_COL: 8, ResultKind.PARTIAL_ROW: 2}
+REDUCTION_INSTRUCTIONS = {gemm.ResultKind.PARTIAL_COL: 8, gemm.ResultKind.PARTIAL_ROW: 2}
 """Those of a sum over rows or columns of a tile. In tiles of 128 x 256, the gradient of a tanh has
 86 KB, 121 KB with two sums over rows, and 163 KB with four and one over columns; at 4096 x 1024 x
 4096, it then took 102 us on an H200, and a product 35."""
@@ -65,9 +56,9 @@ of a logsumexp and of the choice of a column. With instructions as many as opera
 H200 had 73 KB for a tile, its logsumexp and a choice, and 131 with another logsumexp; logits of
 1024 x 16384 x 1024 took 49 us, and 55 and 67 so."""
 
-_TILES = (PortKind.TILE, PortKind.TILE_T, PortKind.TABLE)
-_HALF_TILES = (PortKind.HALF_TILE, PortKind.HALF_TABLE)
-_STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
+_TILES = (gemm.PortKind.TILE, gemm.PortKind.TILE_T, gemm.PortKind.TABLE)
+_HALF_TILES = (gemm.PortKind.HALF_TILE, gemm.PortKind.HALF_TABLE)
+_STORED = (gemm.ResultKind.TILE, gemm.ResultKind.TILE_T, gemm.ResultKind.ACCUMULATE)
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,7 @@ class Workload:
     """True if the rows are those of K, as of a transposed x."""
 
     @staticmethod
-    def of(op: FusedOp, rows: int | None = None, nominal: int = NOMINAL_ROWS) -> Workload:
+    def of(op: gemm.FusedOp, rows: int | None = None, nominal: int = NOMINAL_ROWS) -> Workload:
         """Return the workload of `op`; `rows` is the number of rows of x (of a transposed x, the
         depth) if it is symbolic, and `nominal` what it is taken for if it is not known.
 
@@ -151,7 +142,7 @@ class Workload:
             reductions=max(map(_reductions, segments)),
             has_words=op.quantized is not None and op.quantized.has_words_along_k,
             is_f32=isinstance(element_type_of(op.x), Float32Type),
-            loads_along_k=all(segment.layout != Layout.KN for segment in segments),
+            loads_along_k=all(segment.layout != gemm.Layout.KN for segment in segments),
             is_float8=is_float8(element_type_of(op.x)),
             groups=groups,
             gathered_bytes=_gathered_bytes(op, sum(depths) * groups if op.is_transposed else m),
@@ -190,7 +181,7 @@ class Workload:
         return 2.0 * self.rows * self.columns * self.depth
 
 
-def weight_bytes(op: FusedOp) -> float:
+def weight_bytes(op: gemm.FusedOp) -> float:
     """Return the average bytes of an element of the weights, with the scales of quantized ones."""
     if op.quantized is not None:
         elements = op.depth(0) * sum(segment.columns for segment in op.segments())
@@ -200,7 +191,7 @@ def weight_bytes(op: FusedOp) -> float:
     return sum(element_bytes(weight.type) for weight in op.weights) / len(op.weights)
 
 
-def _gathered_bytes(op: FusedOp, rows: int) -> float:
+def _gathered_bytes(op: gemm.FusedOp, rows: int) -> float:
     """Return the bytes of this many rows of the matrix whose rows are gathered."""
     if op.gather is None and op.gather_weights is None:
         return 0.0
@@ -208,7 +199,7 @@ def _gathered_bytes(op: FusedOp, rows: int) -> float:
     return rows * shape_of(matrix)[1] * element_bytes(matrix.type)
 
 
-def rows_of(op: FusedOp) -> tuple[int, ...]:
+def rows_of(op: gemm.FusedOp) -> tuple[int, ...]:
     """Return the dimensions of x that flatten to the rows: those of M, of K if x is transposed."""
     return tuple(shape_of(op.x)[:-1])
 
@@ -217,7 +208,7 @@ def _known(shape: tuple[int, ...], nominal: int) -> int:
     return nominal if DYNAMIC_INDEX in shape else prod(shape)
 
 
-def _bytes(segment: Segment) -> float:
+def _bytes(segment: gemm.Segment) -> float:
     """Return the bytes of tiles per accumulator, not those of vectors of rows, columns, samples."""
     total = 0.0
     for kind, value in segment.ports:
@@ -230,7 +221,7 @@ def _bytes(segment: Segment) -> float:
     return total + sum(_share(port) * element_bytes(type) for port, type in segment.results)
 
 
-def _unaligned(segment: Segment, alignment: int) -> float:
+def _unaligned(segment: gemm.Segment, alignment: int) -> float:
     """Return the elements per accumulator in rows whose bytes are no multiple of this number."""
     return sum(
         _share(port)
@@ -247,26 +238,26 @@ def _row_bytes(value: SSAValue) -> int:
     return _known(shape_of(value)[-1:], NOMINAL_ROWS) * element_bytes(value.type)
 
 
-def _share(port: ResultPortAttr) -> float:
+def _share(port: gemm.ResultPortAttr) -> float:
     """Return the elements of a result for each accumulator; reductions are not counted."""
     kind = port.kind.data
     copies = port.place.copies.data if isinstance(port.place, PlaceAttr) else 1
-    return copies * (1.0 if kind in _STORED else 0.5 if kind == ResultKind.HALF else 0.0)
+    return copies * (1.0 if kind in _STORED else 0.5 if kind == gemm.ResultKind.HALF else 0.0)
 
 
-def _operations(segment: Segment) -> float:
+def _operations(segment: gemm.Segment) -> float:
     """Return the operations for each accumulator: a region of pairs runs once for two."""
     return sum(map(_cost, _repeated(segment))) / max(1, segment.accumulator_count)
 
 
-def _instructions(segment: Segment) -> float:
+def _instructions(segment: gemm.Segment) -> float:
     counts = [INSTRUCTIONS.get(op.name, 1) for op in _repeated(segment)]
     sums = sum(REDUCTION_INSTRUCTIONS.get(kind, 0) for kind in _sums(segment))
     moving = MOVING_INSTRUCTIONS + sums + _of_loss(segment)
     return moving + sum(counts) / max(1, segment.accumulator_count)
 
 
-def _repeated(segment: Segment) -> list[Operation]:
+def _repeated(segment: gemm.Segment) -> list[Operation]:
     """Return the constants, and the operations that run for each accumulator: those on rows and
     scalars alone run once for a row.
     """
@@ -286,30 +277,30 @@ def _cost(op: Operation) -> float:
     return POLYNOMIAL_OPERATIONS.get(op.name, function)
 
 
-def _reductions(segment: Segment) -> float:
+def _reductions(segment: gemm.Segment) -> float:
     sums = len(_sums(segment)) + len(group_sizes(segment))
     return REDUCTION_OPERATIONS * sums + _of_loss(segment)
 
 
-def _sums(segment: Segment) -> list[ResultKind]:
+def _sums(segment: gemm.Segment) -> list[gemm.ResultKind]:
     """Return the kinds of the results that are reductions, other than logsumexps."""
-    kinds = (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.GROUP)
+    kinds = (gemm.ResultKind.PARTIAL_ROW, gemm.ResultKind.PARTIAL_COL, gemm.ResultKind.GROUP)
     return [
         port.kind.data
         for port, _ in segment.results
-        if port.kind.data in kinds and port.combiner != CombinerAttr(Combiner.LSE)
+        if port.kind.data in kinds and port.combiner != gemm.CombinerAttr(gemm.Combiner.LSE)
     ]
 
 
-def _of_loss(segment: Segment) -> float:
+def _of_loss(segment: gemm.Segment) -> float:
     """Return the operations, and instructions, of logsumexps and chosen columns."""
     ports = [port for port, _ in segment.results]
-    logsumexps = sum(port.combiner == CombinerAttr(Combiner.LSE) for port in ports)
-    selects = sum(port.kind.data == ResultKind.SELECT for port in ports)
+    logsumexps = sum(port.combiner == gemm.CombinerAttr(gemm.Combiner.LSE) for port in ports)
+    selects = sum(port.kind.data == gemm.ResultKind.SELECT for port in ports)
     return LSE_OPERATIONS * logsumexps + SELECT_OPERATIONS * selects
 
 
-def total_depth(op: FusedOp) -> int:
+def total_depth(op: gemm.FusedOp) -> int:
     """Return the K of all inputs together, or `DYNAMIC_INDEX`."""
     depths = [op.depth(index) for index in range(len(op.inputs))]
     return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)

@@ -3,19 +3,9 @@
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import (
-    AttentionDkvOp,
-    AttentionDqOp,
-    FusedAttentionOp,
-    Result,
-    ResultPortAttr,
-    Segment,
-    numerics_mode,
-    unchanged_region,
-)
 from coda_ir.dialects.gemm.attention import OPTIONS
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 
@@ -116,7 +106,7 @@ def _check(op: AttentionLike, instead: str) -> Refusal | None:
         return Refusal(
             "the number of heads is static", f"{instead}, with a symbolic number of heads"
         )
-    if numerics_mode(op).is_strict:
+    if gemm.numerics_mode(op).is_strict:
         return Refusal("the function does not require the bits of eager PyTorch", instead)
     return None
 
@@ -136,7 +126,7 @@ def _check_attention(op: coda.AttentionOp) -> Refusal | None:
 
 def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> None:
     inputs, epilogue = (op.q, op.k, op.v), _stored(op.result)
-    fused = FusedAttentionOp.made(inputs, _options(op), epilogue, sinks=op.sinks, mask=op.mask)
+    fused = gemm.FusedAttentionOp.made(inputs, _options(op), epilogue, sinks=op.sinks, mask=op.mask)
     rewriter.before(op).insert(fused)
     fused.lse.name_hint = "lse"
     rewriter.order.give_way(op, (*fused.outputs, fused.lse)[: len(op.results)])
@@ -144,9 +134,11 @@ def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> None:
 
 def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     properties, inputs = _options(op), (op.lse, op.q, op.k, op.v)
-    dq = AttentionDqOp.made((op.d_out, op.out, *inputs), properties, _stored(op.dq), mask=op.mask)
+    dq = gemm.AttentionDqOp.made(
+        (op.d_out, op.out, *inputs), properties, _stored(op.dq), mask=op.mask
+    )
     tensors, epilogue = (op.d_out, dq.moment, *inputs), _stored(op.dk, op.dv)
-    dkv = AttentionDkvOp.made(tensors, properties, epilogue, mask=op.mask)
+    dkv = gemm.AttentionDkvOp.made(tensors, properties, epilogue, mask=op.mask)
     insert = rewriter.before(op)
     insert.insert(dq)
     insert.insert(dkv)
@@ -170,10 +162,10 @@ def _gradient_of_sinks(
     )
 
 
-def _stored(*sums: SSAValue) -> Segment:
+def _stored(*sums: SSAValue) -> gemm.Segment:
     """Return an epilogue that stores sums unchanged."""
-    body = unchanged_region(len(sums))
+    body = gemm.unchanged_region(len(sums))
     for argument, value in zip(body.block.args, sums, strict=True):
         argument.name_hint = value.name_hint
-    results = [Result(ResultPortAttr.tile(), tensor_type(value)) for value in sums]
-    return Segment(weights=[], ports=[], results=results, body=body)
+    results = [gemm.Result(gemm.ResultPortAttr.tile(), tensor_type(value)) for value in sums]
+    return gemm.Segment(weights=[], ports=[], results=results, body=body)

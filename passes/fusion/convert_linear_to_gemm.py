@@ -4,19 +4,8 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import (
-    FusedOp,
-    Layout,
-    PortKind,
-    Result,
-    ResultPortAttr,
-    ScalarBuilder,
-    Segment,
-    numerics_mode,
-    unchanged_region,
-)
 from coda_ir.passes.block.split_concatenation import reads_parts
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import LinearMap, check_gemm_types, name_of
@@ -85,34 +74,34 @@ def _scales_of(op: LinearMap) -> list[SSAValue]:
 
 
 def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
-    body = unchanged_region()
+    body = gemm.unchanged_region()
     (accumulator,) = body.block.args
     accumulator.name_hint = "acc"
     is_gradient = isinstance(op, Gradient)
     low_bits = op if isinstance(op, coda.LowBitLinearOp) else None
     is_by_column = isinstance(op, _STORED_BY_COLUMN) if low_bits is None else not low_bits.is_kn
-    segment = Segment(
+    segment = gemm.Segment(
         weights=_rows_of_x(op) if is_gradient else [op.weight],
         ports=[],
-        results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
+        results=[gemm.Result(gemm.ResultPortAttr.tile(), tensor_type(op.result))],
         body=body,
-        layout=Layout.NK if is_by_column else Layout.KN,
+        layout=gemm.Layout.NK if is_by_column else gemm.Layout.KN,
         scales=_scales_of(op),
         zeros=[low_bits.zeros] if low_bits and low_bits.zeros else [],
     )
-    builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
+    builder = gemm.ScalarBuilder(segment.block, op.location, gemm.numerics_mode(op))
     is_scaled = isinstance(op, coda.ScaledLinearOp)
     can_have_bias = isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap)
     bias, value = bias_of(op) if can_have_bias else None, accumulator
     is_grouped = isinstance(op, coda.GroupedLinearMap | coda.GroupedWeightGradientOp)
     groups = op.offsets if is_grouped else None
     if bias is not None:
-        kind = PortKind.ROW if groups is None else PortKind.GROUP_ROW
+        kind = gemm.PortKind.ROW if groups is None else gemm.PortKind.GROUP_ROW
         (argument,) = segment.add_port(kind, bias)
         value = builder.add(accumulator, argument)
     segment.set_yielded(0, [builder.result(value, element_type_of(op.result))])
     x = op.dy if is_gradient else op.x
-    fused = FusedOp(
+    fused = gemm.FusedOp(
         x,
         [segment],
         transposed=is_gradient,

@@ -6,21 +6,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Block, Region, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import (
-    CheckedIndexOp,
-    Combiner,
-    FinalizeOp,
-    FusedOp,
-    Port,
-    PortKind,
-    ResultPortAttr,
-    ScalarBuilder,
-    YieldOp,
-    partial_arguments,
-    partial_type,
-)
 from coda_ir.passes.fusion.loss_gradient import fuse_loss_gradient
 from coda_ir.passes.fusion.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site
@@ -80,7 +67,7 @@ def _place_gradient(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> 
         rewriter.passed(op, "fused into the GEMM that computes the logits")
         fuse_loss_gradient(op, site, rewriter)
         return
-    if isinstance(op.logits.owner, FusedOp):
+    if isinstance(op.logits.owner, gemm.FusedOp):
         rewriter.missed(op, site)
     if op.moment is None:
         _add_moment(op, rewriter)
@@ -148,17 +135,17 @@ def _add_results(
     editor = EpilogueEditor(site.op, rewriter.order)
     segment = editor.segments[site.segment]
     values = list(segment.yielded(site.result))
-    segment.add_port(PortKind.COL, op.target)
-    port = segment.ports.index(Port(PortKind.COL, op.target))
+    segment.add_port(gemm.PortKind.COL, op.target)
+    port = segment.ports.index(gemm.Port(gemm.PortKind.COL, op.target))
     rows = shape_of(op.target)
     lse = editor.add_result(
         site.segment,
-        ResultPortAttr.partial_row(Combiner.LSE),
-        partial_type(rows, is_wide=True),
+        gemm.ResultPortAttr.partial_row(gemm.Combiner.LSE),
+        gemm.partial_type(rows, is_wide=True),
         values,
     )
     select = editor.add_result(
-        site.segment, ResultPortAttr.select(port), TensorType(f32, rows), values
+        site.segment, gemm.ResultPortAttr.select(port), TensorType(f32, rows), values
     )
     editor.locations.append(op.location)
     # The loss no longer uses the logits: without other uses they are not stored.
@@ -170,18 +157,18 @@ def _add_results(
 
 def _per_row_loss(
     op: coda.CrossEntropyOp, columns: int, lse: SSAValue, target_logit: SSAValue, type: AnyTensor
-) -> FinalizeOp:
+) -> gemm.FinalizeOp:
     """Return lse − target logit, 0 for ignored rows, and for a mean also 1 for each row that
     counts; then the parts of lse that the loss returns.
 
     A target that is neither one of the `columns` nor ignored is an error.
     """
     index_type = element_type_of(op.target)
-    block = Block(arg_types=[*partial_arguments([lse]), f32, index_type])
-    builder = ScalarBuilder(block)
+    block = Block(arg_types=[*gemm.partial_arguments([lse]), f32, index_type])
+    builder = gemm.ScalarBuilder(block)
     total, rest, logit, target = block.args
     target.name_hint, number = op.target.name_hint, op.ignore_index.value.data
-    target = builder.insert(CheckedIndexOp(target, columns, number))
+    target = builder.insert(gemm.CheckedIndexOp(target, columns, number))
     ignored = builder.insert(arith.CmpiOp(target, builder.integer(number, index_type), "eq"))
     zero, one = builder.constant(0.0), builder.constant(1.0)
     # The difference of two numbers of the magnitude of logits, and only then what they lack.
@@ -192,9 +179,9 @@ def _per_row_loss(
         values.append(builder.insert(arith.SelectOp(ignored, zero, one)))
     types = [*[type] * len(values), *(tensor_type(part) for part in op.row_lse)]
     values += [total, rest][: len(op.row_lse)]
-    block.add_op(YieldOp(*values))
-    ports = [Port(PortKind.COL, target_logit), Port(PortKind.COL, op.target)]
-    return FinalizeOp([(Combiner.LSE, lse)], ports, types, Region(block))
+    block.add_op(gemm.YieldOp(*values))
+    ports = [gemm.Port(gemm.PortKind.COL, target_logit), gemm.Port(gemm.PortKind.COL, op.target)]
+    return gemm.FinalizeOp([(gemm.Combiner.LSE, lse)], ports, types, Region(block))
 
 
 def _over_rows(
@@ -209,7 +196,7 @@ def _over_rows(
         for column in columns
     ]
     finalize = make_finalize(
-        [(Combiner.ADD, column) for column in flat],
+        [(gemm.Combiner.ADD, column) for column in flat],
         [TensorType(f32, ())],
         lambda b, total: [b.div(total[0], total[1]) if len(total) > 1 else total[0]],
     )

@@ -5,19 +5,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import (
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-    Port,
-    PortKind,
-    ScalarBuilder,
-    YieldOp,
-    numerics_mode,
-    region_type,
-)
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
 from coda_ir.dialects.gemm.tables import port_kind
 from coda_ir.passes.support.editing import is_of_numbers
@@ -40,7 +29,7 @@ class FuseFinalizePass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops_of(FinalizeOp):
+        for op in rewriter.ops_of(gemm.FinalizeOp):
             _join_sibling(op, rewriter)
         for op in rewriter.ops:
             if is_pointwise(op):
@@ -52,14 +41,14 @@ class FuseFinalizePass(FunctionPass):
                     _fuse(op, finalize, rewriter.order)
 
 
-def _join_sibling(op: FinalizeOp, rewriter: FunctionRewriter) -> None:
+def _join_sibling(op: gemm.FinalizeOp, rewriter: FunctionRewriter) -> None:
     """Join `op` to an earlier finalize that combines sums of the same columns of one kernel."""
     kernel, order = op.partials[0].owner, rewriter.order
-    if op.axis.data != "col" or not isinstance(kernel, FusedOp | MapOp):
+    if op.axis.data != "col" or not isinstance(kernel, gemm.FusedOp | gemm.MapOp):
         return
     users = dict.fromkeys(use.operation for output in kernel.results for use in output.uses)
     for other in users:
-        if not isinstance(other, FinalizeOp) or order.position(other) >= order.position(op):
+        if not isinstance(other, gemm.FinalizeOp) or order.position(other) >= order.position(op):
             continue
         is_alike = shape_of(other.partials[0]) == shape_of(op.partials[0])
         if is_alike and _can_join(other, op, order):
@@ -71,10 +60,10 @@ def _join_sibling(op: FinalizeOp, rewriter: FunctionRewriter) -> None:
 def _join_producers(op: Operation, rewriter: FunctionRewriter) -> None:
     """Join the finalizes whose results the pointwise operator `op` combines."""
     shape = shape_of(op.results[0])
-    first: FinalizeOp | None = None
+    first: gemm.FinalizeOp | None = None
     for operand in op.operands:
         second = operand.owner
-        if not isinstance(second, FinalizeOp) or second is first or shape_of(operand) != shape:
+        if not isinstance(second, gemm.FinalizeOp) or second is first or shape_of(operand) != shape:
             continue
         if first is None:
             first = second
@@ -83,13 +72,13 @@ def _join_producers(op: Operation, rewriter: FunctionRewriter) -> None:
             first = _join(first, second, rewriter.order)
 
 
-def _can_join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> bool:
+def _can_join(first: gemm.FinalizeOp, second: gemm.FinalizeOp, order: BlockOrder) -> bool:
     alike = (first.axis, first.order) == (second.axis, second.order)
     earlier, later = sorted((first, second), key=order.position)
     return alike and order.slices_after(later.operands, earlier) is not None
 
 
-def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeOp:
+def _join(first: gemm.FinalizeOp, second: gemm.FinalizeOp, order: BlockOrder) -> gemm.FinalizeOp:
     """Replace two finalizes by one, in the earlier one's place, with all partials and results."""
     first, second = sorted((first, second), key=order.position)
     order.hoist(second.operands, first)
@@ -106,10 +95,10 @@ def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeO
         arguments = [*block.args[taken : taken + count], *extra]
         taken += count
         yielded += _move_code(source.block, block, arguments)
-    block.add_op(YieldOp(*yielded))
+    block.add_op(gemm.YieldOp(*yielded))
     types = [tensor_type(output) for output in outputs]
     axis = first.axis.data
-    new = FinalizeOp(partials, ports, types, Region(block), axis=axis, order=first.order)
+    new = gemm.FinalizeOp(partials, ports, types, Region(block), axis=axis, order=first.order)
     order.join(first, second, outputs, new)
     return new
 
@@ -120,7 +109,7 @@ def _move_code(source: Block, target: Block, arguments: Sequence[SSAValue]) -> l
         value.name_hint = argument.name_hint
         argument.replace_all_uses_with(value)
     terminator = source.last_op
-    assert isinstance(terminator, YieldOp)
+    assert isinstance(terminator, gemm.YieldOp)
     yielded = list(terminator.operands)
     terminator.operands = ()  # it stays behind, and is no user of what is moved
     for inner in list(source.ops):
@@ -138,7 +127,7 @@ def _on_columns(op: Operation, rewriter: FunctionRewriter) -> Operation:
     if view is None or any(value is not view for value in others):
         return op
     source = defined_by(view, coda.ReshapeOp)
-    if source is None or not isinstance(source.x.owner, FinalizeOp):
+    if source is None or not isinstance(source.x.owner, gemm.FinalizeOp):
         return op
     (result,), vector = op.results, source.x
     if len(shape_of(vector)) != 1 or shape_of(result) != shape_of(view):
@@ -153,10 +142,10 @@ def _on_columns(op: Operation, rewriter: FunctionRewriter) -> Operation:
     return made.owner
 
 
-def _producer(op: Operation, order: BlockOrder) -> FinalizeOp | None:
+def _producer(op: Operation, order: BlockOrder) -> gemm.FinalizeOp | None:
     for operand in op.operands:
         finalize = operand.owner
-        if not isinstance(finalize, FinalizeOp):
+        if not isinstance(finalize, gemm.FinalizeOp):
             continue
         domain = shape_of(operand)
         outside = [v for v in op.operands if v not in finalize.outputs and not _is_constant(v)]
@@ -180,19 +169,21 @@ def _is_repeated(value: SSAValue) -> bool:
     )
 
 
-def _column_port(value: SSAValue, domain: Sequence[int]) -> PortKind | None:
+def _column_port(value: SSAValue, domain: Sequence[int]) -> gemm.PortKind | None:
     if shape_of(value) == tuple(domain):
-        return PortKind.COL
-    return PortKind.SCALAR if port_kind(shape_of(value), domain) == PortKind.SCALAR else None
+        return gemm.PortKind.COL
+    return (
+        gemm.PortKind.SCALAR if port_kind(shape_of(value), domain) == gemm.PortKind.SCALAR else None
+    )
 
 
-def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
+def _fuse(op: Operation, finalize: gemm.FinalizeOp, order: BlockOrder) -> None:
     """Build the finalize with the result of `op` added and unused results removed."""
     body = finalize.detach_region(finalize.body)
     ports = finalize.port_list
     terminator = body.block.last_op
     assert terminator is not None
-    builder = ScalarBuilder(body.block, op.location, numerics_mode(op))
+    builder = gemm.ScalarBuilder(body.block, op.location, gemm.numerics_mode(op))
     yielded: dict[SSAValue, SSAValue] = dict(
         zip(finalize.outputs, terminator.operands, strict=True)
     )
@@ -208,8 +199,8 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
             return emit_scalar(builder, inner, [element(v) for v in inner.operands])
         kind = _column_port(value, shape_of(op.results[0]))
         assert kind is not None
-        ports.append(Port(kind, value))
-        type = region_type(tensor_type(value).element_type)
+        ports.append(gemm.Port(kind, value))
+        type = gemm.region_type(tensor_type(value).element_type)
         return body.block.insert_arg(type, len(body.block.args))
 
     yielded[op.results[0]] = emit_scalar(builder, op, [element(v) for v in op.operands])
@@ -217,7 +208,7 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
     kept = [value for value in yielded if value.uses]
     terminator.operands = [yielded[value] for value in kept]
     types = [tensor_type(value) for value in kept]
-    new = FinalizeOp(
+    new = gemm.FinalizeOp(
         finalize.partial_list, ports, types, body, axis=finalize.axis.data, order=finalize.order
     )
     order.join(finalize, op, kept, new)

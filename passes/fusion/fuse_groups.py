@@ -5,15 +5,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, tensor_type
-from coda_ir.dialects.gemm import (
-    Combiner,
-    GroupReduceOp,
-    ResultPortAttr,
-    ScalarBuilder,
-    numerics_mode,
-)
 from coda_ir.dialects.gemm.places import joins_columns, splits_columns
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.passes.fusion.split_reductions import make_finalize, rounded
@@ -234,13 +227,13 @@ class _Fusion:
         return self.editor.lanes_of(value, self.site.segment, domain, half=self.site.is_half)
 
     def _reduced(
-        self, op: coda.ReduceOp | coda.NormStatsOp, builder: ScalarBuilder
+        self, op: coda.ReduceOp | coda.NormStatsOp, builder: gemm.ScalarBuilder
     ) -> Sequence[SSAValue]:
         lanes, count = self._operand(op.x), self.code.group
         group = self.code.columns_of_group(self.site)
 
         def mean(values: Sequence[SSAValue]) -> SSAValue:
-            return builder.divide_by(_total(builder, values, Combiner.ADD, group), count)
+            return builder.divide_by(_total(builder, values, gemm.Combiner.ADD, group), count)
 
         if isinstance(op, coda.NormStatsOp):
             center = [mean(lanes)] if op.kind.data == "layer" else []
@@ -253,15 +246,15 @@ class _Fusion:
         if op.kind.data == "mean":
             total = mean(lanes)
         else:
-            combiner = Combiner.MAX if op.kind.data == "max" else Combiner.ADD
+            combiner = gemm.Combiner.MAX if op.kind.data == "max" else gemm.Combiner.ADD
             total = _total(builder, lanes, combiner, group)
         return [builder.result(total, element_type_of(op.result))]
 
-    def _softmax(self, op: coda.SoftmaxOp, builder: ScalarBuilder) -> Sequence[SSAValue]:
+    def _softmax(self, op: coda.SoftmaxOp, builder: gemm.ScalarBuilder) -> Sequence[SSAValue]:
         lanes, group = self._operand(op.x), self.code.columns_of_group(self.site)
-        largest = _total(builder, lanes, Combiner.MAX, group)
+        largest = _total(builder, lanes, gemm.Combiner.MAX, group)
         powers = [builder.exp(builder.sub(lane, largest)) for lane in lanes]
-        total = _total(builder, powers, Combiner.ADD, group)
+        total = _total(builder, powers, gemm.Combiner.ADD, group)
         type = element_type_of(op.result)
         return [builder.result(builder.div(power, total), type) for power in powers]
 
@@ -287,20 +280,20 @@ class _Fusion:
         """Store `value` of the code in place of `stored`."""
         lanes, type = self.lanes[value], tensor_type(stored)
         number = self.site.segment
-        port = ResultPortAttr.half() if self.site.is_half else ResultPortAttr.tile()
+        port = gemm.ResultPortAttr.half() if self.site.is_half else gemm.ResultPortAttr.tile()
         index = self.editor.add_result(number, port, type, lanes)
         self.editor.adopt(number, index, stored)
 
     def _add_column_sum(self, op: coda.SumToOp) -> int:
         type = TensorType(f32, (DYNAMIC_INDEX, self.code.columns))
-        port = ResultPortAttr.partial_col(Combiner.ADD)
+        port = gemm.ResultPortAttr.partial_col(gemm.Combiner.ADD)
         return self.editor.add_result(self.site.segment, port, type, self.lanes[op.x])
 
     def _add_group(self, value: SSAValue) -> int:
         """Store a number of each group, which is the same on all of its columns."""
         code = self.code
         type = TensorType(f32, code.domain[:-1] if code.is_split else shape_of(value))
-        port = ResultPortAttr.of_group(code.columns_of_group(self.site))
+        port = gemm.ResultPortAttr.of_group(code.columns_of_group(self.site))
         return self.editor.add_result(self.site.segment, port, type, self.lanes[value][:1])
 
     def _show_groups(self, value: SSAValue, stored: SSAValue) -> None:
@@ -331,14 +324,14 @@ class _Fusion:
         op.result.replace_all_uses_with(result)
 
     def _sum_of(self, op: coda.SumToOp, value: SSAValue, type: AnyTensor) -> SSAValue:
-        partials, close = [(Combiner.ADD, value)], rounded(type.element_type)
-        finalize = make_finalize(partials, [type], close, numerics_mode(op), "col")
+        partials, close = [(gemm.Combiner.ADD, value)], rounded(type.element_type)
+        finalize = make_finalize(partials, [type], close, gemm.numerics_mode(op), "col")
         return self.rewriter.before(op).insert(finalize)
 
 
 def _total(
-    builder: ScalarBuilder, lanes: Sequence[SSAValue], combiner: Combiner, group: int
+    builder: gemm.ScalarBuilder, lanes: Sequence[SSAValue], combiner: gemm.Combiner, group: int
 ) -> SSAValue:
     """Return the reduction over a group; the columns of a pair are combined first."""
     value = lanes[0] if len(lanes) == 1 else builder.combine(combiner, *lanes)
-    return builder.insert(GroupReduceOp(value, combiner, group))
+    return builder.insert(gemm.GroupReduceOp(value, combiner, group))

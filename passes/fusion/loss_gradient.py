@@ -6,21 +6,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i32
 from xdsl.ir import Block, Region, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import (
-    ColumnOp,
-    Combiner,
-    FinalizeOp,
-    MapOp,
-    Port,
-    PortKind,
-    Result,
-    ResultPortAttr,
-    ScalarBuilder,
-    Segment,
-    YieldOp,
-)
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 
@@ -39,10 +26,10 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
     editor = EpilogueEditor(site.op, rewriter.order)
     segment = editor.segments[site.segment]
     ports = [
-        Port(PortKind.COL, op.target),
-        *(Port(PortKind.COL, lse) for lse in op.row_lse),
-        Port(kind, dloss),
-        Port(PortKind.SCALAR, start),
+        gemm.Port(gemm.PortKind.COL, op.target),
+        *(gemm.Port(gemm.PortKind.COL, lse) for lse in op.row_lse),
+        gemm.Port(kind, dloss),
+        gemm.Port(gemm.PortKind.SCALAR, start),
     ]
     (logit,) = segment.yielded(site.result)
     arguments = [logit, *(segment.add_port(*port)[0] for port in ports)]
@@ -53,7 +40,7 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
 
 
 def _gradient(
-    builder: ScalarBuilder, op: coda.CrossEntropyGradOp, arguments: Sequence[SSAValue]
+    builder: gemm.ScalarBuilder, op: coda.CrossEntropyGradOp, arguments: Sequence[SSAValue]
 ) -> SSAValue:
     """Return (exp(logit − lse − rest) − onehot) · dloss; 0 where the target is ignored."""
     logit, target, *row_lse, dloss, start = arguments
@@ -61,7 +48,7 @@ def _gradient(
     place = _as_column(
         builder, builder.insert(arith.SubiOp(target, start)), shape_of(op.logits)[-1]
     )
-    is_target = builder.insert(arith.CmpiOp(builder.insert(ColumnOp(i32)), place, "eq"))
+    is_target = builder.insert(arith.CmpiOp(builder.insert(gemm.ColumnOp(i32)), place, "eq"))
     onehot = builder.select(is_target, builder.constant(1.0), zero)
     for lse in row_lse:
         logit = builder.sub(logit, lse)
@@ -71,7 +58,7 @@ def _gradient(
     return builder.select(is_ignored, zero, builder.mul(builder.sub(softmax, onehot), dloss))
 
 
-def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValue:
+def _as_column(builder: gemm.ScalarBuilder, place: SSAValue, columns: int) -> SSAValue:
     """Return `place` in 32 bits, like columns of a tile; one that is no column stays none."""
     if place.type == i32:
         return place
@@ -80,40 +67,40 @@ def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValu
     return builder.insert(arith.TruncIOp(builder.insert(arith.MinSIOp(place, most)), i32))
 
 
-def _dloss(op: coda.CrossEntropyGradOp, insert: OpInserter) -> tuple[PortKind, SSAValue]:
+def _dloss(op: coda.CrossEntropyGradOp, insert: OpInserter) -> tuple[gemm.PortKind, SSAValue]:
     """Return the gradient of a row's loss; for a mean, over the number of rows that count."""
     if op.reduction.data != "mean":
         is_per_row = op.reduction.data == "none"
-        return PortKind.COL if is_per_row else PortKind.SCALAR, op.dloss
+        return gemm.PortKind.COL if is_per_row else gemm.PortKind.SCALAR, op.dloss
     counts = insert.insert(_counted(op), "counts")
     flat = insert.insert(coda.ReshapeOp(counts, (DYNAMIC_INDEX,)))
     block = Block(arg_types=[f32, f32])
-    builder = ScalarBuilder(block, op.location)
-    block.add_op(YieldOp(builder.div(block.args[1], block.args[0])))
-    share = FinalizeOp(
-        [(Combiner.ADD, flat)],
-        [Port(PortKind.SCALAR, op.dloss)],
+    builder = gemm.ScalarBuilder(block, op.location)
+    block.add_op(gemm.YieldOp(builder.div(block.args[1], block.args[0])))
+    share = gemm.FinalizeOp(
+        [(gemm.Combiner.ADD, flat)],
+        [gemm.Port(gemm.PortKind.SCALAR, op.dloss)],
         [TensorType(f32, ())],
         Region(block),
     )
-    return PortKind.SCALAR, insert.insert(share, "share")
+    return gemm.PortKind.SCALAR, insert.insert(share, "share")
 
 
-def _counted(op: coda.CrossEntropyGradOp) -> MapOp:
+def _counted(op: coda.CrossEntropyGradOp) -> gemm.MapOp:
     """Return 1 for each row that counts, 0 for an ignored one."""
     type = element_type_of(op.target)
     block = Block(arg_types=[type])
-    builder = ScalarBuilder(block, op.location)
+    builder = gemm.ScalarBuilder(block, op.location)
     ignored = builder.integer(op.ignore_index.value.data, type)
     is_ignored = builder.insert(arith.CmpiOp(block.args[0], ignored, "eq"))
     value = builder.select(is_ignored, builder.constant(0.0), builder.constant(1.0))
-    block.add_op(YieldOp(value))
+    block.add_op(gemm.YieldOp(value))
     column = TensorType(f32, (*shape_of(op.target), 1))
-    return MapOp(
-        Segment(
+    return gemm.MapOp(
+        gemm.Segment(
             weights=[],
-            ports=[Port(PortKind.COL, op.target)],
-            results=[Result(ResultPortAttr.tile(), column)],
+            ports=[gemm.Port(gemm.PortKind.COL, op.target)],
+            results=[gemm.Result(gemm.ResultPortAttr.tile(), column)],
             body=Region(block),
         )
     )

@@ -6,17 +6,8 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import (
-    ColumnOp,
-    FusedOp,
-    GroupReduceOp,
-    Port,
-    PortKind,
-    Result,
-    ResultKind,
-    ResultPortAttr,
-)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.order import BlockOrder
 
@@ -47,8 +38,8 @@ class MergeSiblingGemmsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         _share_weights(rewriter)
-        first_of: dict[Hashable, FusedOp] = {}
-        for op in rewriter.ops_of(FusedOp):
+        first_of: dict[Hashable, gemm.FusedOp] = {}
+        for op in rewriter.ops_of(gemm.FusedOp):
             key = _inputs(op)
             first = first_of.get(key)
             if first is None:
@@ -75,7 +66,7 @@ _IS_FULL = Refusal(
 )
 
 
-def _inputs(op: FusedOp) -> Hashable:
+def _inputs(op: gemm.FusedOp) -> Hashable:
     """Return a key that is equal for GEMMs that can be column ranges of one."""
     of_rows = (op.groups, op.gather, op.gather_weights, op.scatter)
     of_blocks = (op.x_scales, op.blocks, bool(op.weight_zeros))
@@ -84,9 +75,9 @@ def _inputs(op: FusedOp) -> Hashable:
 
 def _share_weights(rewriter: FunctionRewriter) -> None:
     """Transpose products that share their weights, unless they share their inputs."""
-    gemms = [op for op in rewriter.ops if isinstance(op, FusedOp) and op.is_transposed]
+    gemms = [op for op in rewriter.ops if isinstance(op, gemm.FusedOp) and op.is_transposed]
     by_inputs = Counter(map(_inputs, gemms))
-    groups: dict[Hashable, list[FusedOp]] = {}
+    groups: dict[Hashable, list[gemm.FusedOp]] = {}
     for op in gemms:
         if by_inputs[_inputs(op)] == 1 and (weights := transposed_inputs(op)) is not None:
             groups.setdefault((tuple(weights), op.order), []).append(op)
@@ -104,7 +95,7 @@ _KEEPS_ITS_ROWS = Refusal(
 )
 
 
-def _merge(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
+def _merge(first: gemm.FusedOp, second: gemm.FusedOp, order: BlockOrder) -> gemm.FusedOp:
     segments = [*first.segments(), *second.segments()]
     outputs = [output for segment in segments for output in segment.outputs]
     for segment in segments:
@@ -120,18 +111,18 @@ def _merge(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
 # The transposed form of a product of transposed inputs: (xᵀ · w)ᵀ = wᵀ · x
 
 
-_TRANSPOSED_PORTS: Mapping[PortKind, PortKind] = MappingProxyType(
+_TRANSPOSED_PORTS: Mapping[gemm.PortKind, gemm.PortKind] = MappingProxyType(
     {
-        PortKind.TILE: PortKind.TILE_T,
-        PortKind.TILE_T: PortKind.TILE,
-        PortKind.ROW: PortKind.COL,
-        PortKind.COL: PortKind.ROW,
-        PortKind.SCALAR: PortKind.SCALAR,
+        gemm.PortKind.TILE: gemm.PortKind.TILE_T,
+        gemm.PortKind.TILE_T: gemm.PortKind.TILE,
+        gemm.PortKind.ROW: gemm.PortKind.COL,
+        gemm.PortKind.COL: gemm.PortKind.ROW,
+        gemm.PortKind.SCALAR: gemm.PortKind.SCALAR,
     }
 )
 
 
-def transposed_inputs(op: FusedOp) -> list[SSAValue] | None:
+def transposed_inputs(op: gemm.FusedOp) -> list[SSAValue] | None:
     """Return the weights of a product of transposed inputs, one per input; None if more."""
     segments = op.segments()
     is_plain = op.is_transposed and op.groups is None
@@ -141,40 +132,42 @@ def transposed_inputs(op: FusedOp) -> list[SSAValue] | None:
     return [weights[0] for weights in terms] if len(terms[0]) == 1 else None
 
 
-def can_transpose(op: FusedOp) -> bool:
+def can_transpose(op: gemm.FusedOp) -> bool:
     """Return whether the epilogue of a product remains valid when its rows become columns."""
     (segment,) = op.segments()
     return (
         all(_is_transposable(port) for port in segment.ports)
         and all(port.kind.data in _TRANSPOSED_RESULTS for port, _ in segment.results)
-        and not any(isinstance(inner, GroupReduceOp | ColumnOp) for inner in segment.block.ops)
+        and not any(
+            isinstance(inner, gemm.GroupReduceOp | gemm.ColumnOp) for inner in segment.block.ops
+        )
     )
 
 
-_TRANSPOSED_RESULTS = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
+_TRANSPOSED_RESULTS = (gemm.ResultKind.TILE, gemm.ResultKind.TILE_T, gemm.ResultKind.ACCUMULATE)
 
 
-def _is_transposable(port: Port) -> bool:
-    is_column_of_one = port.kind == PortKind.COL and len(shape_of(port.value)) > 1
+def _is_transposable(port: gemm.Port) -> bool:
+    is_column_of_one = port.kind == gemm.PortKind.COL and len(shape_of(port.value)) > 1
     return port.kind in _TRANSPOSED_PORTS and not is_column_of_one
 
 
-def transpose_product(op: FusedOp, order: BlockOrder) -> FusedOp:
+def transpose_product(op: gemm.FusedOp, order: BlockOrder) -> gemm.FusedOp:
     """Replace xᵀ · w by wᵀ · x, which computes the same results from transposed accumulators."""
     (segment,) = op.take_segments()
     inputs = transposed_inputs(op)
     assert inputs is not None, "the caller has asked"
     segment.weights, segment.more_weights = [op.inputs[0]], [[x] for x in op.inputs[1:]]
-    segment.ports = [Port(_TRANSPOSED_PORTS[kind], value) for kind, value in segment.ports]
+    segment.ports = [gemm.Port(_TRANSPOSED_PORTS[kind], value) for kind, value in segment.ports]
     segment.results = _transposed_results(segment.results)
-    new = FusedOp(inputs, [segment], op.schedule, op.order, transposed=True)
+    new = gemm.FusedOp(inputs, [segment], op.schedule, op.order, transposed=True)
     order.substitute(op, new)
     return new
 
 
-def _transposed_results(results: Sequence[Result]) -> list[Result]:
+def _transposed_results(results: Sequence[gemm.Result]) -> list[gemm.Result]:
     transposed = {
-        ResultKind.TILE: ResultPortAttr.tile_t(),
-        ResultKind.TILE_T: ResultPortAttr.tile(),
+        gemm.ResultKind.TILE: gemm.ResultPortAttr.tile_t(),
+        gemm.ResultKind.TILE_T: gemm.ResultPortAttr.tile(),
     }
-    return [Result(transposed.get(port.kind.data, port), type) for port, type in results]
+    return [gemm.Result(transposed.get(port.kind.data, port), type) for port, type in results]

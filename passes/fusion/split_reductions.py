@@ -8,7 +8,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
@@ -16,29 +16,16 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
     tensor_type,
 )
-from coda_ir.dialects.gemm import (
-    Combiner,
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-    NumericsMode,
-    ResultPortAttr,
-    ScalarBuilder,
-    YieldOp,
-    numerics_mode,
-    partial_arguments,
-    partial_type,
-)
 from coda_ir.dialects.gemm.scalar_code import computes_in_float32
 from coda_ir.passes.fusion.joining import site_that_loads
 from coda_ir.passes.support.editing import EpilogueEditor, Site, insert_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, name_of, static_columns
 
-Contributions = list[tuple[Combiner, Callable[[ScalarBuilder, SSAValue], SSAValue]]]
+Contributions = list[tuple[gemm.Combiner, Callable[[gemm.ScalarBuilder, SSAValue], SSAValue]]]
 """Per partial: how the tile's columns combine, and the element that each of them contributes."""
 
-Closing = Callable[[ScalarBuilder, Sequence[SSAValue]], list[SSAValue]]
+Closing = Callable[[gemm.ScalarBuilder, Sequence[SSAValue]], list[SSAValue]]
 """From the combined partials of a row (of a column) to the results of the reduction."""
 
 
@@ -156,8 +143,8 @@ def _finalize_row_sums(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
     def finalized(
         axis: str, partials: Sequence[int], shape: Sequence[int], type: Attribute
     ) -> SSAValue:
-        partial = [(Combiner.ADD, insert.reshape(value, partials))]
-        types, mode = [TensorType(type, shape)], numerics_mode(op)
+        partial = [(gemm.Combiner.ADD, insert.reshape(value, partials))]
+        types, mode = [TensorType(type, shape)], gemm.numerics_mode(op)
         return insert.insert(make_finalize(partial, types, rounded(type), mode, axis))
 
     rewriter.passed(op, "added up by finalizes")
@@ -180,11 +167,11 @@ def _has_own_kernel(op: Splittable) -> bool:
     return is_static and computes_in_float32(element_type_of(op.x)) and _sample_dims(op) == 0
 
 
-def _square(builder: ScalarBuilder, value: SSAValue) -> SSAValue:
+def _square(builder: gemm.ScalarBuilder, value: SSAValue) -> SSAValue:
     return builder.mul(value, value)
 
 
-def _itself(_: ScalarBuilder, value: SSAValue) -> SSAValue:
+def _itself(_: gemm.ScalarBuilder, value: SSAValue) -> SSAValue:
     return value
 
 
@@ -198,16 +185,16 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
             return refusal
     columns = static_columns(op.x)
     kind = op.kind.data
-    needs_count = kind in ("rms", "layer", "mean") or isinstance(site.op, MapOp)
+    needs_count = kind in ("rms", "layer", "mean") or isinstance(site.op, gemm.MapOp)
     if needs_count and isinstance(columns, Refusal):
         return columns
     count = 1 if isinstance(columns, Refusal) else columns
     if isinstance(op, coda.NormStatsOp):
         return _norm_stats(kind, op.eps.value.data, count)
-    combiner = {"max": Combiner.MAX, "lse": Combiner.LSE}.get(kind, Combiner.ADD)
+    combiner = {"max": gemm.Combiner.MAX, "lse": gemm.Combiner.LSE}.get(kind, gemm.Combiner.ADD)
     type = element_type_of(op.result)
 
-    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+    def close(builder: gemm.ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
         value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
         return [builder.result(value, type)]
 
@@ -227,7 +214,7 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
             "each column is a column of the tile",
             f"the sum runs as a separate kernel: {name_of(op.x)} has one value per pair",
         )
-    if isinstance(site.op, FusedOp) and site.op.groups is not None:
+    if isinstance(site.op, gemm.FusedOp) and site.op.groups is not None:
         return IN_GROUPS
     samples = _sample_dims(op)
     if samples is None:
@@ -236,7 +223,7 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
             "the sum is over all rows, or over the rows of each sample",
             f"the sum runs as a separate kernel: its shape is {shape}",
         )
-    if samples and numerics_mode(op) == NumericsMode.DETERMINISTIC:
+    if samples and gemm.numerics_mode(op) == gemm.NumericsMode.DETERMINISTIC:
         return Refusal(
             "the order in which a sum adds rows does not depend on the tiles",
             "the sum runs as a separate kernel: the rows of a sample may begin within a tile, "
@@ -245,7 +232,9 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
     columns = static_columns(op.x)
     if isinstance(columns, Refusal):
         return columns
-    return Reduction([(Combiner.ADD, _itself)], rounded(element_type_of(op.result)), "col", samples)
+    return Reduction(
+        [(gemm.Combiner.ADD, _itself)], rounded(element_type_of(op.result)), "col", samples
+    )
 
 
 def rounded(type: Attribute) -> Closing:
@@ -277,8 +266,8 @@ def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceO
     by_row = coda.ReduceOp(op.x, "sum", f32)
     flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
     type = tensor_type(op.result)
-    close, mode = rounded(type.element_type), numerics_mode(op)
-    total = make_finalize([(Combiner.ADD, flat.result)], [type], close, mode)
+    close, mode = rounded(type.element_type), gemm.numerics_mode(op)
+    total = make_finalize([(gemm.Combiner.ADD, flat.result)], [type], close, mode)
     insert = rewriter.before(op)
     insert.insert(by_row)
     insert.insert(flat)
@@ -287,27 +276,27 @@ def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceO
 
 
 def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
-    def rstd(builder: ScalarBuilder, variance: SSAValue) -> SSAValue:
+    def rstd(builder: gemm.ScalarBuilder, variance: SSAValue) -> SSAValue:
         return builder.rsqrt(builder.add(variance, builder.constant(eps)))
 
-    def close_rms(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+    def close_rms(builder: gemm.ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
         return [rstd(builder, builder.divide_by(total[0], count))]
 
-    def close_layer(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
+    def close_layer(builder: gemm.ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
         mean = builder.divide_by(total[0], count)
         spread = builder.sub(builder.divide_by(total[1], count), builder.mul(mean, mean))
         variance = builder.maximum(spread, builder.constant(0.0))
         return [rstd(builder, variance), mean]
 
     if kind == "rms":
-        return Reduction([(Combiner.ADD, _square)], close_rms)
-    return Reduction([(Combiner.ADD, _itself), (Combiner.ADD, _square)], close_layer)
+        return Reduction([(gemm.Combiner.ADD, _square)], close_rms)
+    return Reduction([(gemm.Combiner.ADD, _itself), (gemm.Combiner.ADD, _square)], close_layer)
 
 
 def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
     partials = add_partials(op, op.operands[0], site, reduction, rewriter)
     types = [_finalized_type(result, reduction) for result in op.results]
-    mode = numerics_mode(op)
+    mode = gemm.numerics_mode(op)
     finalize = make_finalize(partials, types, reduction.close, mode, reduction.axis)
     insert = rewriter.before(op)
     insert.insert(finalize)
@@ -330,7 +319,7 @@ def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
 
 def add_partials(
     op: Operation, value: SSAValue, site: Site, reduction: Reduction, rewriter: FunctionRewriter
-) -> list[tuple[Combiner, SSAValue]]:
+) -> list[tuple[gemm.Combiner, SSAValue]]:
     """Make the epilogue at `site` yield contributions of `value` to `op`; return the partials."""
     contributions, shape = reduction.contributions, shape_of(value)
     editor = EpilogueEditor(site.op, rewriter.order)
@@ -339,12 +328,12 @@ def add_partials(
     for combiner, contribution in contributions:
         builder = editor.builder(site.segment, op.location)
         values = [contribution(builder, lane) for lane in lanes]
-        port = ResultPortAttr.partial_col(combiner)
+        port = gemm.ResultPortAttr.partial_col(combiner)
         type = TensorType(f32, (*shape[: reduction.samples], DYNAMIC_INDEX, shape[-1]))
         if reduction.axis == "row":
             values = [values[0] if len(values) == 1 else builder.combine(combiner, *values)]
-            port = ResultPortAttr.partial_row(combiner)
-            type = partial_type(shape[:-1])
+            port = gemm.ResultPortAttr.partial_row(combiner)
+            type = gemm.partial_type(shape[:-1])
         indices.append(editor.add_result(site.segment, port, type, values))
     outputs = editor.commit_and_locate(site.segment, indices)
     for output in outputs:
@@ -353,15 +342,15 @@ def add_partials(
 
 
 def make_finalize(
-    partials: Sequence[tuple[Combiner, SSAValue]],
+    partials: Sequence[tuple[gemm.Combiner, SSAValue]],
     types: Sequence[AnyTensor],
     close: Closing,
-    mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
+    mode: gemm.NumericsMode = gemm.NumericsMode.FP32_EPILOGUE,
     axis: str = "row",
-) -> FinalizeOp:
+) -> gemm.FinalizeOp:
     """Make a finalize of `partials` without ports, whose region `close` writes."""
-    block = Block(arg_types=partial_arguments(value for _, value in partials))
-    builder = ScalarBuilder(block, mode=mode)
+    block = Block(arg_types=gemm.partial_arguments(value for _, value in partials))
+    builder = gemm.ScalarBuilder(block, mode=mode)
     values = close(builder, block.args)
-    block.add_op(YieldOp(*values))
-    return FinalizeOp(partials, [], types, Region(block), axis=axis)
+    block.add_op(gemm.YieldOp(*values))
+    return gemm.FinalizeOp(partials, [], types, Region(block), axis=axis)

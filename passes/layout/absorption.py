@@ -6,20 +6,8 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, f32
 from xdsl.ir import Operation, SSAValue, Use
 
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float, shape_of
-from coda_ir.dialects.gemm import (
-    CheckedIndexOp,
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-    Port,
-    PortKind,
-    ScalarBuilder,
-    Segment,
-    YieldOp,
-    is_wide_partial,
-    region_type,
-)
 from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
@@ -33,7 +21,7 @@ MAX_PARTIALS = 64 * 128
 MAX_OF_A_ROW = 2048
 """Partials of a row that a tile of a pointwise kernel reads, at most, which has the rows to fit."""
 
-Reader: TypeAlias = FusedOp | MapOp
+Reader: TypeAlias = gemm.FusedOp | gemm.MapOp
 """A kernel that can combine partials itself."""
 
 
@@ -45,26 +33,26 @@ def readers_of(op: Operation) -> list[Operation]:
 def may_be_read_by(op: Operation) -> Iterator[SSAValue]:
     """Yield what `op` reads, also where it combines the partials of finalizes that it reads."""
     owners = (operand.owner for operand in op.operands)
-    for reader in (op, *(owner for owner in owners if isinstance(owner, FinalizeOp))):
+    for reader in (op, *(owner for owner in owners if isinstance(owner, gemm.FinalizeOp))):
         yield from read_by(reader)
 
 
-def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
+def check_absorption(op: gemm.FinalizeOp) -> list[Reader] | Refusal:
     """Return the kernels that read `op`, in order, each of which can combine the partials."""
     of_uses = (_check_use(op, use) for output in op.outputs for use in output.uses)
     refusal = _check_form(op) or _check_partials(op) or next(filter(None, of_uses), None)
     if refusal is not None:
         return refusal
-    users = [user for user in readers_of(op) if isinstance(user, FusedOp | MapOp)]
+    users = [user for user in readers_of(op) if isinstance(user, gemm.FusedOp | gemm.MapOp)]
     return users or Refusal("a kernel reads a result of the finalize", "no kernel reads a result")
 
 
-def storing_map(op: FinalizeOp, order: BlockOrder) -> MapOp | None:
+def storing_map(op: gemm.FinalizeOp, order: BlockOrder) -> gemm.MapOp | None:
     """Return the pointwise kernel that can combine the partials, and store the results before all
     others that read them, such as the caller; None if there is none.
     """
     first = min(readers_of(op), key=order.position, default=None)
-    if not isinstance(first, MapOp) or _check_form(op) or _check_partials(op):
+    if not isinstance(first, gemm.MapOp) or _check_form(op) or _check_partials(op):
         return None
     uses = [use for output in op.outputs for use in output.uses]
     if any(_check_use(op, use) for use in uses if use.operation is first):
@@ -75,7 +63,7 @@ def storing_map(op: FinalizeOp, order: BlockOrder) -> MapOp | None:
     return first if all((shape_of(x), element_type_of(x)) == type for x in stored) else None
 
 
-def _check_form(op: FinalizeOp) -> Refusal | None:
+def _check_form(op: gemm.FinalizeOp) -> Refusal | None:
     if BUFFERS_ATTRIBUTE in op.attributes:
         return Refusal(
             "buffers have not been planned yet",
@@ -86,7 +74,7 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
         return Refusal(
             "the finalize has one result per row", "the finalize combines partials of columns"
         )
-    if any(isinstance(inner, CheckedIndexOp) for inner in op.body.block.ops):
+    if any(isinstance(inner, gemm.CheckedIndexOp) for inner in op.body.block.ops):
         return Refusal(
             "the finalize checks no index",
             "the finalize raises an error for an invalid index, which a GEMM cannot do",
@@ -98,7 +86,7 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
         )
     for output in op.outputs:
         type = element_type_of(output)
-        if not is_float(type) and region_type(type) != type:
+        if not is_float(type) and gemm.region_type(type) != type:
             return Refusal(
                 "the results are floats, or integers of at least 32 bits",
                 f"{name_of(output)} is {type}",
@@ -106,9 +94,9 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
     return None
 
 
-def _check_partials(op: FinalizeOp) -> Refusal | None:
+def _check_partials(op: gemm.FinalizeOp) -> Refusal | None:
     for value in op.partials:
-        if is_wide_partial(value):
+        if gemm.is_wide_partial(value):
             return Refusal("the partials are float32", f"{name_of(value)} is float64")
         if known_tiles(value) is None:
             return Refusal(
@@ -119,23 +107,25 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
     return None
 
 
-def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
+def _check_use(op: gemm.FinalizeOp, use: Use) -> Refusal | None:
     """Return why a use of a result is no port of a kernel with the partials' rows, or None."""
     user, value = use.operation, use.operation.operands[use.index]
     condition = (
         "every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of "
         "one that has a single row"
     )
-    is_kernel = isinstance(user, MapOp) or (isinstance(user, FusedOp) and user.schedule is not None)
+    is_kernel = isinstance(user, gemm.MapOp) or (
+        isinstance(user, gemm.FusedOp) and user.schedule is not None
+    )
     if not is_kernel:
         return Refusal(condition, f"{reader_name(user)} reads {name_of(value)}")
-    assert isinstance(user, FusedOp | MapOp)
-    if isinstance(user, FusedOp) and value not in user.ports:
+    assert isinstance(user, gemm.FusedOp | gemm.MapOp)
+    if isinstance(user, gemm.FusedOp) and value not in user.ports:
         return Refusal(condition, f"{name_of(value)} is multiplied")
     rows, own = user.row_shape, shape_of(op.partials[0])[:-1]
     # If there is only one row, a value per row is the same for all elements.
     is_one_row = all(extent == 1 for extent in rows)
-    kinds = {PortKind.COL, PortKind.SCALAR} if is_one_row else {PortKind.COL}
+    kinds = {gemm.PortKind.COL, gemm.PortKind.SCALAR} if is_one_row else {gemm.PortKind.COL}
     for segment in user.segments():
         refusal = _check_ports(segment, value, kinds, condition)
         if refusal is not None:
@@ -146,7 +136,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
             f"they have {len(own)} row dimensions, and the kernel has {len(rows)}",
         )
     partials = sum(known_tiles(partial) or 0 for partial in op.partials)
-    if isinstance(user, MapOp):
+    if isinstance(user, gemm.MapOp):
         return _check_map(user, partials)
     assert user.schedule is not None
     if partials * user.schedule.block_m.data > MAX_PARTIALS:
@@ -159,7 +149,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
 
 
 def _check_ports(
-    segment: Segment, value: SSAValue, kinds: Collection[PortKind], condition: str
+    segment: gemm.Segment, value: SSAValue, kinds: Collection[gemm.PortKind], condition: str
 ) -> Refusal | None:
     """Return why a segment does not read a finalize's result by row, as one of `kinds`, or None."""
     for index, port in enumerate(segment.ports):
@@ -172,7 +162,7 @@ def _check_ports(
     return None
 
 
-def _check_map(user: MapOp, partials: int) -> Refusal | None:
+def _check_map(user: gemm.MapOp, partials: int) -> Refusal | None:
     """Return the reason why a pointwise kernel cannot combine that many partials; else None."""
     if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
         return Refusal(
@@ -192,16 +182,16 @@ def _check_map(user: MapOp, partials: int) -> Refusal | None:
 class AbsorbedCode:
     """The scalar code of a finalize in the region of a segment, copied when it is asked for."""
 
-    def __init__(self, op: FinalizeOp, segment: Segment):
+    def __init__(self, op: gemm.FinalizeOp, segment: gemm.Segment):
         self._op = op
         self._segment = segment
-        self._builder = ScalarBuilder(segment.block, op.location, at_start=True)
+        self._builder = gemm.ScalarBuilder(segment.block, op.location, at_start=True)
         self._copies: dict[SSAValue, SSAValue] = {}
 
     def result(self, index: int) -> SSAValue:
         """Return result `index` of the finalize, rounded as it would have been stored."""
         terminator, output = self._op.body.block.last_op, self._op.outputs[index]
-        assert isinstance(terminator, YieldOp)
+        assert isinstance(terminator, gemm.YieldOp)
         value, type = self._copy_of(terminator.operands[index]), element_type_of(output)
         if is_float(type):
             value = self._builder.round_to(value, float_type(type))
@@ -223,7 +213,7 @@ class AbsorbedCode:
         partials = self._op.partial_list
         if number < len(partials):
             combiner, value = partials[number]
-            port = Port(PortKind.partial(combiner), value)
+            port = gemm.Port(gemm.PortKind.partial(combiner), value)
         else:
             port = self._op.port_list[number - len(partials)]
         (argument,) = self._segment.add_port(*port)

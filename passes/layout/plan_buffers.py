@@ -10,19 +10,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 
 from coda_ir.diagnostics import counted
-from coda_ir.dialects.coda import (
-    AttentionGradOp,
-    AttentionOp,
-    ConcatOp,
-    ConstantOp,
-    DeltaRuleGradOp,
-    EmbeddingOp,
-    PadOp,
-    SelectiveScanGradOp,
-    SSDGradOp,
-    SumToOp,
-    WeightGradientOp,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import LibraryOp, PackWeightOp
 from coda_ir.dialects.torch import CallOp, VjpOp
@@ -52,21 +40,21 @@ LIBRARY_BUFFER = "library"
 RESERVED_BUFFERS = (RESULT_BUFFER, ARGUMENT_BUFFER, LIBRARY_BUFFER)
 
 LIBRARY_OPS = (
-    AttentionGradOp,
-    AttentionOp,
+    coda.AttentionGradOp,
+    coda.AttentionOp,
     CallOp,
-    ConcatOp,
-    ConstantOp,
-    DeltaRuleGradOp,
-    EmbeddingOp,
+    coda.ConcatOp,
+    coda.ConstantOp,
+    coda.DeltaRuleGradOp,
+    coda.EmbeddingOp,
     LibraryOp,
     PackWeightOp,
-    PadOp,
-    SelectiveScanGradOp,
-    SSDGradOp,
-    SumToOp,
+    coda.PadOp,
+    coda.SelectiveScanGradOp,
+    coda.SSDGradOp,
+    coda.SumToOp,
     VjpOp,
-    WeightGradientOp,
+    coda.WeightGradientOp,
 )
 
 
@@ -114,7 +102,7 @@ def _fixed_buffer(result: SSAValue, returned: set[SSAValue], plan: BufferPlan) -
     op, root = result.owner, storage_root(result)
     if is_view(op) or root is not result:
         return plan.buffers.get(root, ARGUMENT_BUFFER)
-    is_filled = isinstance(op, ConcatOp) and is_filled_in_place(op)
+    is_filled = isinstance(op, coda.ConcatOp) and is_filled_in_place(op)
     if (isinstance(op, LIBRARY_OPS) and not is_filled) or has_transposed_rows(result):
         return LIBRARY_BUFFER
     return RESULT_BUFFER if result in returned else None

@@ -4,16 +4,8 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
-from coda_ir.dialects.gemm import (
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-    NumericsMode,
-    OrderAttr,
-    Segment,
-    numerics_mode,
-)
 from coda_ir.dialects.gemm.tiling import group_sizes
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
@@ -40,24 +32,24 @@ class StateReductionOrderPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        if numerics_mode(rewriter.func) != NumericsMode.DETERMINISTIC:
+        if gemm.numerics_mode(rewriter.func) != gemm.NumericsMode.DETERMINISTIC:
             return
         for op in rewriter.ops:
-            if isinstance(op, FusedOp | MapOp | FinalizeOp) and op.order is None:
+            if isinstance(op, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp) and op.order is None:
                 op.order = _order_of(op)
 
 
-def _order_of(op: FusedOp | MapOp | FinalizeOp) -> OrderAttr | None:
+def _order_of(op: gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp) -> gemm.OrderAttr | None:
     match op:
-        case FusedOp():
+        case gemm.FusedOp():
             return _fused_order(op)
-        case MapOp():
+        case gemm.MapOp():
             return _map_order(op)
         case _:
-            return OrderAttr.get(partials=PARTIALS)
+            return gemm.OrderAttr.get(partials=PARTIALS)
 
 
-def _fused_order(op: FusedOp) -> OrderAttr:
+def _fused_order(op: gemm.FusedOp) -> gemm.OrderAttr:
     segments = op.segments()
     columns = _fitting(max(segment.columns for segment in segments), MAX_COLUMNS)
     # Schedules for float32 have no registers for deeper steps.
@@ -65,22 +57,22 @@ def _fused_order(op: FusedOp) -> OrderAttr:
     # Tensor cores multiply 32 float8 at once.
     least = 32 if is_float8(element_type_of(op.x)) else 16
     depth = 16 if is_f32 else _fitting(_deepest(op), MAX_DEPTH, least)
-    return OrderAttr.get(depth=depth, columns=max(columns, _widest_group(segments)), rows=ROWS)
+    return gemm.OrderAttr.get(depth=depth, columns=max(columns, _widest_group(segments)), rows=ROWS)
 
 
-def _deepest(op: FusedOp) -> int:
+def _deepest(op: gemm.FusedOp) -> int:
     """Return the largest K, dynamic if unknown, or the rows of transposed inputs."""
     depths = [shape_of(x)[-1] for x in op.inputs]
     return DYNAMIC_INDEX if op.is_transposed or DYNAMIC_INDEX in depths else max(depths)
 
 
-def _map_order(op: MapOp) -> OrderAttr | None:
+def _map_order(op: gemm.MapOp) -> gemm.OrderAttr | None:
     segment = op.segment()
     columns = (segment.results[0].type.get_shape() or (1,))[-1]
     if columns == DYNAMIC_INDEX or any(result.port.is_partial for result in segment.results[:1]):
         return None
     columns = max(_fitting(columns, WIDEST_MAP, least=1), _widest_group([segment]))
-    return OrderAttr.get(columns=columns, rows=max(1, MAP_ELEMENTS // columns))
+    return gemm.OrderAttr.get(columns=columns, rows=max(1, MAP_ELEMENTS // columns))
 
 
 def _fitting(extent: int, most: int, least: int = 16) -> int:
@@ -90,7 +82,7 @@ def _fitting(extent: int, most: int, least: int = 16) -> int:
     return min(most, max(least, 1 << max(0, extent - 1).bit_length()))
 
 
-def _widest_group(segments: Sequence[Segment]) -> int:
+def _widest_group(segments: Sequence[gemm.Segment]) -> int:
     """Return the number of lanes of the widest group of columns, rounded up to a power of two."""
     widest = max((size for segment in segments for size in group_sizes(segment)), default=1)
     return 1 << (widest - 1).bit_length()

@@ -9,16 +9,8 @@ from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.torch import (
-    FUSED_ATTENTION,
-    FUSED_ATTENTION_GRAD,
-    CallOp,
-    Determinism,
-    VjpOp,
-    determinism_of,
-)
 from coda_ir.numbered_elements import has_few_ids
 from coda_ir.storage import is_placed
 
@@ -45,8 +37,8 @@ def _attention_grad(host: HostProgram, op: coda.AttentionGradOp) -> None:
 
 
 ATTENTION_OF_HEADS = {
-    FUSED_ATTENTION: "attention_of_heads",
-    FUSED_ATTENTION_GRAD: "attention_of_heads_grad",
+    torch.FUSED_ATTENTION: "attention_of_heads",
+    torch.FUSED_ATTENTION_GRAD: "attention_of_heads_grad",
 }
 """The host functions for calls of ATen's overrideable attention."""
 
@@ -105,7 +97,7 @@ def _embedding_grad(host: HostProgram, op: coda.EmbeddingGradOp) -> None:
     host.launch(kernel, rows, [ids, order, dy], [table])
 
 
-def _vjp(host: HostProgram, op: VjpOp) -> None:
+def _vjp(host: HostProgram, op: torch.VjpOp) -> None:
     template = op.template
     symbols = {symbol: host.extents.symbol(symbol, op) for symbol in sorted(template.symbols)}
     parameters = [host.names.fresh(None, f"x{number}") for number in range(len(op.inputs))]
@@ -124,13 +116,15 @@ def _vjp(host: HostProgram, op: VjpOp) -> None:
 
 
 @contextmanager
-def repeatable(host: HostProgram, op: CallOp | coda.LibraryCallOp | VjpOp) -> Generator[None]:
+def repeatable(
+    host: HostProgram, op: torch.CallOp | coda.LibraryCallOp | torch.VjpOp
+) -> Generator[None]:
     """Make the statements of a PyTorch call give the same bits in each run."""
     host.flush()
-    start, needs = len(host.lines), determinism_of(op)
+    start, needs = len(host.lines), torch.determinism_of(op)
     yield
-    if needs != Determinism.GIVEN:
-        mode = "" if needs == Determinism.STRICT else "warn_only=True"
+    if needs != torch.Determinism.GIVEN:
+        mode = "" if needs == torch.Determinism.STRICT else "warn_only=True"
         host.lines[start:] = [f"with deterministic({mode}):", *indented(host.lines[start:])]
 
 
@@ -141,6 +135,6 @@ WRITERS: Mapping[type, Writer] = {
     coda.BroadcastOp: _broadcast,
     coda.CrossEntropyGradOp: _cross_entropy_grad,
     coda.EmbeddingGradOp: _embedding_grad,
-    VjpOp: _vjp,
+    torch.VjpOp: _vjp,
 }
 """Emitters of the operators of derivatives that are not pointwise."""

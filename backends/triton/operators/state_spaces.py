@@ -20,15 +20,7 @@ from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import EmittedKernel, ceiling, indented
 from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch, operands_of
 from coda_ir.backends.triton.operators.row_pitches import row_pitch
-from coda_ir.dialects.coda import (
-    DeltaRuleGradOp,
-    DeltaRuleLike,
-    DeltaRuleOp,
-    SelectiveScanGradOp,
-    SelectiveScanOp,
-    SSDGradOp,
-    SSDOp,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of
 
@@ -38,7 +30,7 @@ Emit = Callable[[Any, str, Mapping[SSAValue, int]], EmittedKernel]
 
 def row_pitches_of(host: HostProgram, op: StateSpaceLike) -> Mapping[SSAValue, int]:
     """Return the pitches of operands that are ranges of columns."""
-    if isinstance(op, DeltaRuleLike):
+    if isinstance(op, coda.DeltaRuleLike):
         tensors = [op.q, op.k, op.v]
     else:
         tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
@@ -119,7 +111,7 @@ class _Chunks:
 class _ScanChunks(_Chunks):
     """The launches of a selective scan."""
 
-    def __init__(self, host: HostProgram, op: SelectiveScanOp | SelectiveScanGradOp):
+    def __init__(self, host: HostProgram, op: coda.SelectiveScanOp | coda.SelectiveScanGradOp):
         super().__init__(host, op, scan_text.CHUNK)
         self.size = (self.columns, op.state_count)
 
@@ -139,7 +131,7 @@ class _ScanChunks(_Chunks):
 class _HeadChunks(_Chunks):
     """The launches of a state space model of heads."""
 
-    def __init__(self, host: HostProgram, op: SSDOp | SSDGradOp):
+    def __init__(self, host: HostProgram, op: coda.SSDOp | coda.SSDGradOp):
         chunk = ssd_text.chunk_of(op)
         super().__init__(host, op, chunk)
         self.size = (op.heads, op.state_count, op.head_columns)
@@ -164,7 +156,7 @@ class _HeadChunks(_Chunks):
 class _DeltaChunks(_Chunks):
     """The launches of the gated delta rule."""
 
-    def __init__(self, host: HostProgram, op: DeltaRuleOp | DeltaRuleGradOp):
+    def __init__(self, host: HostProgram, op: coda.DeltaRuleOp | coda.DeltaRuleGradOp):
         self.rows = delta_rule_kernel.chunk_of(op)
         super().__init__(host, op, self.rows)
         self.heads, self.size = op.heads, op.state_count * op.head_columns
@@ -201,7 +193,7 @@ def _step(host: HostProgram, op: StateSpaceModel, emit: Emit, name: str) -> None
     launch(host, op, kernel, samples, operands_of(host, op, pitches))
 
 
-def _selective_scan(host: HostProgram, op: SelectiveScanOp) -> None:
+def _selective_scan(host: HostProgram, op: coda.SelectiveScanOp) -> None:
     if op.is_step:
         return _step(host, op, selective_scan_kernel.step_kernel, "scan_step")
     chunks = _ScanChunks(host, op)
@@ -209,7 +201,7 @@ def _selective_scan(host: HostProgram, op: SelectiveScanOp) -> None:
     return chunks.launch(selective_scan_kernel.scan_kernel, "selective_scan", outputs)
 
 
-def _ssd(host: HostProgram, op: SSDOp) -> None:
+def _ssd(host: HostProgram, op: coda.SSDOp) -> None:
     if op.is_step:
         return _step(host, op, ssd_kernel.step_kernel, "ssd_step")
     chunks = _HeadChunks(host, op)
@@ -217,7 +209,7 @@ def _ssd(host: HostProgram, op: SSDOp) -> None:
     return chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
 
 
-def _delta_rule(host: HostProgram, op: DeltaRuleOp) -> None:
+def _delta_rule(host: HostProgram, op: coda.DeltaRuleOp) -> None:
     if op.is_step:
         return _step(host, op, delta_rule_kernel.step_kernel, "delta_rule_step")
     chunks = _DeltaChunks(host, op)
@@ -225,7 +217,7 @@ def _delta_rule(host: HostProgram, op: DeltaRuleOp) -> None:
     return chunks.launch(delta_rule_kernel.read_kernel, "delta_rule", outputs)
 
 
-def _selective_scan_grad(host: HostProgram, op: SelectiveScanGradOp) -> None:
+def _selective_scan_grad(host: HostProgram, op: coda.SelectiveScanGradOp) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
     chunks, size = _ScanChunks(host, op), op.state_count
     states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all
@@ -247,7 +239,7 @@ def _selective_scan_grad(host: HostProgram, op: SelectiveScanGradOp) -> None:
         chunks.add_up(result, part, shape, 0 if result is op.d_a else 2)
 
 
-def _ssd_grad(host: HostProgram, op: SSDGradOp) -> None:
+def _ssd_grad(host: HostProgram, op: coda.SSDGradOp) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
     chunks = _HeadChunks(host, op)
     sums, states, adjoints, rows = chunks.sums, chunks.states(), chunks.adjoints(), chunks.all
@@ -274,7 +266,7 @@ def _ssd_grad(host: HostProgram, op: SSDGradOp) -> None:
     chunks.add_up(op.d_c, c, shape, 2)
 
 
-def _delta_rule_grad(host: HostProgram, op: DeltaRuleGradOp) -> None:
+def _delta_rule_grad(host: HostProgram, op: coda.DeltaRuleGradOp) -> None:
     """Kernels, and sums of the parts that they give for q and k."""
     chunks = _DeltaChunks(host, op)
     carried = [chunks.sums, *chunks.states(), *chunks.adjoints()]
@@ -290,11 +282,11 @@ def _delta_rule_grad(host: HostProgram, op: DeltaRuleGradOp) -> None:
 
 
 WRITERS: Mapping[type, Writer] = {
-    SelectiveScanOp: _selective_scan,
-    SelectiveScanGradOp: _selective_scan_grad,
-    SSDOp: _ssd,
-    SSDGradOp: _ssd_grad,
-    DeltaRuleOp: _delta_rule,
-    DeltaRuleGradOp: _delta_rule_grad,
+    coda.SelectiveScanOp: _selective_scan,
+    coda.SelectiveScanGradOp: _selective_scan_grad,
+    coda.SSDOp: _ssd,
+    coda.SSDGradOp: _ssd_grad,
+    coda.DeltaRuleOp: _delta_rule,
+    coda.DeltaRuleGradOp: _delta_rule_grad,
 }
 """Emitters of state space models."""

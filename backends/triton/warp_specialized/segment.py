@@ -18,15 +18,8 @@ from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import buffers_name, exchanged_name
 from coda_ir.backends.triton.warp_specialized.subtile_order import SubtileOrder, subtile_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
-from coda_ir.dialects.gemm import (
-    FusedOp,
-    GroupReduceOp,
-    Port,
-    PortKind,
-    ResultPortAttr,
-    ScheduleAttr,
-)
 from coda_ir.dialects.gemm.buffers import (
     TILE_PORTS,
     BufferShape,
@@ -81,7 +74,7 @@ class GroupSegmentEmitter(SegmentEmitter):
     where tiles move, what `TileMoves` counts.
     """
 
-    schedule: ScheduleAttr = field(kw_only=True)
+    schedule: gemm.ScheduleAttr = field(kw_only=True)
     protocol: Protocol = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
     end: str = field(kw_only=True)
@@ -238,10 +231,10 @@ class GroupSegmentEmitter(SegmentEmitter):
     def _element_of_groups(self, columns: int, value: str) -> str:
         return value
 
-    def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
+    def _group_reduce(self, op: gemm.GroupReduceOp, value: str) -> str:
         return f"tl.convert_layout({super()._group_reduce(op, value)}, LAYOUT)"
 
-    def _partials(self, port: Port) -> str:
+    def _partials(self, port: gemm.Port) -> str:
         pointer = self.arguments.operand(port.value, port.kind.value)
         combiner, tiles, width = partial_extents(port)
         # Four threads share a row, and each has two neighbours of it at least.
@@ -267,7 +260,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
         return first
 
-    def _first_place(self, columns: ColumnIndex, port: ResultPortAttr) -> Callable[[str], str]:
+    def _first_place(self, columns: ColumnIndex, port: gemm.ResultPortAttr) -> Callable[[str], str]:
         """Return where the first of a subtile's columns is stored, in the row of its tensor."""
         first, place = self._first_column(columns), port.place
         if not isinstance(place, PlaceAttr) or self.segment.is_stored_transposed(port):
@@ -283,10 +276,10 @@ class GroupSegmentEmitter(SegmentEmitter):
             start = f"{start} // {half} * {group} + {start} % {half}"
         return f"{start} + {half}" if is_second else start
 
-    def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+    def _load_port(self, hint: str, port: gemm.Port, columns: ColumnIndex) -> str:
         if port.kind not in TILE_PORTS:
             return self._load_ahead(hint, port, columns)
-        is_transposed = port.kind == PortKind.TILE_T
+        is_transposed = port.kind == gemm.PortKind.TILE_T
         element = element_type_of(port.value)
         shape = buffer_of(self.columns, self.rows, element, transposed=is_transposed)
         moves, number = self.tile_moves, len(self.tile_moves.loads)
@@ -300,11 +293,11 @@ class GroupSegmentEmitter(SegmentEmitter):
         extended = "" if isinstance(element, Float32Type) else ".to(tl.float32)"
         return self._let(hint, f"{buffer}.load(LAYOUT){extended}")
 
-    def _load_neighbours(self, args: Sequence[SSAValue], port: Port) -> bool:
+    def _load_neighbours(self, args: Sequence[SSAValue], port: gemm.Port) -> bool:
         """Load the columns of a pair one by one: subtiles have a layout in which neither moves."""
         return False
 
-    def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
+    def _load_ahead(self, hint: str, port: gemm.Port, columns: ColumnIndex) -> str:
         """Load ports that vary by column ahead of subtiles, unconverted: conversions would wait."""
         if not port.kind.has_columns or not self.has_room_ahead:
             return super()._load_port(hint, port, columns)
@@ -342,7 +335,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         """Return the descriptor of an operand or a result that moves through buffers."""
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
-        is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
+        is_matrix = transposed or (isinstance(op, gemm.FusedOp) and op.is_transposed)
         rows = prod(shape_of(value)[:-1]) if is_matrix else ROW_COUNT
         place, columns = place_of(value), shape_of(value)[-1]
         if transposed and place is not None:
@@ -389,7 +382,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         columns: ColumnIndex,
         value: str,
         shape: BufferShape,
-        port: ResultPortAttr,
+        port: gemm.ResultPortAttr,
     ) -> None:
         """Store a subtile of a result whose rows are not aligned, or not those of a box."""
         buffer = (
@@ -407,7 +400,7 @@ class GroupSegmentEmitter(SegmentEmitter):
                 offset, run, period = rows
                 options = [f"RUN={run}", f"PERIOD={period}", f"OFFSET={offset}"]
         op = self.arguments.op
-        if isinstance(op, FusedOp) and op.scatter is not None:
+        if isinstance(op, gemm.FusedOp) and op.scatter is not None:
             options.append(f"ids={self.arguments.operand(op.scatter, 'ids')}")
         vector = aligned_bytes(shape[2], gcd(pitch, columns.extent)) // element_bytes(shape[2])
         extents = (self.end, str(columns.extent), str(vector), str(self.schedule.tile_warps))
