@@ -248,7 +248,7 @@ PASS_FAULTS = (
     Fault(
         "maximum is a sum",
         f"{P}fusion.split_reductions:_take_apart",
-        Text("'max': Combiner.MAX", "'max': Combiner.ADD"),
+        Text("'max': gemm.Combiner.MAX", "'max': gemm.Combiner.ADD"),
     ),
     Fault(
         "partials of the first column of a pair only",
@@ -259,7 +259,7 @@ PASS_FAULTS = (
     Fault(
         "weight of a matmul read as N x K",
         f"{P}fusion.convert_linear_to_gemm:_convert",
-        Text("Layout.NK if is_by_column else Layout.KN", "Layout.NK"),
+        Text("gemm.Layout.NK if is_by_column else gemm.Layout.KN", "gemm.Layout.NK"),
     ),
     Fault(
         "row scale folded into the wrong dimension of the weight",
@@ -350,7 +350,9 @@ PASS_FAULTS = (
     Fault(
         "row statistics of one column of a pair",
         f"{P}fusion.pairing:_pair_result",
-        Text("[ScalarBuilder(segment.block).combine(port.combiner.data, *lanes)]", "[lanes[0]]"),
+        Text(
+            "[gemm.ScalarBuilder(segment.block).combine(port.combiner.data, *lanes)]", "[lanes[0]]"
+        ),
     ),
     Fault(
         "rope: sign of the sine flipped",
@@ -442,9 +444,7 @@ PASS_FAULTS = (
     Fault(
         "loss: maximum in place of logsumexp",
         f"{P}fusion.fuse_cross_entropy:_add_results",
-        Text(
-            "ResultPortAttr.partial_row(Combiner.LSE)", "ResultPortAttr.partial_row(Combiner.MAX)"
-        ),
+        Text("partial_row(gemm.Combiner.LSE)", "partial_row(gemm.Combiner.MAX)"),
     ),
     Fault(
         "pointwise: operands of every operator swapped",
