@@ -35,19 +35,6 @@ def small(text: str) -> Html:
     return Html(f'<FONT POINT-SIZE="{SMALL_FONT}" COLOR="{SMALL_COLOR}">{escape(text)}</FONT>')
 
 
-@dataclass(frozen=True)
-class Node:
-    name: str
-    attributes: Attributes
-
-
-@dataclass(frozen=True)
-class Edge:
-    source: str
-    target: str
-    attributes: Attributes
-
-
 @dataclass
 class Box:
     """A cluster: a box around nodes and other boxes. The root of a graph is a box, too."""
@@ -55,12 +42,13 @@ class Box:
     graph: Graph
     name: str
     attributes: dict[str, Value]
-    items: list[Node | Box] = field(default_factory=list["Node | Box"])
+    items: list[str | Box] = field(default_factory=list["str | Box"])
+    """The lines of nodes, and boxes."""
 
     def node(self, **attributes: Value) -> str:
         """Add a node and return its name, which edges use."""
         name = self.graph.fresh("n")
-        self.items.append(Node(name, attributes))
+        self.items.append(f"{name} {_list(attributes)};")
         return name
 
     def box(self, **attributes: Value) -> Box:
@@ -73,8 +61,8 @@ class Box:
         for name, value in self.attributes.items():
             yield f"{name}={_text(value)};"
         for item in self.items:
-            if isinstance(item, Node):
-                yield f"{item.name} {_list(item.attributes)};"
+            if isinstance(item, str):
+                yield item
             elif item.items:
                 yield f"subgraph {item.name} {{"
                 yield from (f"  {line}" for line in item.lines())
@@ -87,7 +75,7 @@ class Graph:
     def __init__(self, name: str, attributes: dict[str, Value], defaults: Mapping[str, Attributes]):
         self.name = name
         self.defaults = defaults
-        self.edges: list[Edge] = []
+        self.edges: dict[str, None] = {}
         self._count = 0
         self.root = Box(self, "", attributes)
 
@@ -98,20 +86,14 @@ class Graph:
 
     def edge(self, source: str, target: str, **attributes: Value) -> None:
         """Add an edge, unless an equal one exists."""
-        edge = Edge(source, target, attributes)
-        if edge not in self.edges:
-            self.edges.append(edge)
+        styled = f" {_list(attributes)}" if attributes else ""
+        self.edges[f"  {source} -> {target}{styled};"] = None
 
     def __str__(self) -> str:
         lines = [f"digraph {_quoted(self.name)} {{"]
         lines += [f"  {kind} {_list(values)};" for kind, values in self.defaults.items()]
         lines += [f"  {line}" for line in self.root.lines()]
-        lines += [f"  {e.source} -> {e.target}{_optional(e.attributes)};" for e in self.edges]
-        return "\n".join([*lines, "}"]) + "\n"
-
-
-def _optional(attributes: Attributes) -> str:
-    return f" {_list(attributes)}" if attributes else ""
+        return "\n".join([*lines, *self.edges, "}"]) + "\n"
 
 
 def _list(attributes: Attributes) -> str:

@@ -29,38 +29,32 @@ _KERNELS = (
 _VIEWS = (coda.ReshapeOp, coda.SliceOp, coda.BarrierOp)
 
 
-def is_copied(
-    op: Operation, shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
-) -> bool:
+def is_copied(op: Operation, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> bool:
     """Return whether PyTorch copies the result of a transposition that moves the last dimension:
     where a kernel or a product reads it, or a reshape merges its dimensions.
     """
     if not isinstance(op, coda.TransposeOp) or is_transposed_matrix(op.result):
         return False
-    known = Sizes(shapes.usual_tiles) if sizes is None else sizes
-    order = _order(op, shapes, known)
+    order = _order(op, shapes, sizes)
     if order[-1:] == sorted(order)[-1:]:
         return False
     return _is_copied_by_library(op, order) or any(
         isinstance(reader, _KERNELS)
         or (isinstance(reader, LIBRARY) and len(shape_of(reader.operands[0])) > 2)
-        or (isinstance(reader, coda.ReshapeOp) and _merges(reader, shapes, known))
+        or (isinstance(reader, coda.ReshapeOp) and _merges(reader, shapes, sizes))
         for reader in _readers(op.result)
         if not isinstance(reader, coda.MatmulOp)
     )
 
 
-def copies_rows(
-    op: coda.TransposeOp, shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
-) -> bool:
+def copies_rows(op: coda.TransposeOp, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> bool:
     """Return whether a reshape, or a product of batches, copies rows of a transposition."""
-    known = Sizes(shapes.usual_tiles) if sizes is None else sizes
-    order = _order(op, shapes, known)
+    order = _order(op, shapes, sizes)
     if is_transposed_matrix(op.result):
         return False
     has_rows = order[-1:] == sorted(order)[-1:]
     return any(
-        has_rows and _merges_apart(reader, order, shapes, known)
+        has_rows and _merges_apart(reader, order, shapes, sizes)
         if isinstance(reader, coda.ReshapeOp)
         else is_product(reader) and not _are_beside(order[:-2], order)
         for reader in _matrix_readers(op.result)

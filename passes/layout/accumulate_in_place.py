@@ -6,20 +6,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnitAttr, f32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda import EmbeddingOp
 from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import (
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-    Port,
-    PortKind,
-    Result,
-    ResultKind,
-    ResultPortAttr,
-    Segment,
-)
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import depend_on, reached
 from coda_ir.passes.layout.absorption import readers_of
@@ -54,27 +44,27 @@ class AccumulateInPlacePass(FunctionPass):
                 _call_in_place(op, rewriter)
             if isinstance(op, StateSpaceModel) and op.is_step and op.final is not None:
                 _states_in_place(op, rewriter)
-            if not isinstance(op, FusedOp | MapOp) or is_scattered(op):
+            if not isinstance(op, gemm.FusedOp | gemm.MapOp) or is_scattered(op):
                 continue
             if any(map(is_given_up, ports_of(op))):
                 _store_in_place(op, rewriter)
-            elif isinstance(op, FusedOp) and (found := _running_sum(op)) is not None:
+            elif isinstance(op, gemm.FusedOp) and (found := _running_sum(op)) is not None:
                 rewriter.passed(op, "accumulates its product into the running sum, in place")
                 editor = EpilogueEditor(op, rewriter.order)
                 (segment,) = editor.segments
-                port = ResultPortAttr.accumulate(found)
-                segment.results = [Result(port, segment.results[0].type)]
+                port = gemm.ResultPortAttr.accumulate(found)
+                segment.results = [gemm.Result(port, segment.results[0].type)]
                 editor.commit()
 
 
-def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
+def ports_of(op: gemm.FusedOp | gemm.MapOp) -> Iterator[gemm.Port]:
     for segment in op.segments():
         yield from segment.ports
 
 
-def is_given_up(port: Port) -> bool:
+def is_given_up(port: gemm.Port) -> bool:
     """Return whether a port loads a tile, or a number, in whose memory a result may be stored."""
-    is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T) or not shape_of(port.value)
+    is_tile = port.kind in (gemm.PortKind.TILE, gemm.PortKind.TILE_T) or not shape_of(port.value)
     return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
 
 
@@ -127,7 +117,7 @@ def _reader_after(op: Operation, memory: SSAValue, order: BlockOrder) -> Operati
     users |= {
         reader
         for user in users
-        if isinstance(user, FinalizeOp | EmbeddingOp)
+        if isinstance(user, gemm.FinalizeOp | EmbeddingOp)
         for reader in readers_of(user)
     }
     later = [user for user in users if order.position(user) > order.position(op)]
@@ -144,7 +134,7 @@ def _values_in(memory: SSAValue) -> set[SSAValue]:
     return set(reached([memory], views))
 
 
-def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
+def _store_in_place(op: gemm.FusedOp | gemm.MapOp, rewriter: FunctionRewriter) -> None:
     segments = op.segments()
     for segment in segments:
         for index, port in enumerate(segment.ports):
@@ -155,19 +145,19 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
             if number is not None:
                 rewriter.passed(op, f"stores a result in the memory of {name_of(port.value)}")
                 type = segment.results[number].type
-                segment.results[number] = Result(ResultPortAttr.accumulate(index), type)
+                segment.results[number] = gemm.Result(gemm.ResultPortAttr.accumulate(index), type)
     editor = EpilogueEditor(op, rewriter.order)
     for edited, segment in zip(editor.segments, segments, strict=True):
         edited.results = segment.results
     editor.commit()
 
 
-def _may_fit(segment: Segment, port: Port) -> bool:
+def _may_fit(segment: gemm.Segment, port: gemm.Port) -> bool:
     """Return whether a port loads a tile, or a number of the type of a result, as of a counter."""
     return bool(shape_of(port.value)) or any(r.type == port.value.type for r in segment.results)
 
 
-def _running_sum(op: FusedOp) -> int | None:
+def _running_sum(op: gemm.FusedOp) -> int | None:
     """Return the number of the port that loads a running sum of products, to which the only result
     of `op` adds its product; None if `op` computes anything else.
     """
@@ -179,7 +169,7 @@ def _running_sum(op: FusedOp) -> int | None:
     if not isinstance(added, arith.AddfOp) or segment.accumulators[0] not in added.operands:
         return None
     for index, (kind, value) in enumerate(segment.ports):
-        is_added = kind == PortKind.TILE and segment.port_args(index)[0] in added.operands
+        is_added = kind == gemm.PortKind.TILE and segment.port_args(index)[0] in added.operands
         if is_added and _is_sum_of_products(value) and value.type == segment.results[0].type:
             return index
     return None
@@ -188,18 +178,18 @@ def _running_sum(op: FusedOp) -> int | None:
 def _is_sum_of_products(value: SSAValue) -> bool:
     """Return whether `value` is a float32 product, or a sum of products, without other uses."""
     op = value.owner
-    if not isinstance(op, FusedOp) or len(op.outputs) > 1 or value.has_more_than_one_use():
+    if not isinstance(op, gemm.FusedOp) or len(op.outputs) > 1 or value.has_more_than_one_use():
         return False
     (segment,) = op.segments()
     port = segment.results[0].port
     if element_type_of(value) != f32 or segment.is_stored_transposed(port):
         return False
     is_product = not segment.ports and segment.yielded(0)[0] is segment.accumulators[0]
-    return is_product or port.kind.data == ResultKind.ACCUMULATE
+    return is_product or port.kind.data == gemm.ResultKind.ACCUMULATE
 
 
 def _result_in_place(
-    op: FusedOp | MapOp, segment: Segment, index: int, order: BlockOrder
+    op: gemm.FusedOp | gemm.MapOp, segment: gemm.Segment, index: int, order: BlockOrder
 ) -> int | Refusal:
     """Return the result of `op` that can be stored in the tensor that port `index` loads."""
     kind, value = segment.ports[index]
@@ -208,7 +198,7 @@ def _result_in_place(
             "the overwritten tensor has no other use",
             f"{name_of(value)} is donated without effect: it is also used elsewhere",
         )
-    wanted = ResultKind.TILE_T if kind == PortKind.TILE_T else ResultKind.TILE
+    wanted = gemm.ResultKind.TILE_T if kind == gemm.PortKind.TILE_T else gemm.ResultKind.TILE
     for number, (port, type) in enumerate(segment.results):
         if port.kind.data == wanted and type == value.type and _reads(segment, number, index):
             return number
@@ -218,7 +208,7 @@ def _result_in_place(
     )
 
 
-def _is_used_elsewhere(op: FusedOp | MapOp, value: SSAValue, order: BlockOrder) -> bool:
+def _is_used_elsewhere(op: gemm.FusedOp | gemm.MapOp, value: SSAValue, order: BlockOrder) -> bool:
     """Return whether an operator that may run after `op` uses `value`, or `op` uses it twice.
 
     Numbers may be read before.
@@ -229,6 +219,6 @@ def _is_used_elsewhere(op: FusedOp | MapOp, value: SSAValue, order: BlockOrder) 
     return _reader_after(op, value, order) is not None or users.count(op) > 1
 
 
-def _reads(segment: Segment, result: int, port: int) -> bool:
+def _reads(segment: gemm.Segment, result: int, port: int) -> bool:
     """Return whether a result is computed from the elements of a port."""
     return depend_on(segment.yielded(result), segment.port_args(port))
