@@ -94,7 +94,6 @@ from coda_ir.dialects.coda.gradients import (
     WeightGradientOp as WeightGradientOp,
 )
 from coda_ir.dialects.coda.library import (
-    LIBRARY_CALL_OPS as LIBRARY_CALL_OPS,
     ConvolutionOp as ConvolutionOp,
     CumsumOp as CumsumOp,
     GatherOp as GatherOp,
@@ -141,8 +140,6 @@ from coda_ir.dialects.coda.scaled_linear import (
     ScaledLinearOp as ScaledLinearOp,
 )
 from coda_ir.dialects.coda.scan import (
-    MAX_HEAD_COLUMNS as MAX_HEAD_COLUMNS,
-    MAX_STATES as MAX_STATES,
     SelectiveScanGradOp as SelectiveScanGradOp,
     SelectiveScanOp as SelectiveScanOp,
     SSDGradOp as SSDGradOp,

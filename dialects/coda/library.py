@@ -223,9 +223,7 @@ class SortOp(LibraryCallOp):
     PARAMETERS: ClassVar = ("x", "stable", "dim", "descending")
     FIXED: ClassVar[Mapping[str, object]] = {"stable": True}
     RESULT_ELEMENTS: ClassVar = (0, i64)
-    FUSES_IF: ClassVar = (
-        "the position of an element does not depend on the other elements of its row"
-    )
+    FUSES_IF: ClassVar = TopkOp.FUSES_IF
     REMEDY: ClassVar = (
         "use topk if only the first elements are needed, or max or min for one of them"
     )
@@ -394,9 +392,6 @@ class ConvolutionOp(LibraryCallOp):
     def channels(self) -> int:
         """The number of channels of the result."""
         return shape_of(self.weight)[0]
-
-
-LIBRARY_CALL_OPS = tuple(LibraryCallOp.operators())
 
 
 MAX_COLUMNS, MAX_TAKEN = 512, 16

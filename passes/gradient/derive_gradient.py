@@ -22,7 +22,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.functions import returned_values
 from coda_ir.passes.block.drop_detach import drop_detach
-from coda_ir.passes.gradient.derivatives import RULES, Adjoint, Backward, expose_saved
+from coda_ir.passes.gradient.derivatives import RULES, expose_saved
 from coda_ir.passes.gradient.derivatives.activity import (
     Obstacle,
     contributing_to,
@@ -31,6 +31,7 @@ from coda_ir.passes.gradient.derivatives.activity import (
     float_results,
     obstacles,
 )
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Backward
 from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, SUFFIX, entry_name, entry_of
 from coda_ir.passes.support.legality import name_of

@@ -15,7 +15,7 @@ REARRANGED = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.BroadcastOp)
 
 
 def check_rotated_norm(norm: coda.RMSNormOp, rope: coda.RopeOp) -> Refusal | None:
-    """Check that a norm of the result of `rope` commutes: rotations keep squares of a pair."""
+    """Check that a norm of `rope` commutes: rotations keep the sum of squares of a pair."""
     failed = next(_failures(norm, rope), None)
     if failed is None:
         return None

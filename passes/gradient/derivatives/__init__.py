@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of, stores_floats
 from coda_ir.dialects.torch import CallOp, VjpOp
-from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Backward, Rule
+from coda_ir.passes.gradient.derivatives.adjoint import Rule
 from coda_ir.passes.gradient.derivatives.block import BLOCK_RULES, expose_lse
 from coda_ir.passes.gradient.derivatives.elementwise import ELEMENTWISE_RULES
 from coda_ir.passes.gradient.derivatives.linear import LINEAR_RULES
@@ -27,18 +27,6 @@ from coda_ir.passes.gradient.derivatives.torch import (
     expose_indices,
     refusal_of_call,
 )
-
-__all__ = [
-    "NOT_DIFFERENTIATED",
-    "RULES",
-    "Adjoint",
-    "Backward",
-    "Rule",
-    "differentiable_operands",
-    "expose_saved",
-    "is_constant_operand",
-    "refusal",
-]
 
 RULES: dict[type, Rule] = {
     **ELEMENTWISE_RULES,

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from coda_ir.dialects.coda import LIBRARY_CALL_OPS, LibraryCallOp, OneHotOp
+from coda_ir.dialects.coda import LibraryCallOp, OneHotOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.torch import (
     FUSED_ATTENTION,
@@ -196,5 +196,5 @@ def _give_attention(op: CallOp, adjoint: Adjoint) -> None:
 
 TORCH_RULES: dict[type, Rule] = {
     CallOp: _call,
-    **{op: _library_call for op in LIBRARY_CALL_OPS if op is not OneHotOp},
+    **{op: _library_call for op in LibraryCallOp.operators() if op is not OneHotOp},
 }
