@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support import gemm_programs as programs, gradient_programs as gradients
+from support.attention_heads import Heads
 from support.block_programs import gated_blocks, scaled_blocks
 from support.kernel_harness import check_against_reference
 from support.row_group_arguments import arguments_of_groups
+from support.simulated_attention import check_simulated_backward
 
 HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
 SPLIT_ROWS = 'split_rows, "128x256x128", warps = 8, stages = 3, group_m = 2'
@@ -29,7 +31,26 @@ class SimulatedCase:
         check_against_reference(self.source, [self.rows], Path(), arguments=arguments)
 
 
-HOPPER_CASES = {
+@dataclass(frozen=True)
+class SimulatedAttention:
+    """The backward of attention on Hopper, in the simulator."""
+
+    of: Heads
+    rows: int
+    far: float | None = None
+    """The first column of each head of q, if that of k is -8, for scores of large magnitude."""
+
+    def check(self) -> None:
+        """The gradients agree with float64."""
+        q, k, v = self.of.inputs(self.rows, self.rows, batch=1)
+        if self.far is not None:
+            q[..., :: self.of.width], k[..., :: self.of.width] = self.far, -8
+        check_simulated_backward(self.of.text, [q, k, v], seed=1)
+
+
+HOPPER_CASES: dict[str, SimulatedCase | SimulatedAttention] = {
+    "hopper, attention": SimulatedAttention(Heads(2, 1, 64), 150),
+    "hopper, attention of far keys": SimulatedAttention(Heads(1, 1, 64, "causal=false"), 41, 200),
     "hopper, residual norm": SimulatedCase(programs.residual_norm("bf16", 200, 512, HOPPER), 300),
     "hopper, narrow tiles": SimulatedCase(
         programs.residual_norm("bf16", 72, 256, HOPPER.replace("256", "128")), 300

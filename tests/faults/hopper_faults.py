@@ -260,4 +260,34 @@ HOPPER_FAULTS = (
         f"{W}tile_moves:BoxMove.corner",
         Nth("keep", "IfExp", 3),
     ),
+    KernelFault(
+        "hopper, attention: scores are read before they are there",
+        f"{W}gluon:_HELPERS[head_sums]",
+        Text("warpgroup_mma_wait(len(c), deps", "warpgroup_mma_wait(len(c) + 1, deps"),
+    ),
+    KernelFault(
+        "hopper, attention: rows are loaded over those that are multiplied",
+        f"{W}gluon:_HELPERS[head_sums]",
+        Text("step + STAGES - 1", "step + STAGES"),
+    ),
+    KernelFault(
+        "hopper, attention: a step begins before its numbers are there",
+        f"{W}gluon:_HELPERS[load_step]",
+        Text("4 * len(tensors[2])", "2 * len(tensors[2])"),
+    ),
+    KernelFault(
+        "hopper, attention: queries see later keys",
+        f"{W}gluon:_HELPERS[gluon_dq_of_tile]",
+        Text("(True, False)", "(False, False)"),
+    ),
+    KernelFault(
+        "hopper, attention: the second range begins late",
+        f"{W}gluon:_HELPERS[place_of]",
+        Text("index - ranges[0][1]", "index"),
+    ),
+    KernelFault(
+        "hopper, attention: keys past the last one have weights",
+        f"{W}gluon:_HELPERS[gluon_dq_of_tile]",
+        Text("gl.where(edge > 0, lse, float('inf'))", "lse"),
+    ),
 )

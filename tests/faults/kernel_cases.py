@@ -33,7 +33,7 @@ from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.random_inputs import random_arguments
 from coda_ir.registry import get_all_passes
 from faults.fault import Check
-from faults.hopper_cases import HOPPER_CASES, SimulatedCase
+from faults.hopper_cases import HOPPER_CASES, SimulatedAttention, SimulatedCase
 
 TILES = "schedule{target=interpreter},plan-buffers"
 FUSED = f"coda-to-gemm,{TILES}"
@@ -546,7 +546,7 @@ def _attention_cases() -> dict[str, KernelCase]:
     return {name: KernelCase(text, TILES, {}) for name, text in programs.items()}
 
 
-def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
+def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | SimulatedAttention | EagerCase]:
     rows = {"?": 19}
     return {
         **HOPPER_CASES,
