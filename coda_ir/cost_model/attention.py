@@ -95,18 +95,20 @@ tokens: 32 heads of 96 in 0.18 (0.23 with the tiles of 128), 32 of 80 in 0.18 (0
 
 _HOPPER_WGMMA = {
     ("dkv", 256): _Tile(64, 64, 8, 2),
+    ("dq", 192): _Tile(128, 64, 8, 2),
     ("dq", 128): _Tile(64, 64, 4, 2),
     ("dkv", 128): _Tile(64, 64, 4, 2),
     ("dq", 96): _Tile(64, 64, 4, 3),
-    ("dkv", 96): _Tile(64, 64, 4, 3),
-    ("dq", 64): _Tile(64, 64, 4, 3),
-    ("dkv", 64): _Tile(64, 64, 4, 3),
+    ("dkv", 96): _Tile(64, 64, 4, 2),
+    ("dq", 64): _Tile(64, 64, 4, 2),
+    ("dkv", 64): _Tile(64, 64, 4, 4),
 }
 """Tiles of asynchronous products where these are faster than those of `_HOPPER`. H200, 4096 tokens,
-32 heads, us instead of those of `tma`, causal and not. dK and dV: 64 columns 258 (301), 500 (526);
-80 319 (383), 602 (693); 96 369 (390), 668 (728); 128 420 (458), 809 (921); 256 1095 (1636), 2169
-(3642). dQ: 64 179 (177), 327 (318), and of 1024 tokens 22 (26); 80 229 (281), 429 (522); 96 252
-(295), 481 (525); 128 315 (359), 597 (643). Not faster: dQ of 256 757 (708), 1519 (1387)."""
+32 heads, us instead of those of `tma`, causal and not. dK and dV: 64 columns 250 (299), 482 (525);
+96 334 (390), 634 (730), in three stages 364 and 657; 128 410 (458), 778 (927), 64 x 32 508 and 934;
+256 1091 (1629), 2067 (3513), 64 x 32 1465 and 2871. dQ: 64 175 (171), 321 (313), and of 1024 tokens
+22 (26); 96 253 (288), 473 (519); 128 313 (354), 591 (639), 128 x 64 346 and 665; 192 511 (599), 979
+(1172). Slower: dQ of 256 759 (703), 1445 (1327); dK and dV of 192 1069 (1021), 2090 (2146)."""
 
 _HOPPER_MASKED = {
     **_HOPPER,

@@ -17,17 +17,17 @@ func.func @heads(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 }
 
-// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 3 stages, tma loads, asynchronous products
-// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 3 stages, tma loads, asynchronous products
+// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 2 stages, tma loads, asynchronous products
+// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 4 stages, tma loads, asynchronous products
 // CHECK:      func.func @heads(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
-// CHECK-NEXT:     schedule<wgmma, "64x64x16", warps = 4, stages = 3, group_m = 8>
+// CHECK-NEXT:     schedule<wgmma, "64x64x16", warps = 4, stages = 2, group_m = 8>
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32):
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
-// CHECK-NEXT:     schedule<wgmma, "64x64x16", warps = 4, stages = 3, group_m = 8, split_k = 2>
+// CHECK-NEXT:     schedule<wgmma, "64x64x16", warps = 4, stages = 4, group_m = 8, split_k = 2>
 // CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32
