@@ -197,9 +197,7 @@ def _cast_before_broadcast(op: CastOp) -> Operation | None:
 
 
 def _convert_parts(op: CastOp) -> Operation | None:
-    """cast(concat(weight gradients)) -> concat(casts of them): the GEMMs store the other type, as
-    for the parts of a packed projection under autocast.
-    """
+    """cast(concat(weight gradients)) -> concat(casts of them), whose type the GEMMs store."""
     joined, type = op.operand.owner, element_type_of(op.result)
     if not isinstance(joined, ConcatOp) or not joined.result.has_one_use():
         return None
@@ -231,9 +229,7 @@ def _before_widening(value: SSAValue, type: Attribute) -> SSAValue:
 
 
 def _softmax_before_reshape(op: SoftmaxOp) -> Operation | None:
-    """softmax(reshape(x)) -> reshape(softmax(x)) where a reshape flattens rows for a softmax alone:
-    the scores of a router, whose GEMM has whole rows on chip.
-    """
+    """softmax(reshape(x)) -> reshape(softmax(x)) if only the softmax reads the flattened rows."""
     view = op.x.owner
     if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
         return None

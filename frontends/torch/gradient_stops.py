@@ -27,9 +27,7 @@ _operator.register_autograd(_no_gradient)
 STOP: Any = torch.ops.coda_ir.stop_gradient.default
 
 _REGION = "wrap_with_set_grad_enabled"
-"""The operator of `torch.export` for a region under `torch.no_grad` or `torch.enable_grad`, which
-is a graph. Regions are not nested.
-"""
+"""The operator of `torch.export` for a region under `no_grad` or `enable_grad`; none is nested."""
 
 
 def with_stopped_gradients(program: ExportedProgram) -> ExportedProgram:

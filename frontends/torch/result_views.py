@@ -1,6 +1,4 @@
-"""Results of a graph that are views of one tensor: the graph returns the tensor, and the views are
-made of it after each call, as in eager PyTorch.
-"""
+"""Results that are views of one tensor, made of it after each call, as in eager PyTorch."""
 
 from collections.abc import Callable
 from typing import Any

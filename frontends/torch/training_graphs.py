@@ -50,9 +50,7 @@ def forward_graph(graph: GraphModule) -> GraphModule:
 
 
 def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
-    """Return the nodes that compute without gradients, and the differentiable values that they
-    read. Gradients are on or off at the start of the graph as they are now.
-    """
+    """Return the nodes that compute without gradients, and the differentiable values they read."""
     active: set[Node] = set()
     stops: dict[Node, list[Node]] = {}
     is_enabled = torch.is_grad_enabled()

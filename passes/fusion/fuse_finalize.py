@@ -120,9 +120,7 @@ def _move_code(source: Block, target: Block, arguments: Sequence[SSAValue]) -> l
 
 
 def _on_columns(op: Operation, rewriter: FunctionRewriter) -> Operation:
-    """Apply `op` to the vector of which it reads a reshape, and reshape its result, where a
-    finalize over columns made the vector; return `op` itself otherwise.
-    """
+    """Apply `op` to the vector that it reads reshaped, if a finalize made it; else return `op`."""
     view, *others = [value for value in op.operands if not _is_constant(value)] or [None]
     if view is None or any(value is not view for value in others):
         return op

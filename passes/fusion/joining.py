@@ -45,9 +45,7 @@ def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
 
 
 def _has_rows_apart(value: SSAValue) -> bool:
-    """Return whether the rows of `value` are not contiguous in memory: they are shifted, or some
-    rows of each sample (for each token, the results of one expert).
-    """
+    """Return whether the rows of `value` are not contiguous: shifted, or some of each sample."""
     owner = before(value, ReshapeOp).owner
     if isinstance(owner, SliceOp):
         return 0 < owner.dim.value.data < len(shape_of(owner.result)) - 1

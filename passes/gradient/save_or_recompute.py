@@ -223,9 +223,7 @@ class _Choice:
         return transposed or value
 
     def _before_slices(self, values: set[SSAValue]) -> set[SSAValue]:
-        """Save a tensor once in place of slices that are all of it and only read in another order:
-        a kernel that stores the slices would have nothing else to compute.
-        """
+        """Save a tensor in place of slices that are all of it and only read in another order."""
         slices: dict[SSAValue, list[SSAValue]] = {}
         for value in values:
             part, readers = value.owner, [use.operation for use in value.uses]

@@ -22,9 +22,7 @@ def transposed_attention(value: SSAValue, forward: Collection[Operation]) -> SSA
 
 
 def read_transposed_attention(rewriter: FunctionRewriter, forward: Collection[Operation]) -> None:
-    """Let the backward transpose what the forward reads: kernels and PyTorch store attention in
-    that order, and the kernels of its gradient read any.
-    """
+    """Let the backward transpose what the forward reads: attention is stored in that order."""
     for op in rewriter.ops_of(coda.AttentionOp):
         transposed = transposed_attention(op.result, forward)
         others = [use for use in op.result.uses if use.operation not in forward]

@@ -48,9 +48,7 @@ def check_absorption(op: gemm.FinalizeOp) -> list[Reader] | Refusal:
 
 
 def storing_map(op: gemm.FinalizeOp, order: BlockOrder) -> gemm.MapOp | None:
-    """Return the pointwise kernel that can combine the partials, and store the results before all
-    others that read them, such as the caller; None if there is none.
-    """
+    """Return the pointwise kernel that can combine the partials for all readers, if any can."""
     first = min(readers_of(op), key=order.position, default=None)
     if not isinstance(first, gemm.MapOp) or _check_form(op) or _check_partials(op):
         return None

@@ -34,9 +34,7 @@ def repeated(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def rows_in_order(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Raise x[i, j], where i and j count rows and columns from the first one along separate
-    dimensions, to slices where they do not count all, and a reshape.
-    """
+    """Raise x[i, j], where i and j count rows and columns, to slices and a reshape."""
     x, *indices = op.inputs
     before, after = rewriter.shapes.dims(x), rewriter.shapes.dims(op.outputs[0])
     wanted = ", ".join(f"{{{number}}}" for number in range(1, len(op.inputs)))

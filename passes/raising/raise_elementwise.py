@@ -95,8 +95,7 @@ def _made(op: CallOp) -> list[Operation] | None:
 
 
 _OF_NUMBERS = (*(coda.AddOp, coda.SubOp, coda.MulOp, coda.DivOp, coda.MaximumOp, coda.MinimumOp),)
-"""Operators that PyTorch computes in float32 with a single rounding at the end, if an operand is a
-wider float without dimensions, or is multiplied by `alpha`."""
+"""Operators that PyTorch computes in float32 and rounds once, with a wide scalar or `alpha`."""
 
 
 def _of(operator: type[coda.ElementwiseOp]) -> Maker:

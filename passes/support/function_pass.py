@@ -142,9 +142,7 @@ class OpInserter:
         return self.insert(coda.CastOp(value, element_type), value.name_hint)
 
     def reshape(self, value: SSAValue, dims: Sequence[Dim]) -> SSAValue:
-        """Reshape `value`, unless it has these dimensions: numbers, `DYNAMIC_INDEX` for one that
-        the others determine, and symbols, which the reshape states.
-        """
+        """Reshape `value` to numbers, `DYNAMIC_INDEX` or symbols, if it has other dimensions."""
         has_symbols = any(isinstance(dim, str) for dim in dims)
         known = self.rewriter.shapes.dims(value) if has_symbols else shape_of(value)
         if tuple(dims) == known:

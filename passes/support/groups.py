@@ -216,9 +216,7 @@ def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
 def _joined(
     read: Sequence[GroupCode], code_of: dict[SSAValue, GroupCode], found: list[GroupCode]
 ) -> GroupCode | None:
-    """Join all group codes in `read` that have the same groups. Those of a vector, such as a weight
-    for the columns of all groups, are operands of the others.
-    """
+    """Join all group codes in `read` that have the same groups, except those of a vector."""
     rank = max((len(code.domain) for code in read), default=0)
     first, *others = dict.fromkeys(code for code in read if len(code.domain) == rank) or [None]
     for other in others:

@@ -158,9 +158,7 @@ def _other_role(gemm: FusedOp, index: int) -> str:
 
 
 def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
-    """Return whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will run,
-    or changes it before that, as DeepNorm scales a residual.
-    """
+    """Return whether `op` combines `value` with a GEMM's tile, or changes it before that."""
     while is_pointwise(op) and _tiles(op) == [value]:
         follower = only_use(op.results[0])
         if follower is None:

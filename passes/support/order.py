@@ -48,9 +48,7 @@ class BlockOrder:
         old.erase()
 
     def substitute(self, old: Operation, new: Operation, others: Sequence[SSAValue] = ()) -> None:
-        """Replace `old` by `new`, whose results take over its names and uses, and those of
-        `others`; it gets the place of `old` in the source, unless it has one.
-        """
+        """Replace `old` by `new`, which takes over its place, and the uses of it and `others`."""
         if isinstance(new.location, UnknownLoc):
             new.location = old.location
         for before, after in zip([*old.results, *others], new.results, strict=True):

@@ -165,9 +165,7 @@ class _FunctionCopy:
         return func
 
     def _just_in_time(self, ops: Sequence[Operation]) -> list[Operation]:
-        """Return `ops` in order; if GEMMs or attention are recomputed, recomputed values come right
-        before their first use, to occupy memory for a short time.
-        """
+        """Return `ops` in order, but recomputed values of GEMMs right before their first use."""
         gradients = self.joint.gradient_values()
         if not any(is_expensive(op) and gradients.isdisjoint(op.results) for op in ops):
             return list(ops)
