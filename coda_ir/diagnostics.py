@@ -187,7 +187,10 @@ class NoElementsError(ArgumentError, IndexError):
 
 def symbols_remedy(symbols: Collection[str]) -> str:
     """Return the remedy for the size of a symbol that is not one of `symbols`."""
-    return f"the symbols are {', '.join(symbols)}" if symbols else "all sizes are fixed"
+    if not symbols:
+        return "all sizes are fixed"
+    unnamed = "; ? is every size without a name" if "?" in symbols else ""
+    return f"the symbols are {', '.join(symbols)}{unnamed}"
 
 
 def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import OptionError, symbols_remedy
-from coda_ir.functions import functions_of
+from coda_ir.diagnostics import OptionError
 
 if TYPE_CHECKING:
     import torch
@@ -41,13 +40,10 @@ def page_of(
 
 def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
     """Raise CodaError for a size of an unknown symbol, or one that is not a positive number."""
-    from coda_ir.random_inputs.draw import symbols_of
+    from coda_ir.random_inputs.draw import expect_symbols
 
-    functions = functions_of(module).values()
-    known = list(dict.fromkeys(symbol for func in functions for symbol in symbols_of(func)))
+    expect_symbols(module, sizes)
     for symbol, size in sizes.items():
-        if symbol not in known:
-            raise OptionError(f"no function has a dimension '{symbol}'", symbols_remedy(known))
         if size < 1:
             raise OptionError(f"the size of {symbol} is {size}", "pass an integer, 1 or more")
 

@@ -14,6 +14,7 @@ from coda_ir.equivalence.draws import DRAWS, Draw
 from coda_ir.equivalence.samples import Baseline, Mismatch, Sample, compare, run_after
 from coda_ir.functions import is_private
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun
+from coda_ir.random_inputs.draw import expect_symbols
 
 
 def check_equivalent(
@@ -196,6 +197,7 @@ class EquivalenceCheck(PassInstrumentation):
         self.validator: Validator | None = None
 
     def before_pipeline(self, module: ModuleOp) -> None:
+        expect_symbols(module, self.sizes)
         self.validator = Validator(module, self.sizes, self.draws)
 
     def after_pass(self, run: PassRun, module: ModuleOp) -> None:

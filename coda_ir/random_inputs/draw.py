@@ -6,11 +6,13 @@ from math import prod
 from typing import Literal, TypeAlias
 
 import torch
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from coda_ir.diagnostics import OptionError, symbols_remedy
 from coda_ir.dialects.coda.weights import is_weight
+from coda_ir.functions import functions_of
 from coda_ir.random_inputs.roles import (
     Decay,
     GemmWeight,
@@ -123,6 +125,15 @@ def symbols_of(func: FuncOp) -> tuple[str, ...]:
         for symbol in _symbols(shapes.dims(parameter)):
             names[symbol if symbol in declared else UNNAMED] = None
     return tuple(names)
+
+
+def expect_symbols(module: ModuleOp, names: Iterable[str]) -> None:
+    """Raise OptionError for a name that is not a symbol of any function."""
+    functions = [func for func in functions_of(module).values() if not func.is_declaration]
+    known = list(dict.fromkeys(symbol for func in functions for symbol in symbols_of(func)))
+    for name in names:
+        if name not in known:
+            raise OptionError(f"no function has a dimension '{name}'", symbols_remedy(known))
 
 
 def bind_symbols(func: FuncOp, choose: Callable[[int, str], int]) -> dict[str, int]:

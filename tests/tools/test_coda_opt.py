@@ -290,6 +290,11 @@ class TestRun:
         assert main([silu, "--run", *arguments]) == 1
         assert message in capsys.readouterr().err
 
+    def test_unknown_symbol_of_a_check(self, silu: str, capsys: pytest.CaptureFixture[str]):
+        assert main([silu, "-p", "cse", "--check-equivalence", "--dim", "N=3"]) == 1
+        message = "no function has a dimension 'N'\n  help: the symbols are M"
+        assert message in capsys.readouterr().err
+
 
 @pytest.mark.parametrize(
     ("callee", "message"),
