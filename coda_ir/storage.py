@@ -179,9 +179,7 @@ ALIGNMENT = 16
 
 
 def placement(value: SSAValue) -> SSAValue | None:
-    """Return the tensor in whose memory a kernel stores its result `value`: a concatenation, or the
-    result of a call in place.
-    """
+    """Return the tensor in whose memory a kernel stores `value`: joined, or changed in place."""
     if place_of(value) is not None:
         part = part_of(value)
         assert part is not None, "the verifier has checked the place"

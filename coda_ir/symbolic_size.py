@@ -33,9 +33,7 @@ class SymbolicSize:
 
     @staticmethod
     def product(dims: Iterable[int | str]) -> SymbolicSize:
-        """Return the product of extents: numbers, symbols, products such as `32*B*T`, or sums such
-        as `L - 2`.
-        """
+        """Return the product of extents: numbers, symbols, products (`32*B*T`), sums (`L - 2`)."""
         coefficient, symbols, sums = 1, list[str](), list[SymbolicSize]()
         for dim in dims:
             if isinstance(dim, int):

@@ -12,8 +12,7 @@ NOT_EXECUTED = (
     *(ConstantOp, PositionsOp, ExtentOp, ReshapeOp),
     *(PackWeightOp, ScaleWeightOp, ReturnOp),
 )
-"""Operators that move nothing in a call: views, what kernels have in their code, and what is
-computed once per weight."""
+"""Operators that move nothing in a call: views, code in kernels, and work once per weight."""
 
 
 def is_executed(op: Operation) -> bool:

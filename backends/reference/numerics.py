@@ -180,9 +180,7 @@ def unpacked(words: torch.Tensor, order: Sequence[int], axis: int) -> torch.Tens
 
 
 def rounded_to_float8(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """Round x (M x N) to e4m3 and back, with one scale (by the largest magnitude) for each block of
-    `rows` x `columns`.
-    """
+    """Round x (M x N) to e4m3 and back, with a scale by magnitude for each `rows` x `columns`."""
     m, n = x.shape
     padded = F.pad(x, (0, -n % columns, 0, -m % rows))
     blocks = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)

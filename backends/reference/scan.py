@@ -29,9 +29,7 @@ def scanned_channels(operands: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return y of the SSD scan, given x, dt, a, b, c and initial states, and the states after the
-    last position; see `coda.SSDOp`.
-    """
+    """Return y of the SSD scan of x, dt, a, b, c and initial states, and its last states."""
     x, dt, a, b, c, *initial = operands
     heads = len(a)
     x_heads = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)

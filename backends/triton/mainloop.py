@@ -171,9 +171,7 @@ class MainLoop(ABC):
         ]
 
     def _accumulation(self) -> list[str]:
-        """Return the arguments for products of float8, which may be summed with few bits, and for
-        those of parts.
-        """
+        """Return the arguments for float8, which may be summed with few bits, and for parts."""
         if self.schedule.multiplies_parts:
             return ["IN_PARTS=True"]
         operands = (self.op.x, *self.op.weights) if self.HAS_DOT else ()

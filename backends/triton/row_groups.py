@@ -78,8 +78,7 @@ class NumberedRows(RowGroups):
     """
 
     summed: int
-    """The rows side by side in one of x, whose products are added: the main loop loads their
-    numbers."""
+    """The rows side by side in one of x, whose products are added; the loop loads their numbers."""
 
     def rows(self) -> list[str]:
         lines = [

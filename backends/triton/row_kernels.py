@@ -157,9 +157,7 @@ def reduce_kernel(op: coda.ReduceOp, name: str, pitches: Pitches) -> EmittedKern
 
 
 def _emit_logsumexp(text: RowKernelText, x: Load) -> None:
-    """Emit a logsumexp; an infinite maximum is not subtracted: inf gives inf and a row of -inf
-    gives -inf.
-    """
+    """Emit a logsumexp that subtracts no infinity: inf gives inf, and a row of -inf gives -inf."""
     text.reduce("largest", "max", [x], "x")
     text.lines.append('shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)')
     text.reduce("total", "sum", [x], "tl.exp(x - shift)")

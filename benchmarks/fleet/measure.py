@@ -225,9 +225,7 @@ def training_step(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) 
 
 
 def _of_channels(result: torch.Tensor) -> torch.Tensor:
-    """Return weights by channel, as a last LayerNorm would turn equal ones into gradients of zero,
-    and 1 for a loss.
-    """
+    """Return weights by channel: a last LayerNorm would make equal ones zero; 1 for a loss."""
     if not result.dim():
         return torch.ones_like(result)
     channels = 1 if result.dim() == 4 else result.dim() - 1  # of [B, C, H, W] or [..., C]

@@ -30,8 +30,7 @@ GROUPED_EFFICIENCY = 0.62
 with 128 groups take 2.6 and 1.4 ms; they took 2.61 and 1.55 on an H100."""
 
 START_US = 2.5
-"""Microseconds before the first product and after the last. Chosen so that 2048 x 1152 x 1152 take
-10."""
+"""Microseconds before the first product and after the last: 2048 x 1152 x 1152 take 10."""
 
 UNALIGNED = {16: 1.0, 4: 2.8, 2: 7.2}
 """The factor by which products of 16 bits take longer, by the alignment of rows in bytes. On an

@@ -41,9 +41,7 @@ def is_attention(op: Operation) -> bool:
 
 
 def before_kernel(op: Operation) -> Sequence[SSAValue]:
-    """Return the values that PyTorch moves in a kernel before that of `op`: a derivative computes
-    the operator again.
-    """
+    """Return the values that PyTorch computes again, in a kernel before a derivative `op`."""
     return op.operands if isinstance(op, torch.VjpOp) else ()
 
 

@@ -20,9 +20,7 @@ _SUMMED: Mapping[type[Operation], int] = {
 
 
 def packed_products(block: Block) -> list[Sequence[Operation]]:
-    """Return the groups of several products that are one product of a packed projection, or of its
-    gradients.
-    """
+    """Return the groups of products that one product of a packed projection or its gradients is."""
     groups: dict[object, list[Operation]] = {}
     for op in block.ops:
         if (key := _whole(op)) is not None:

@@ -67,9 +67,7 @@ def needs_launchers(module: ModuleType) -> bool:
 
 
 def _is_possible(architecture: str) -> bool:
-    """Return whether direct launches are possible. Triton in a package of another name is checked
-    when the program is loaded.
-    """
+    """Return whether direct launches are possible; Triton under other names is checked later."""
     version = package_version("triton")
     is_known = ".".join(version.split(".")[:2]) in (*KNOWN_TRITON, "unknown")
     return architecture.startswith("sm_") and is_known

@@ -24,9 +24,7 @@ OTHER_SPLITS = 2
 """Numbers of programs for a tile that are measured beside that of the best shape."""
 
 NEARLY = 1.15
-"""The best of another main loop is always measured if the model gives it less than this multiple of
-the time of the best.
-"""
+"""The best of another main loop is measured if it is below this multiple of the best's time."""
 
 UNLIKELY = 1.5
 """The same for an unfused kernel of ours, which has the same main loop, and more bytes."""

@@ -126,9 +126,7 @@ class Layouts:
 
 
 def layout_text(element: Attribute, box: Box) -> str:
-    """Return the layout as Gluon prints it. Rows are swizzled over as many bytes as they have,
-    unless there is one.
-    """
+    """Return the layout as Gluon prints it, with several rows swizzled over their bytes."""
     swizzle = min(128, box[-1] * element_bytes(element)) if box[-2] > 1 else 0
     bits, rank = 8 * element_bytes(element), len(box)
     return f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank={rank})"

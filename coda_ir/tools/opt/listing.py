@@ -109,9 +109,7 @@ def summary_of(documented: type[object]) -> str:
 
 
 def dialect_lines(session: Session) -> Iterator[str]:
-    """Yield the dialects of this package with the number of their operators, then the names of
-    xDSL's.
-    """
+    """Yield the dialects of this package and their operators, then the names of xDSL's."""
     ours = get_all_dialects()
     yield "Dialects of CODA IR:"
     for name, load in ours.items():

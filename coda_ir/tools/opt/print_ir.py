@@ -67,9 +67,7 @@ def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
 
 
 def select(options: argparse.Namespace) -> PrintSelection:
-    """Return when to print. A request for files or changes applies to all passes unless some are
-    named.
-    """
+    """Return when to print: files or changes of all passes, unless some are named."""
     named = options.print_ir_before or options.print_ir_after or options.print_ir_before_all
     alone = options.print_ir_tree_dir is not None and not named
     alone = alone and not options.print_ir_after_failure
