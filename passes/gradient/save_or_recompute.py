@@ -12,7 +12,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import PRODUCTS, CallOp
 from coda_ir.dominance import backward_slice, before
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.norm_gradients import stats_of
@@ -76,7 +76,8 @@ class SaveOrRecomputePass(NamedPass):
     would have to recompute and keep all of them. Only a budget changes that. Weights of products
     that the forward computes from parameters, such as rows of length one or the bfloat16 copies of
     autocast, are saved as well: the forward stores them, no tile of the backward has their
-    elements, and they do not grow with the rows. Parts under activation checkpointing are
+    elements, and they do not grow with the rows. So are operands of products that PyTorch runs,
+    which the backward would have to store again. Parts under activation checkpointing are
     recomputed, except for random numbers, for discontinuous functions of computed values, and for
     values that the rest of the forward reads, which are saved. Discontinuous functions of two
     computed values are saved in any case, and of one if a budget lets GEMMs run again. `save` and
@@ -187,6 +188,7 @@ class _Choice:
         forward = [op for op in self.joint.block.ops if op in self.forward]
         self.residual_sums = residual_sums(forward, _is_light)
         self.computed_weights = computed_weights(forward, _is_light)
+        self.product_operands = product_operands(forward)
 
     def _decompose(self, norm: Norm, rewriter: FunctionRewriter) -> None:
         after = norm.next_op
@@ -246,13 +248,15 @@ class _Choice:
         )
 
     def _by_worth(self) -> list[set[Operation]]:
-        """Return the candidates for recomputation if memory is scarce: computed weights, residual
-        sums, then GEMMs and attentions of the forward, by bytes saved per FLOP.
+        """Return the candidates for recomputation if memory is scarce: computed weights, operands
+        of products, residual sums, then GEMMs and attentions of the forward, by bytes saved per
+        FLOP.
         """
         ops = [op for op in self.joint.block.ops if op in self.forward and is_expensive(op)]
         worth = {op: self.size(op.results) / max(1, self._flops(op)) for op in ops}
         by_worth = sorted(ops, key=lambda op: -worth[op])
-        return [self.computed_weights, self.residual_sums, *({op} for op in by_worth)]
+        stored = [self.computed_weights, self.product_operands, self.residual_sums]
+        return [*stored, *({op} for op in by_worth)]
 
     def _flops(self, op: Operation) -> int:
         inner = self.shapes.dims(op.operands[0])[-1:]
@@ -315,7 +319,8 @@ class _Choice:
             return True
         if isinstance(op, _ROW_STATISTICS):
             return is_of_small_groups(op)
-        is_stored = op in self.residual_sums or op in self.computed_weights
+        stored = (self.residual_sums, self.computed_weights, self.product_operands)
+        is_stored = any(op in ops for ops in stored)
         return op not in self.forward or (_is_light(op) and not is_stored)
 
     def _is_checkpointed(self, op: Operation | Block) -> bool:
@@ -416,6 +421,13 @@ def computed_weights(
             changes |= any(of_weights.get(x, False) for x in known)
             of_weights |= dict.fromkeys(op.results, changes)
     return found
+
+
+def product_operands(forward: Iterable[Operation]) -> set[Operation]:
+    """Return the pointwise code whose results products of PyTorch read, but for widening casts."""
+    calls = [op for op in forward if isinstance(op, CallOp) and op.callee.data in PRODUCTS]
+    makers = {before(operand, _VIEWS).owner for op in calls for operand in op.operands}
+    return {op for op in makers if is_pointwise(op) and not _widens(op)}
 
 
 def _widens(op: Operation) -> bool:

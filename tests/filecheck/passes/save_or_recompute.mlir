@@ -191,3 +191,50 @@ func.func private @stream_joint(%x: tensor<?x8xbf16> {coda.name = "x", coda.dims
 // REMARK: remark[analysis] save-or-recompute: coda.add: %r2 is saved for the backward; costs 32*M bytes
 // REMARK: remark[analysis] save-or-recompute: coda.add: %r3 is saved for the backward; costs 32*M bytes
 // REMARK: remark[analysis] save-or-recompute: func.func: stream saves 3 values of 96*M bytes
+
+// -----
+
+// What a product of PyTorch reads is stored by the forward, and would be stored again.
+
+func.func private @scores_joint(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}, %d_result0: tensor<2x8x16xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 8 : i64, 16 : i64]}) -> (tensor<2x8x16xbf16> {coda.name = "result0"}, tensor<2x8x16xbf16> {coda.name = "d_q", coda.own}, tensor<2x16x8xbf16> {coda.name = "d_k", coda.own}, tensor<2x8x16xbf16> {coda.name = "d_v", coda.own}, tensor<8x8xbf16> {coda.name = "d_b", coda.own}) attributes {coda.joint = {arguments = 4 : i64, results = 1 : i64, wrt = ["q", "k", "v", "b"]}} {
+  %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+  %g = coda.sigmoid %s : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %p = coda.mul %g, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+  %y = torch.call "aten.matmul.default"(%p, %v) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+  %0 = coda.transpose %v {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+  %d_p = torch.call "aten.matmul.default"(%d_result0, %0) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+  %1 = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %d_v = torch.call "aten.matmul.default"(%1, %d_result0) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+  %d_g = coda.mul %d_p, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+  %2 = coda.mul %d_p, %g : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %d_b = coda.sum_to %2 : (tensor<2x8x8xbf16>) -> tensor<8x8xbf16>
+  %d_s = coda.activation_grad %g, %d_g {activation = "sigmoid"} : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %3 = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x16x8xbf16>) -> tensor<2x8x16xbf16>
+  %d_q = torch.call "aten.matmul.default"(%d_s, %3) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+  %4 = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+  %d_k = torch.call "aten.matmul.default"(%4, %d_s) {arguments = "{0}, {1}"} : (tensor<2x16x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x16x8xbf16>
+  func.return %y, %d_q, %d_k, %d_v, %d_b : tensor<2x8x16xbf16>, tensor<2x8x16xbf16>, tensor<2x16x8xbf16>, tensor<2x8x16xbf16>, tensor<8x8xbf16>
+}
+
+// CHECK:      func.func @scores_forward(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}) -> (tensor<2x8x16xbf16> {coda.name = "result0"}, tensor<2x8x8xbf16> {coda.name = "g", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, tensor<2x8x8xbf16> {coda.name = "p", coda.dims = [2 : i64, 8 : i64, 8 : i64]}) {
+// CHECK-NEXT:   %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %g = coda.sigmoid %s : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %p = coda.mul %g, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %y = torch.call "aten.matmul.default"(%p, %v) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   func.return %y, %g, %p : tensor<2x8x16xbf16>, tensor<2x8x8xbf16>, tensor<2x8x8xbf16>
+// CHECK-NEXT: }
+// CHECK:      func.func @scores_backward(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}, %g: tensor<2x8x8xbf16> {coda.name = "g", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, %p: tensor<2x8x8xbf16> {coda.name = "p", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, %d_result0: tensor<2x8x16xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 8 : i64, 16 : i64]}) -> (tensor<2x8x16xbf16> {coda.name = "d_q", coda.own}, tensor<2x16x8xbf16> {coda.name = "d_k", coda.own}, tensor<2x8x16xbf16> {coda.name = "d_v", coda.own}, tensor<8x8xbf16> {coda.name = "d_b", coda.own}) {
+// CHECK-NEXT:   %0 = coda.transpose %v {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+// CHECK-NEXT:   %d_p = torch.call "aten.matmul.default"(%d_result0, %0) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %1 = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %d_v = torch.call "aten.matmul.default"(%1, %d_result0) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   %d_g = coda.mul %d_p, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %2 = coda.mul %d_p, %g : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %d_b = coda.sum_to %2 : (tensor<2x8x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %d_s = coda.activation_grad %g, %d_g {activation = "sigmoid"} : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %3 = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x16x8xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   %d_q = torch.call "aten.matmul.default"(%d_s, %3) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   %4 = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+// CHECK-NEXT:   %d_k = torch.call "aten.matmul.default"(%4, %d_s) {arguments = "{0}, {1}"} : (tensor<2x16x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x16x8xbf16>
+// CHECK-NEXT:   func.return %d_q, %d_k, %d_v, %d_b : tensor<2x8x16xbf16>, tensor<2x16x8xbf16>, tensor<2x8x16xbf16>, tensor<8x8xbf16>
+// CHECK-NEXT: }
