@@ -20,6 +20,7 @@ from coda_ir.passes.gradient.transposed_attention import (
     read_transposed_attention,
     transposed_attention,
 )
+from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint
@@ -216,9 +217,12 @@ class _Choice:
 
     def _before_transposes(self, value: SSAValue) -> SSAValue:
         """Return the tensor in memory of which `value` is another view: the kernels of the backward
-        know where its elements are. Attention is stored in the order in which it is read.
+        know where its elements are. Attention is stored in the order in which it is read, and
+        images in the order in which a convolution reads them.
         """
         while isinstance(value.owner, coda.TransposeOp) and value.name_hint not in self.save:
+            if _has_channels_last(value.owner.x):
+                return value
             value = value.owner.x
         is_named = value.name_hint in self.save
         transposed = None if is_named else transposed_attention(value, self.forward)
@@ -434,6 +438,17 @@ def _widens(op: Operation) -> bool:
     """Return whether `op` converts to a type with more bytes."""
     is_cast = isinstance(op, coda.CastOp)
     return is_cast and element_bytes(op.result.type) > element_bytes(op.operand.type)
+
+
+def _has_channels_last(value: SSAValue) -> bool:
+    """Return whether `value` is a convolution of images (B x C x ...) whose channels come last in
+    memory, as they then do in its result.
+    """
+    found = Convolution.of(value.owner) if isinstance(value.owner, Operation) else None
+    images = None if found is None else found.input.owner
+    rank = len(shape_of(value))
+    is_view = isinstance(images, coda.TransposeOp) and rank > 3
+    return is_view and images.permutation == (0, rank - 1, *range(1, rank - 1))
 
 
 # Sums along a residual stream, of which computing one again takes all that came before it
