@@ -50,6 +50,87 @@ func.func private @mlp_joint(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims 
 
 // -----
 
+// What a product of PyTorch reads is stored by the forward, and would be stored again.
+
+func.func private @scores_joint(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}, %d_result0: tensor<2x8x16xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 8 : i64, 16 : i64]}) -> (tensor<2x8x16xbf16> {coda.name = "result0"}, tensor<2x8x16xbf16> {coda.name = "d_q", coda.own}, tensor<2x16x8xbf16> {coda.name = "d_k", coda.own}, tensor<2x8x16xbf16> {coda.name = "d_v", coda.own}, tensor<8x8xbf16> {coda.name = "d_b", coda.own}) attributes {coda.joint = {arguments = 4 : i64, results = 1 : i64, wrt = ["q", "k", "v", "b"]}} {
+  %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+  %g = coda.sigmoid %s : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %p = coda.mul %g, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+  %y = torch.call "aten.matmul.default"(%p, %v) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+  %0 = coda.transpose %v {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+  %d_p = torch.call "aten.matmul.default"(%d_result0, %0) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+  %1 = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %d_v = torch.call "aten.matmul.default"(%1, %d_result0) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+  %d_g = coda.mul %d_p, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+  %2 = coda.mul %d_p, %g : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %d_b = coda.sum_to %2 : (tensor<2x8x8xbf16>) -> tensor<8x8xbf16>
+  %d_s = coda.activation_grad %g, %d_g {activation = "sigmoid"} : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+  %3 = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x16x8xbf16>) -> tensor<2x8x16xbf16>
+  %d_q = torch.call "aten.matmul.default"(%d_s, %3) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+  %4 = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+  %d_k = torch.call "aten.matmul.default"(%4, %d_s) {arguments = "{0}, {1}"} : (tensor<2x16x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x16x8xbf16>
+  func.return %y, %d_q, %d_k, %d_v, %d_b : tensor<2x8x16xbf16>, tensor<2x8x16xbf16>, tensor<2x16x8xbf16>, tensor<2x8x16xbf16>, tensor<8x8xbf16>
+}
+
+// CHECK:      func.func @scores_forward(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}) -> (tensor<2x8x16xbf16> {coda.name = "result0"}, tensor<2x8x8xbf16> {coda.name = "g", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, tensor<2x8x8xbf16> {coda.name = "p", coda.dims = [2 : i64, 8 : i64, 8 : i64]}) {
+// CHECK-NEXT:   %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %g = coda.sigmoid %s : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %p = coda.mul %g, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %y = torch.call "aten.matmul.default"(%p, %v) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   func.return %y, %g, %p : tensor<2x8x16xbf16>, tensor<2x8x8xbf16>, tensor<2x8x8xbf16>
+// CHECK-NEXT: }
+// CHECK:      func.func @scores_backward(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}, %g: tensor<2x8x8xbf16> {coda.name = "g", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, %p: tensor<2x8x8xbf16> {coda.name = "p", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, %d_result0: tensor<2x8x16xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 8 : i64, 16 : i64]}) -> (tensor<2x8x16xbf16> {coda.name = "d_q", coda.own}, tensor<2x16x8xbf16> {coda.name = "d_k", coda.own}, tensor<2x8x16xbf16> {coda.name = "d_v", coda.own}, tensor<8x8xbf16> {coda.name = "d_b", coda.own}) {
+// CHECK-NEXT:   %0 = coda.transpose %v {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+// CHECK-NEXT:   %d_p = torch.call "aten.matmul.default"(%d_result0, %0) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %1 = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %d_v = torch.call "aten.matmul.default"(%1, %d_result0) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   %d_g = coda.mul %d_p, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %2 = coda.mul %d_p, %g : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %d_b = coda.sum_to %2 : (tensor<2x8x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %d_s = coda.activation_grad %g, %d_g {activation = "sigmoid"} : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
+// CHECK-NEXT:   %3 = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x16x8xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   %d_q = torch.call "aten.matmul.default"(%d_s, %3) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
+// CHECK-NEXT:   %4 = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
+// CHECK-NEXT:   %d_k = torch.call "aten.matmul.default"(%4, %d_s) {arguments = "{0}, {1}"} : (tensor<2x16x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x16x8xbf16>
+// CHECK-NEXT:   func.return %d_q, %d_k, %d_v, %d_b : tensor<2x8x16xbf16>, tensor<2x16x8xbf16>, tensor<2x8x16xbf16>, tensor<8x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A convolution of images with their channels last is saved in the order in which it is stored.
+
+func.func private @images_joint(%x: tensor<2x4x4x16xbf16> {coda.name = "x"}, %w: tensor<16x1x3x3xbf16> {coda.name = "w", coda.weight}, %v: tensor<8x16xbf16> {coda.name = "v", coda.weight}, %d_result0: tensor<2x4x4x8xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 4 : i64, 4 : i64, 8 : i64]}) -> (tensor<2x4x4x8xbf16> {coda.name = "result0"}, tensor<2x4x4x16xbf16> {coda.name = "d_x", coda.own}, tensor<16x1x3x3xbf16> {coda.name = "d_w", coda.own}, tensor<8x16xbf16> {coda.name = "d_v", coda.own}) attributes {coda.joint = {arguments = 3 : i64, results = 1 : i64, wrt = ["x", "w", "v"]}} {
+  %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
+  %c = coda.convolution %t, %w {stride = [1 : i64, 1 : i64], padding = [1 : i64, 1 : i64], dilation = [1 : i64, 1 : i64], groups = 16 : i64} : (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> tensor<2x16x4x4xbf16>
+  %u = coda.transpose %c {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
+  %y = coda.linear %u, %v : (tensor<2x4x4x16xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x8xbf16>
+  %d_u = coda.matmul %d_result0, %v : (tensor<2x4x4x8xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x16xbf16>
+  %d_v = coda.weight_gradient %d_result0, %u : (tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>) -> tensor<8x16xbf16>
+  %d_c = coda.transpose %d_u {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
+  %d_t, %d_w = torch.call "aten.convolution_backward.default"(%d_c, %t, %w) {arguments = "{0}, {1}, {2}, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 16, [True, True, False]", positions = [0 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>, tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>)
+  %d_x = coda.transpose %d_t {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
+  func.return %y, %d_x, %d_w, %d_v : tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>, tensor<16x1x3x3xbf16>, tensor<8x16xbf16>
+}
+
+// CHECK:      func.func @images_forward(%x: tensor<2x4x4x16xbf16> {coda.name = "x"}, %w: tensor<16x1x3x3xbf16> {coda.name = "w", coda.weight}, %v: tensor<8x16xbf16> {coda.name = "v", coda.weight}) -> (tensor<2x4x4x8xbf16> {coda.name = "result0"}, tensor<2x4x4x16xbf16> {coda.name = "u", coda.dims = [2 : i64, 4 : i64, 4 : i64, 16 : i64]}) {
+// CHECK-NEXT:   %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
+// CHECK-NEXT:   %c = coda.convolution %t, %w {stride = [1 : i64, 1 : i64], padding = [1 : i64, 1 : i64], dilation = [1 : i64, 1 : i64], groups = 16 : i64} : (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> tensor<2x16x4x4xbf16>
+// CHECK-NEXT:   %u = coda.transpose %c {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
+// CHECK-NEXT:   %y = coda.linear %u, %v : (tensor<2x4x4x16xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x8xbf16>
+// CHECK-NEXT:   func.return %y, %u : tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>
+// CHECK-NEXT: }
+// CHECK:      func.func @images_backward(%x: tensor<2x4x4x16xbf16> {coda.name = "x"}, %w: tensor<16x1x3x3xbf16> {coda.name = "w", coda.weight}, %v: tensor<8x16xbf16> {coda.name = "v", coda.weight}, %u: tensor<2x4x4x16xbf16> {coda.name = "u", coda.dims = [2 : i64, 4 : i64, 4 : i64, 16 : i64]}, %d_result0: tensor<2x4x4x8xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 4 : i64, 4 : i64, 8 : i64]}) -> (tensor<2x4x4x16xbf16> {coda.name = "d_x", coda.own}, tensor<16x1x3x3xbf16> {coda.name = "d_w", coda.own}, tensor<8x16xbf16> {coda.name = "d_v", coda.own}) {
+// CHECK-NEXT:   %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
+// CHECK-NEXT:   %d_u = coda.matmul %d_result0, %v : (tensor<2x4x4x8xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x16xbf16>
+// CHECK-NEXT:   %d_v = coda.weight_gradient %d_result0, %u : (tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>) -> tensor<8x16xbf16>
+// CHECK-NEXT:   %d_c = coda.transpose %d_u {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
+// CHECK-NEXT:   %d_t, %d_w = torch.call "aten.convolution_backward.default"(%d_c, %t, %w) {arguments = "{0}, {1}, {2}, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 16, [True, True, False]", positions = [0 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>, tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>)
+// CHECK-NEXT:   %d_x = coda.transpose %d_t {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
+// CHECK-NEXT:   func.return %d_x, %d_w, %d_v : tensor<2x4x4x16xbf16>, tensor<16x1x3x3xbf16>, tensor<8x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // A result is there already, and what follows from it is computed again rather than saved; so is
 // what does not depend on the rows.
 
@@ -191,84 +272,3 @@ func.func private @stream_joint(%x: tensor<?x8xbf16> {coda.name = "x", coda.dims
 // REMARK: remark[analysis] save-or-recompute: coda.add: %r2 is saved for the backward; costs 32*M bytes
 // REMARK: remark[analysis] save-or-recompute: coda.add: %r3 is saved for the backward; costs 32*M bytes
 // REMARK: remark[analysis] save-or-recompute: func.func: stream saves 3 values of 96*M bytes
-
-// -----
-
-// What a product of PyTorch reads is stored by the forward, and would be stored again.
-
-func.func private @scores_joint(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}, %d_result0: tensor<2x8x16xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 8 : i64, 16 : i64]}) -> (tensor<2x8x16xbf16> {coda.name = "result0"}, tensor<2x8x16xbf16> {coda.name = "d_q", coda.own}, tensor<2x16x8xbf16> {coda.name = "d_k", coda.own}, tensor<2x8x16xbf16> {coda.name = "d_v", coda.own}, tensor<8x8xbf16> {coda.name = "d_b", coda.own}) attributes {coda.joint = {arguments = 4 : i64, results = 1 : i64, wrt = ["q", "k", "v", "b"]}} {
-  %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
-  %g = coda.sigmoid %s : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-  %p = coda.mul %g, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
-  %y = torch.call "aten.matmul.default"(%p, %v) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
-  %0 = coda.transpose %v {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
-  %d_p = torch.call "aten.matmul.default"(%d_result0, %0) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
-  %1 = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-  %d_v = torch.call "aten.matmul.default"(%1, %d_result0) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
-  %d_g = coda.mul %d_p, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
-  %2 = coda.mul %d_p, %g : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-  %d_b = coda.sum_to %2 : (tensor<2x8x8xbf16>) -> tensor<8x8xbf16>
-  %d_s = coda.activation_grad %g, %d_g {activation = "sigmoid"} : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-  %3 = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x16x8xbf16>) -> tensor<2x8x16xbf16>
-  %d_q = torch.call "aten.matmul.default"(%d_s, %3) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
-  %4 = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
-  %d_k = torch.call "aten.matmul.default"(%4, %d_s) {arguments = "{0}, {1}"} : (tensor<2x16x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x16x8xbf16>
-  func.return %y, %d_q, %d_k, %d_v, %d_b : tensor<2x8x16xbf16>, tensor<2x8x16xbf16>, tensor<2x16x8xbf16>, tensor<2x8x16xbf16>, tensor<8x8xbf16>
-}
-
-// CHECK:      func.func @scores_forward(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}) -> (tensor<2x8x16xbf16> {coda.name = "result0"}, tensor<2x8x8xbf16> {coda.name = "g", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, tensor<2x8x8xbf16> {coda.name = "p", coda.dims = [2 : i64, 8 : i64, 8 : i64]}) {
-// CHECK-NEXT:   %s = torch.call "aten.matmul.default"(%q, %k) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %g = coda.sigmoid %s : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %p = coda.mul %g, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %y = torch.call "aten.matmul.default"(%p, %v) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
-// CHECK-NEXT:   func.return %y, %g, %p : tensor<2x8x16xbf16>, tensor<2x8x8xbf16>, tensor<2x8x8xbf16>
-// CHECK-NEXT: }
-// CHECK:      func.func @scores_backward(%q: tensor<2x8x16xbf16> {coda.name = "q"}, %k: tensor<2x16x8xbf16> {coda.name = "k"}, %v: tensor<2x8x16xbf16> {coda.name = "v"}, %b: tensor<8x8xbf16> {coda.name = "b"}, %g: tensor<2x8x8xbf16> {coda.name = "g", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, %p: tensor<2x8x8xbf16> {coda.name = "p", coda.dims = [2 : i64, 8 : i64, 8 : i64]}, %d_result0: tensor<2x8x16xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 8 : i64, 16 : i64]}) -> (tensor<2x8x16xbf16> {coda.name = "d_q", coda.own}, tensor<2x16x8xbf16> {coda.name = "d_k", coda.own}, tensor<2x8x16xbf16> {coda.name = "d_v", coda.own}, tensor<8x8xbf16> {coda.name = "d_b", coda.own}) {
-// CHECK-NEXT:   %0 = coda.transpose %v {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
-// CHECK-NEXT:   %d_p = torch.call "aten.matmul.default"(%d_result0, %0) {arguments = "{0}, {1}"} : (tensor<2x8x16xbf16>, tensor<2x16x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %1 = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %d_v = torch.call "aten.matmul.default"(%1, %d_result0) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
-// CHECK-NEXT:   %d_g = coda.mul %d_p, %b : (tensor<2x8x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %2 = coda.mul %d_p, %g : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %d_b = coda.sum_to %2 : (tensor<2x8x8xbf16>) -> tensor<8x8xbf16>
-// CHECK-NEXT:   %d_s = coda.activation_grad %g, %d_g {activation = "sigmoid"} : (tensor<2x8x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16>
-// CHECK-NEXT:   %3 = coda.transpose %k {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x16x8xbf16>) -> tensor<2x8x16xbf16>
-// CHECK-NEXT:   %d_q = torch.call "aten.matmul.default"(%d_s, %3) {arguments = "{0}, {1}"} : (tensor<2x8x8xbf16>, tensor<2x8x16xbf16>) -> tensor<2x8x16xbf16>
-// CHECK-NEXT:   %4 = coda.transpose %q {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x16xbf16>) -> tensor<2x16x8xbf16>
-// CHECK-NEXT:   %d_k = torch.call "aten.matmul.default"(%4, %d_s) {arguments = "{0}, {1}"} : (tensor<2x16x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x16x8xbf16>
-// CHECK-NEXT:   func.return %d_q, %d_k, %d_v, %d_b : tensor<2x8x16xbf16>, tensor<2x16x8xbf16>, tensor<2x8x16xbf16>, tensor<8x8xbf16>
-// CHECK-NEXT: }
-
-// -----
-
-// A convolution of images with their channels last is saved in the order in which it is stored.
-
-func.func private @images_joint(%x: tensor<2x4x4x16xbf16> {coda.name = "x"}, %w: tensor<16x1x3x3xbf16> {coda.name = "w", coda.weight}, %v: tensor<8x16xbf16> {coda.name = "v", coda.weight}, %d_result0: tensor<2x4x4x8xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 4 : i64, 4 : i64, 8 : i64]}) -> (tensor<2x4x4x8xbf16> {coda.name = "result0"}, tensor<2x4x4x16xbf16> {coda.name = "d_x", coda.own}, tensor<16x1x3x3xbf16> {coda.name = "d_w", coda.own}, tensor<8x16xbf16> {coda.name = "d_v", coda.own}) attributes {coda.joint = {arguments = 3 : i64, results = 1 : i64, wrt = ["x", "w", "v"]}} {
-  %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
-  %c = coda.convolution %t, %w {stride = [1 : i64, 1 : i64], padding = [1 : i64, 1 : i64], dilation = [1 : i64, 1 : i64], groups = 16 : i64} : (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> tensor<2x16x4x4xbf16>
-  %u = coda.transpose %c {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
-  %y = coda.linear %u, %v : (tensor<2x4x4x16xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x8xbf16>
-  %d_u = coda.matmul %d_result0, %v : (tensor<2x4x4x8xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x16xbf16>
-  %d_v = coda.weight_gradient %d_result0, %u : (tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>) -> tensor<8x16xbf16>
-  %d_c = coda.transpose %d_u {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
-  %d_t, %d_w = torch.call "aten.convolution_backward.default"(%d_c, %t, %w) {arguments = "{0}, {1}, {2}, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 16, [True, True, False]", positions = [0 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>, tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>)
-  %d_x = coda.transpose %d_t {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
-  func.return %y, %d_x, %d_w, %d_v : tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>, tensor<16x1x3x3xbf16>, tensor<8x16xbf16>
-}
-
-// CHECK:      func.func @images_forward(%x: tensor<2x4x4x16xbf16> {coda.name = "x"}, %w: tensor<16x1x3x3xbf16> {coda.name = "w", coda.weight}, %v: tensor<8x16xbf16> {coda.name = "v", coda.weight}) -> (tensor<2x4x4x8xbf16> {coda.name = "result0"}, tensor<2x4x4x16xbf16> {coda.name = "u", coda.dims = [2 : i64, 4 : i64, 4 : i64, 16 : i64]}) {
-// CHECK-NEXT:   %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
-// CHECK-NEXT:   %c = coda.convolution %t, %w {stride = [1 : i64, 1 : i64], padding = [1 : i64, 1 : i64], dilation = [1 : i64, 1 : i64], groups = 16 : i64} : (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> tensor<2x16x4x4xbf16>
-// CHECK-NEXT:   %u = coda.transpose %c {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
-// CHECK-NEXT:   %y = coda.linear %u, %v : (tensor<2x4x4x16xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x8xbf16>
-// CHECK-NEXT:   func.return %y, %u : tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>
-// CHECK-NEXT: }
-// CHECK:      func.func @images_backward(%x: tensor<2x4x4x16xbf16> {coda.name = "x"}, %w: tensor<16x1x3x3xbf16> {coda.name = "w", coda.weight}, %v: tensor<8x16xbf16> {coda.name = "v", coda.weight}, %u: tensor<2x4x4x16xbf16> {coda.name = "u", coda.dims = [2 : i64, 4 : i64, 4 : i64, 16 : i64]}, %d_result0: tensor<2x4x4x8xbf16> {coda.name = "d_result0", coda.dims = [2 : i64, 4 : i64, 4 : i64, 8 : i64]}) -> (tensor<2x4x4x16xbf16> {coda.name = "d_x", coda.own}, tensor<16x1x3x3xbf16> {coda.name = "d_w", coda.own}, tensor<8x16xbf16> {coda.name = "d_v", coda.own}) {
-// CHECK-NEXT:   %t = coda.transpose %x {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
-// CHECK-NEXT:   %d_u = coda.matmul %d_result0, %v : (tensor<2x4x4x8xbf16>, tensor<8x16xbf16>) -> tensor<2x4x4x16xbf16>
-// CHECK-NEXT:   %d_v = coda.weight_gradient %d_result0, %u : (tensor<2x4x4x8xbf16>, tensor<2x4x4x16xbf16>) -> tensor<8x16xbf16>
-// CHECK-NEXT:   %d_c = coda.transpose %d_u {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x4x4x16xbf16>) -> tensor<2x16x4x4xbf16>
-// CHECK-NEXT:   %d_t, %d_w = torch.call "aten.convolution_backward.default"(%d_c, %t, %w) {arguments = "{0}, {1}, {2}, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 16, [True, True, False]", positions = [0 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>, tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>) -> (tensor<2x16x4x4xbf16>, tensor<16x1x3x3xbf16>)
-// CHECK-NEXT:   %d_x = coda.transpose %d_t {perm = [0 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x16x4x4xbf16>) -> tensor<2x4x4x16xbf16>
-// CHECK-NEXT:   func.return %d_x, %d_w, %d_v : tensor<2x4x4x16xbf16>, tensor<16x1x3x3xbf16>, tensor<8x16xbf16>
-// CHECK-NEXT: }
