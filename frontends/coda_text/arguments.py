@@ -121,7 +121,7 @@ def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call
         if formal.name in bound and not formal.variadic:
             raise ArgumentMistake(
                 f"{signature.name} got two values for '{formal.name}'",
-                "remove one of them",
+                "remove one of them" if argument.keyword else "write unnamed arguments first",
                 argument.span,
                 "E0401",
             )

@@ -57,7 +57,7 @@ fn model({arguments}) {{
 
 
 def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute y of the operands of a model, and the states after the last position.
+    """Run a state-space model: return y, and the states after the last position.
 
     Models call it instead of a loop over time. It is a single operator, with kernels and a
     derivative in `torch.compile` and `coda_ir.export`. `model` is "selective_scan", "ssd" or
