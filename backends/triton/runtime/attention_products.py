@@ -286,6 +286,7 @@ def head_sums(
                 b, d = rows_in(boxes[0], stage), rows_in(boxes[1], stage)
                 scores = head_dot(a, b, zeros)
                 d_weights = head_dot(c, d, zeros)
+                of_lse = boxes[2][0].index(stage).load(LAYOUT) if OF_KEYS else lse[part]
                 # This waits for the sums of the step before, too, whose boxes are free then.
                 scores = warpgroup_mma_wait(len(c), deps=(scores,))
                 later, at = step + STAGES - 1, place_of(ahead, ranges, BLOCK_N)
@@ -294,7 +295,6 @@ def head_sums(
                     *(HEADS, HEAD, VALUE),
                 )
                 ahead, of_head = gluon_next_block(ahead, of_head, 0, count, 1, SHARED)
-                of_lse = boxes[2][0].index(stage).load(LAYOUT) if OF_KEYS else lse[part]
                 scores = gluon_scores_of(scores, SCALE, SOFTCAP, FAST)
                 weights = gluon_weights_of(scores, of_lse, None, False, UNIT)
                 if MASKED[part]:
