@@ -26,13 +26,9 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 MAX_COLUMNS = 1024
 """Columns of a program, at most."""
 
-FEW_ROWS, COLUMNS_OF_FEW = 256, 128
+FEW_ROWS, COLUMNS_OF_FEW = 64, 128
 """Columns of a program, at most, for tables of few rows, whose ids are frequent: in 8192 tokens of
 one type, programs of 1024 columns took 436 us on an H100."""
-
-MAX_ROWS = 128
-"""Rows that a program reads at a time, at most, unless the table has few: 262144 rows of 8 columns
-for a table of 32 rows took 189 us on an H200."""
 
 ELEMENTS = 8192
 """Elements that a program reads at a time: frequent ids take many turns."""
@@ -46,20 +42,16 @@ class _Tiling:
     table_rows: int
 
     @property
-    def is_of_few(self) -> bool:
-        return 0 <= self.table_rows <= FEW_ROWS
-
-    @property
     def block(self) -> int:
         """The columns of a program."""
-        most = COLUMNS_OF_FEW if self.is_of_few else MAX_COLUMNS
+        is_small = 0 <= self.table_rows <= FEW_ROWS
+        most = COLUMNS_OF_FEW if is_small else MAX_COLUMNS
         return most if self.columns is None else min(next_power_of_2(self.columns), most)
 
     @property
     def rows(self) -> int:
         """The rows that a program adds at a time."""
-        rows = ELEMENTS // self.block
-        return rows if self.is_of_few else min(rows, MAX_ROWS)
+        return min(ELEMENTS // self.block, 128)
 
     @property
     def extent(self) -> str:
