@@ -31,7 +31,7 @@ def test_names_differ() -> None:
     assert len({member.name for member in MEMBERS}) == len(MEMBERS)
 
 
-@pytest.mark.parametrize("member", map(_marked, MEMBERS))
+@pytest.mark.parametrize("member", [_marked(member) for member in MEMBERS])
 def test_a_step_is_as_accurate_as_in_eager_pytorch(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
