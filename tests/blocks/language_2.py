@@ -112,8 +112,9 @@ class SparseIndexer(nn.Module):
 def dsv32_indexer():
     d, dr = size(1024, 32), size(64, 8)
     cos, sin = rope_cos_sin(size(2048, 32), dr)
+    # With few heads, many scores are 0 after relu, and any of these keys may be chosen.
     return SparseIndexer(
-        d, size(8, 2), size(128, 16), dr, size(512, 16), size(8, 2), size(64, 16), size(512, 16)
+        d, size(8, 2), size(128, 16), dr, size(512, 16), size(8, 16), size(64, 16), size(512, 16)
     ), (tokens(d), cos, sin)
 
 
