@@ -83,7 +83,7 @@ HIDING = ("sinks", "mask")
 
 
 def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
-    """The type of what `gemm.attention_dq` stores per row and head: two numbers with a mask."""
+    """The type of the moments of `gemm.attention_dq`: B x heads x T, and two each with a mask."""
     return TensorType(f32, (*shape_of(lse), *((2,) if _is_added(mask) else ())))
 
 

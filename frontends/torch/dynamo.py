@@ -23,8 +23,12 @@ from xdsl.dialects.builtin import UnknownLoc
 
 from coda_ir.collector import collector_paused
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.capture import activation_rules, batch_norm_rules, decompositions
 from coda_ir.frontends.torch.compile_options import RUNNERS, Options
+from coda_ir.frontends.torch.decompositions import (
+    activation_rules,
+    batch_norm_rules,
+    decompositions,
+)
 from coda_ir.frontends.torch.graph_compiler import GraphCompiler, LeftToInductor, TrainingCompiler
 from coda_ir.frontends.torch.graph_inputs import (
     NothingToDo,

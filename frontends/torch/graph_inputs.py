@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 from torch.nn.functional import scaled_dot_product_attention
 
 from coda_ir.diagnostics import ModelError
-from coda_ir.frontends.torch.capture import losses_of_rows, normalized_channels
+from coda_ir.frontends.torch.decompositions import losses_of_rows, normalized_channels
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.losses import cross_entropy_of_rows
 from coda_ir.frontends.torch.types import (

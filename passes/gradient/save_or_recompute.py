@@ -159,7 +159,7 @@ class _Choice:
             )
 
     def check_operators(self) -> None:
-        """Raise CodaError for an operator of the forward and the backward: merged siblings."""
+        """Raise CodaError for an operator of both directions, such as a GEMM of merged siblings."""
         gradients = self.joint.gradient_values()
         for op in self.joint.block.ops:
             if op in self.forward and not gradients.isdisjoint(op.operands):

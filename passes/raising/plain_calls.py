@@ -204,4 +204,4 @@ PLAIN: Mapping[str, Callable[[CallOp, FunctionRewriter], list[Operation] | None]
     "aten.linalg_vector_norm.default": length,
     "aten.cumsum.default": added_up,
 }
-"""Functions, by overload, that build an equal computation, or return None where it is not."""
+"""Functions, by overload, that build an equal computation, or return None if they cannot."""

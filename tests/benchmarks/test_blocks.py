@@ -7,6 +7,7 @@ import torch
 from fleet.measure import CODA, EAGER, measure
 from fleet.members import members_of
 from fleet.models import Member, Setting
+from support.daily import daily
 
 FILES = sorted(Path(__file__).parents[1].glob("blocks/*.py"))
 MEMBERS = [
@@ -14,12 +15,7 @@ MEMBERS = [
 ]
 
 QUICK = ("canon", "derf", "kan", "ppo")
-"""The blocks that run every day; the others are slow tests."""
-
-
-def _marked(member: Member) -> object:
-    marks = [] if member.name in QUICK else [pytest.mark.slow]
-    return pytest.param(member, id=member.name, marks=marks)
+"""The blocks that run every day; the others run in `make nightly`."""
 
 
 def _measure_nothing(*_: object) -> None:
@@ -31,7 +27,8 @@ def test_names_differ() -> None:
     assert len({member.name for member in MEMBERS}) == len(MEMBERS)
 
 
-@pytest.mark.parametrize("member", [_marked(member) for member in MEMBERS])
+@daily(lambda member: member.name in QUICK)
+@pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
 def test_a_step_is_as_accurate_as_in_eager_pytorch(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:

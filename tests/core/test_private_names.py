@@ -52,16 +52,16 @@ REASONS = {
     "coda_ir/mlir/parser.py: _*": (
         "xDSL's parser has no bounds of its own; pyproject.toml admits one version of xDSL"
     ),
-    "frontends/torch/capture.py: torch.ops.aten._native_batch_norm_legit*": (
+    "frontends/torch/decompositions.py: torch.ops.aten._native_batch_norm_legit*": (
         "operators of graphs that PyTorch captures; they are as old as these graphs"
     ),
-    "frontends/torch/capture.py: torch.ops.aten._native_multi_head_attention*": (
+    "frontends/torch/decompositions.py: torch.ops.aten._native_multi_head_attention*": (
         "an operator of PyTorch's schema: nn.MultiheadAttention in inference"
     ),
-    "frontends/torch/capture.py: torch.ops.aten._transformer_encoder_layer_fwd*": (
+    "frontends/torch/decompositions.py: torch.ops.aten._transformer_encoder_layer_fwd*": (
         "an operator of PyTorch's schema: nn.TransformerEncoderLayer in inference"
     ),
-    "frontends/torch/capture.py: torch._decomp*": (
+    "frontends/torch/decompositions.py: torch._decomp*": (
         "the rules by which PyTorch computes shapes; where there are none, none is wrong"
     ),
     "frontends/torch/complex_numbers.py: torch.ops.aten._to_copy*": (

@@ -370,3 +370,15 @@ def test_the_gradient_of_the_length_of_a_row_of_zeros() -> None:
         compiled(model, dynamic=True, target="reference"), model, torch.randn(3, 7, 32)
     )
     assert all(got is None or not got.any() for got in found)
+
+
+def test_norms_over_dimensions_of_extent_one_drop_them():
+    """Fake tensors of PyTorch 2.11 keep those that count from the last one."""
+
+    def norms(x: Tensor) -> tuple[Tensor, ...]:
+        return x.norm(dim=-2), x.norm(p=1, dim=(-1, -2)), x.norm(dim=-3, keepdim=True)
+
+    x = torch.randn(2, 1, 1)
+    for got, wanted in zip(compiled(norms)(x), norms(x), strict=True):
+        assert got.shape == wanted.shape
+        torch.testing.assert_close(got, wanted)
