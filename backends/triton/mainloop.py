@@ -351,10 +351,8 @@ class TmaMainLoop(MainLoop):
         return call(f"{target} = tma_multiply_last", arguments)
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
-        box, has_rows = (
-            usable_box(tile.segment, tile.columns),
-            tile.segment.layout == gemm.Layout.NK,
-        )
+        box = usable_box(tile.segment, tile.columns)
+        has_rows = tile.segment.layout == gemm.Layout.NK
         outer, *inner = box.view
         count = 1 if self.groups is None else self.groups.count
         # The weights of groups are one below the other: more columns, or rows of a K x N weight.

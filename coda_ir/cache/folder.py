@@ -20,7 +20,7 @@ Kind = TypeVar("Kind")
 
 PROGRAMS, MODULES, TUNING = "programs", "modules", "tuning"
 
-PROGRAM_SUFFIX = ".json"
+ENTRY_SUFFIX = ".entry"
 
 TEMPORARY = ".tmp"
 
@@ -85,11 +85,11 @@ def format_size(size: int) -> str:
 
 
 def program_path(key: str) -> Path:
-    return cache_directory() / PROGRAMS / f"{key}{PROGRAM_SUFFIX}"
+    return cache_directory() / PROGRAMS / f"{key}{ENTRY_SUFFIX}"
 
 
 def tuning_path(key: str) -> Path:
-    return cache_directory() / TUNING / f"{key}{PROGRAM_SUFFIX}"
+    return cache_directory() / TUNING / f"{key}{ENTRY_SUFFIX}"
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -121,12 +121,12 @@ class CachedFile:
 
     @property
     def is_program(self) -> bool:
-        return self.path.parent.name == PROGRAMS and self.path.suffix == PROGRAM_SUFFIX
+        return self.path.parent.name == PROGRAMS and self.path.suffix == ENTRY_SUFFIX
 
     @property
     def is_tuning(self) -> bool:
         """True if the file is a result of tuning."""
-        return self.path.parent.name == TUNING and self.path.suffix == PROGRAM_SUFFIX
+        return self.path.parent.name == TUNING and self.path.suffix == ENTRY_SUFFIX
 
     @property
     def is_temporary(self) -> bool:

@@ -89,7 +89,7 @@ def _are_beside(axes: Sequence[int], order: Sequence[int]) -> bool:
 
 
 def is_copied_by_others(op: coda.TransposeOp, shapes: SymbolicShapes) -> bool:
-    """Return whether a compiler's kernels before store the result, or those after read it."""
+    """Return whether a compiler copies in a kernel that it has: the one before, or all readers."""
     if _is_copied_by_library(op, _order(op, shapes, Sizes(shapes.usual_tiles))):
         return False
     before = op.x.owner

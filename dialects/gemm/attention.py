@@ -273,7 +273,7 @@ class AttentionSumOp(AttentionLike, ABC):
                 f"schedule: {warps} warps for {rows} rows, expected 4 or 8 for each 64 rows"
             )
         if stages < 2:
-            raise VerifyException("schedule: stages is 1, expected 2 of wgmma")
+            raise VerifyException("schedule: stages is 1, but wgmma takes at least 2")
 
     def _verify_split(self) -> None:
         """Check that the programs of a tile have equally many heads of queries."""

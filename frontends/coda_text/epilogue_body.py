@@ -281,11 +281,8 @@ def _scalar(
 
 
 def _pair_mistake(argument: str | None) -> Mistake:
-    message, remedy = (
-        "this is a pair, one element per column",
-        "unpack it first: first, second = pair",
-    )
-    return Mistake(message, remedy, "E0303", argument=argument)
+    message = "this is a pair, one element per column"
+    return Mistake(message, "unpack it first: first, second = pair", "E0303", argument=argument)
 
 
 def call_on_elements(

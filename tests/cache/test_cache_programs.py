@@ -55,7 +55,7 @@ def used_before(path: Path, seconds: float) -> None:
 
 
 def entries(cache: Path) -> list[Path]:
-    return sorted((cache / "programs").glob("*.json"))
+    return sorted((cache / "programs").glob("*.entry"))
 
 
 def cache_remarks(function: coda_ir.CompiledFunction) -> list[str]:

@@ -57,8 +57,8 @@ class TestList:
         compile_programs("old")
         set_versions(monkeypatch, VERSIONS)
         compile_programs("layer", "newest")
-        (cache / "programs" / f"{'f' * 64}.json").write_text("garbage")
-        utime(cache / "programs" / f"{'f' * 64}.json", (1, 1))
+        (cache / "programs" / f"{'f' * 64}.entry").write_text("garbage")
+        utime(cache / "programs" / f"{'f' * 64}.entry", (1, 1))
         lines = printed(capsys, "list").splitlines()
         assert lines[0].split() == ["KEY", "FUNCTION", "TARGET", "SIZE", "USED", "VERSIONS"]
         rows = [re.split(r"\s{2,}", line) for line in lines[1:]]

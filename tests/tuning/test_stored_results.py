@@ -71,7 +71,7 @@ def test_damaged_and_outdated_results(
 
 
 def test_results_are_pruned_last(key: str):
-    program = tuning_path(key).parents[1] / "programs" / f"{'0' * 64}.json"
+    program = tuning_path(key).parents[1] / "programs" / f"{'0' * 64}.entry"
     program.parent.mkdir()
     program.write_bytes(b"x" * 5000)
     prune(max_bytes=4000)

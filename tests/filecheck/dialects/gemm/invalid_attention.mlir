@@ -248,7 +248,7 @@ func.func @f(%q: tensor<2x6x128xbf16>, %lse: tensor<2x2x6xf32>) {
 // -----
 
 func.func @f(%q: tensor<2x6x128xbf16>, %lse: tensor<2x2x6xf32>) {
-  // expected-error@below {{schedule: stages is 1, expected 2 of wgmma}}
+  // expected-error@below {{schedule: stages is 1, but wgmma takes at least 2}}
   %r:2 = gemm.attention_dq (%q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>, %q : tensor<2x6x128xbf16>) {head_dim = 64 : i64, causal = true}
       schedule<wgmma, "64x64x64", warps = 4, stages = 1, group_m = 8>
       -> (tile : tensor<2x6x128xbf16>) {
