@@ -349,8 +349,7 @@ def _sum_columns_first(op: SumToOp) -> Operation | None:
     """
     extents, summed = shape_of(op.x), op.summed_dims
     last, type = len(extents) - 1, element_type_of(op.result)
-    stays = [extent for axis, extent in enumerate(extents) if axis not in summed and extent != 1]
-    if last not in summed or len(summed) < 2 or not stays or extents[last] == 1:
+    if last not in summed or len(summed) < 2 or not op.kept_dims or extents[last] == 1:
         return None
     if not shape_of(op.result) or not isinstance(type, BFloat16Type | Float16Type | Float32Type):
         return None

@@ -151,6 +151,12 @@ class SumToOp(StatedShapeOp):
         """The dimensions of x that are summed."""
         return summed_dims(shape_of(self.x), shape_of(self.result))
 
+    @property
+    def kept_dims(self) -> list[int]:
+        """The dimensions of x with several elements that stay."""
+        extents, summed = shape_of(self.x), self.summed_dims
+        return [axis for axis, extent in enumerate(extents) if extent != 1 and axis not in summed]
+
 
 DERIVED_FROM_RESULT = ("sigmoid", "tanh")
 """The activations of which PyTorch computes the derivative from the result: y · (1 − y), 1 − y²."""

@@ -120,7 +120,7 @@ def _in_any_order(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.SumToOp:
 
 def _is_of_row_sums(op: coda.SumToOp) -> bool:
     """Return whether `op` adds up a column in float32, and keeps dimensions side by side."""
-    (*rows, column), kept = shape_of(op.x) or (0,), _kept_dims(op)
+    (*rows, column), kept = shape_of(op.x) or (0,), op.kept_dims
     is_float32 = element_type_of(op.x) == f32 and computes_in_float32(element_type_of(op.result))
     is_static = column == 1 and DYNAMIC_INDEX not in rows
     if not (is_float32 and is_static and kept) or kept != [*range(kept[0], kept[-1] + 1)]:
@@ -128,15 +128,9 @@ def _is_of_row_sums(op: coda.SumToOp) -> bool:
     return prod(rows[: kept[0]]) <= MAX_SAMPLES
 
 
-def _kept_dims(op: coda.SumToOp) -> list[int]:
-    """Return the dimensions with several elements that a sum keeps."""
-    extents, summed = shape_of(op.x), op.summed_dims
-    return [axis for axis, extent in enumerate(extents) if extent != 1 and axis not in summed]
-
-
 def _finalize_row_sums(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
     """Add up the rows after the dimensions that stay, and then the samples before them."""
-    extents, kept, insert = shape_of(op.x), _kept_dims(op), rewriter.before(op)
+    extents, kept, insert = shape_of(op.x), op.kept_dims, rewriter.before(op)
     stop, value, type = kept[-1] + 1, op.x, element_type_of(op.result)
     of_samples = extents[kept[0] : stop] if prod(extents[: kept[0]]) > 1 else ()
 

@@ -1,4 +1,4 @@
-"""What the files of blocks share: sizes, the list of members, and a few layers."""
+"""Sizes, lists of members and layers for all files of blocks."""
 
 import inspect
 from collections.abc import Callable, Mapping

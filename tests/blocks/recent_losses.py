@@ -79,12 +79,9 @@ class Dino(nn.Module):
 
     def __init__(self, d, prototypes):
         super().__init__()
-        self.mlp = nn.Sequential(
-            nn.Linear(d, 2048 if d > 64 else 64),
-            nn.GELU(),
-            nn.Linear(2048 if d > 64 else 64, 256 if d > 64 else 16),
-        )
-        self.last = weight_norm(nn.Linear(256 if d > 64 else 16, prototypes, bias=False))
+        hidden, narrow = size(2048, 64), size(256, 16)
+        self.mlp = nn.Sequential(nn.Linear(d, hidden), nn.GELU(), nn.Linear(hidden, narrow))
+        self.last = weight_norm(nn.Linear(narrow, prototypes, bias=False))
 
     def forward(self, x, teacher, center):
         crops = x.shape[0]
@@ -172,13 +169,10 @@ class Ppo(nn.Module):
 
     def __init__(self, d, actions):
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Linear(d, 512 if d > 64 else 32),
-            nn.Tanh(),
-            nn.Linear(512 if d > 64 else 32, 512 if d > 64 else 32),
-            nn.Tanh(),
-        )
-        self.pi, self.v = (nn.Linear(512 if d > 64 else 32, n) for n in (actions, 1))
+        hidden = size(512, 32)
+        layers = nn.Linear(d, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh()
+        self.body = nn.Sequential(*layers)
+        self.pi, self.v = (nn.Linear(hidden, n) for n in (actions, 1))
 
     def forward(self, x, action, old_logp, old_value, advantage, returns):
         h = self.body(x)
