@@ -8,13 +8,12 @@ import statistics
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from coda_ir.devices import default_device, interpret_without_gpu
@@ -275,49 +274,6 @@ def table_of(title: str, *columns: str, texts: int = 1) -> Table:
     return table
 
 
-def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
-    """Print a table of the medians and their ratios to `baseline`."""
-    table = table_of(title, "variant", "ms (median)", "rounds (ms)", f"x {baseline}")
-    for name, timing in timings.items():
-        table.add_row(
-            name,
-            f"{timing.median:.3f}",
-            f"{timing.fastest_round:.3f} to {timing.slowest_round:.3f}",
-            f"{timing.median / timings[baseline].median:.3f}",
-        )
-    Console(width=110).print(table)
-
-
-def print_errors(errors: Mapping[str, Mapping[str, float]], reference: str, title: str) -> None:
-    """Print errors against float64: a row for each tensor, a column for each variant."""
-    what = f"{title}: error against float64, ratio to that of {reference}"
-    table = table_of(what, "", *errors)
-    by_reference = errors.get(reference, {})
-    for tensor in dict.fromkeys(name for found in errors.values() for name in found):
-        table.add_row(tensor, *(_error(found, by_reference, tensor) for found in errors.values()))
-    Console(width=110).print(table)
-
-
-def _error(found: Mapping[str, float], reference: Mapping[str, float], tensor: str) -> str:
-    if tensor not in found:
-        return ""
-    ratio = found[tensor] / reference[tensor] if reference.get(tensor) else None
-    return f"{found[tensor]:.2e}" + ("" if ratio is None else f" ({ratio:.2f})")
-
-
-def timings_data(results: Mapping[str, Mapping[str, Timing]]) -> dict[str, dict[str, Any]]:
-    """Return timings by section and variant, as plain data."""
-    return {
-        section: {name: asdict(timing) for name, timing in timings.items()}
-        for section, timings in results.items()
-    }
-
-
-def write_facts(path: Path, **facts: object) -> None:
-    """Write `facts` beside the device and the versions of PyTorch and Triton."""
-    path.write_text(json.dumps(with_machine(facts), indent=2) + "\n")
-
-
 def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
     """Return `facts` with the device and the versions of PyTorch and Triton."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
@@ -326,9 +282,9 @@ def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
 
 
 def publish(options: argparse.Namespace, **facts: object) -> None:
-    """Write the results so far to the file named by `--json`."""
+    """Write the results so far, with the device and versions, to the file named by `--json`."""
     if options.json is not None:
-        write_facts(options.json, **facts)
+        options.json.write_text(json.dumps(with_machine(facts), indent=2) + "\n")
 
 
 TOOK_TOO_LONG = "took too long"

@@ -7,8 +7,7 @@
 bf16, batch 2 x 8192 tokens, random normal data. The fused kernels are timed one by one as they run
 in the layer, by the GPU's own clock (torch.profiler). The bare GEMM has the same main loop and
 schedule with nothing behind it, and cuBLAS gets packed operands; both run one GEMM after the other,
-as the layer does, on copies that exceed the L2 cache. All variants take turns in one process, and
-the results of every schedule are compared with float64.
+as the layer does, on copies that exceed the L2 cache. All variants take turns in one process.
 
 `--profile` adds what the time of a call is spent on: main loops beyond cuBLAS, epilogues, the other
 kernels with the bytes that they move, and the gaps between kernels.
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import torch
@@ -29,23 +28,13 @@ from harness import (
     add_sizes,
     chosen,
     make_parser,
-    print_errors,
     publish,
     read_options,
     seed,
     table_of,
 )
 from launches import Gemm, Program, copy_rate, kernel_counts, label, queued_us, sequence_us
-from llama_layer import (
-    PROGRAM,
-    LayerShape,
-    Tensors,
-    affordable_shapes,
-    check,
-    exact_gradients,
-    gradient_errors,
-    make_inputs,
-)
+from llama_layer import PROGRAM, LayerShape, Tensors, affordable_shapes, make_inputs
 from rich.console import Console
 
 import coda_ir
@@ -53,7 +42,6 @@ from coda_ir import CompiledFunction
 from coda_ir.dialects.gemm import FusedOp
 
 FORWARD, BACKWARD = "forward", "backward"
-PARTS = (FORWARD, BACKWARD)
 DEFAULT = ""
 """The schedule that the device has by default."""
 
@@ -101,21 +89,16 @@ class Found:
         }
 
 
-def forward_program(
-    shape: LayerShape, inputs: Tensors, schedule: str | None
-) -> tuple[Program, dict[str, float]]:
-    """Return the forward program and the errors of its results."""
+def forward_program(shape: LayerShape, inputs: Tensors, schedule: str | None) -> Program:
     function = coda_ir.compile(
         PROGRAM, constants=shape.constants, device=inputs["y"].device, schedule=schedule
     )
     operands = [inputs[spec.name] for spec in function.signature.arguments]
-    return Program(function, operands, symbols(shape)), check({"": function(**inputs)}, inputs)[""]
+    return Program(function, operands, symbols(shape))
 
 
-def backward_program(
-    shape: LayerShape, inputs: Tensors, schedule: str | None, exact: Exact
-) -> tuple[Program, dict[str, float]]:
-    """Return the backward program on what a forward saved, and the errors of its gradients."""
+def backward_program(shape: LayerShape, inputs: Tensors, schedule: str | None) -> Program:
+    """Return the backward program on what a forward saved."""
     layer = coda_ir.compile(
         PROGRAM,
         training=True,
@@ -127,12 +110,12 @@ def backward_program(
     pair = layer.pair(trained, symbols(shape))
     values = inputs | _by_name(pair.forward, pair.forward(**inputs))
     results = [spec.name for spec in layer.signature.results]
-    values |= {f"d_{name}": seed for name, seed in zip(results, exact.upstream, strict=True)}
+    values |= {f"d_{name}": torch.randn_like(inputs["x0"]) for name in results}
     operands = [values[spec.name] for spec in pair.backward.signature.arguments]
-    found = _by_name(pair.backward, pair.backward(*operands))
-    gradients = {name.removeprefix("d_"): tensor for name, tensor in found.items()}
-    errors = gradient_errors(gradients, exact.gradients)
-    return Program(pair.backward, operands, symbols(shape)), errors
+    return Program(pair.backward, operands, symbols(shape))
+
+
+PARTS = {FORWARD: forward_program, BACKWARD: backward_program}
 
 
 def _by_name(function: CompiledFunction, results: Sequence[torch.Tensor]) -> Tensors:
@@ -142,33 +125,6 @@ def _by_name(function: CompiledFunction, results: Sequence[torch.Tensor]) -> Ten
 
 def symbols(shape: LayerShape) -> dict[str, int]:
     return {"B": shape.batch, "T": shape.time}
-
-
-@dataclass(frozen=True)
-class Exact:
-    """The gradients of the results, and the gradients in float64 derived from them."""
-
-    upstream: Sequence[torch.Tensor]
-    gradients: Tensors
-
-    @staticmethod
-    def of(inputs: Tensors) -> Exact:
-        upstream = [torch.randn_like(inputs["x0"]) for _ in range(4)]
-        return Exact(upstream, exact_gradients(inputs, upstream))
-
-
-Maker = Callable[[str | None], tuple[Program, dict[str, float]]]
-
-
-def makers(shape: LayerShape, inputs: Tensors, parts: Sequence[str]) -> dict[str, Maker]:
-    """Return a function for each part that makes its program under a schedule."""
-    found: dict[str, Maker] = {}
-    if FORWARD in parts:
-        found[FORWARD] = lambda schedule: forward_program(shape, inputs, schedule)
-    if BACKWARD in parts:
-        exact = Exact.of(inputs)
-        found[BACKWARD] = lambda schedule: backward_program(shape, inputs, schedule, exact)
-    return found
 
 
 def measure(programs: Mapping[str, Program], rounds: int) -> dict[str, Found]:
@@ -266,9 +222,7 @@ def print_profile(title: str, found: Mapping[str, Found], rate: float) -> None:
         Console(width=110).print(table)
 
 
-def facts(
-    found: Mapping[str, Mapping[str, Found]], errors: Mapping[str, object]
-) -> dict[str, object]:
+def facts(found: Mapping[str, Mapping[str, Found]]) -> dict[str, object]:
     """Return the facts for the JSON file."""
     programs = {
         f"{section}, {text}" if text else section: program
@@ -287,7 +241,6 @@ def facts(
         "other_kernels": {
             name: [asdict(other) for other in program.others] for name, program in programs.items()
         },
-        "errors": errors,
     }
 
 
@@ -307,24 +260,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seed()
     budget = Budget(options.budget)
     found: dict[str, dict[str, Found]] = {}
-    errors: dict[str, dict[str, dict[str, float]]] = {}
     rate = copy_rate(torch.device(options.device)) if options.profile else 1.0
     for shape in affordable_shapes(options, budget):
         inputs = make_inputs(shape, options.device)
-        for part, make in makers(shape, inputs, chosen(options.parts, PARTS)).items():
+        for part in chosen(options.parts, tuple(PARTS)):
             section = f"{part}, D = {shape.d}"
             if not budget.allows(section):
                 break
             with budget.part():
-                made = {text: make(text or None) for text in options.schedule or (DEFAULT,)}
-                programs = {text: program for text, (program, _) in made.items()}
+                programs = {
+                    text: PARTS[part](shape, inputs, text or None)
+                    for text in options.schedule or (DEFAULT,)
+                }
                 found[section] = measure(programs, options.rounds)
-                errors[section] = {text or "default": error for text, (_, error) in made.items()}
             print_kernels(section, found[section])
             if options.profile:
                 print_profile(section, found[section], rate)
-            print_errors(errors[section], next(iter(errors[section])), section)
-            publish(options, **facts(found, errors))
+            publish(options, **facts(found))
 
 
 if __name__ == "__main__":

@@ -1,208 +1,226 @@
-"""The layer between two attentions: forward, backward, and both, beside the bare GEMMs.
+"""The layer between two attentions of a Llama, as members of the fleet, beside its bare GEMMs.
 
-    python benchmarks/layer.py --sizes 2048 --json layer.json
-    python benchmarks/layer.py --parts forward --sizes 2048,4096,8192
-    python benchmarks/layer.py --parts forward --schedule mainloop=tma --schedule pdl=true
-    CODA_DIRECT_LAUNCH=0 python benchmarks/layer.py --parts forward --time 64    # host time
+    python -m fleet --members layer.py --models 'layer*' --tokens 8192 --json layer.json
+    python -m fleet --members layer.py --models 'layer 4096' --tokens 8192 --parts training
+    python -m fleet --members layer.py --models 'layer 4096' --tokens 64 --host    # host time
+    python -m fleet --members layer.py --models 'float8 4096' --tokens 8192
+    python -m fleet --members layer.py --models 'trained float8 4096' --tokens 8192 --parts training
 
-coda, PyTorch eager, torch.compile, Liger where it is installed, and the GEMMs of cuBLAS
-alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal data, weights scaled
-by 1/sqrt(K). Results and gradients of all variants are compared with float64 in the same run.
-PyTorch gets packed gate/up and q/k/v weights, which suits it best. `--variants all` adds
-what measures alternatives: torch.compile's max-autotune, for two minutes, and coda with tuning, for
-at most a minute of the forward and one of the training, and coda with folded weights, which takes
-part in the forward alone. Liger's backward overwrites what was saved, and is not timed alone.
+Run in benchmarks/. Weights of gate and up are packed, and those of q, k and v: this suits PyTorch
+best. They are normal, scaled by 1/sqrt(K). The members in float8 also run the layer quantized by
+`coda_ir.quantize`, and by `torch._scaled_mm` under torch.compile.
 """
 
-import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
-import harness
 import torch
-from float8_layer import float8_gemms
-from layer_variants import EAGER, FLOAT8, UNASKED, VARIANTS, Variant, make_variants
-from llama_layer import (
-    LayerShape,
-    Tensors,
-    affordable_shapes,
-    backward_gemms,
-    check,
-    exact_gradients,
-    forward_gemms,
-    gradient_errors,
-    make_inputs,
-    pack,
+import torch.nn.functional as F
+from fleet.measure import CODA, COMPILED, LIGER, compilers
+from fleet.models import Member, Setting, sharing_copy
+from harness import Candidate
+from liger import liger_layer
+from llama_layer import EPS, LayerShape, angles, rotated
+from torch import nn
+
+import coda_ir
+from coda_ir.frontends.torch.scaled_layers import (
+    BLOCKS,
+    ROWWISE,
+    Scheme,
+    quantized,
+    quantized_weight,
 )
 
-FORWARD, TRAINING = "forward", "training"
-PARTS = (FORWARD, TRAINING)
-GEMMS = "cuBLAS GEMMs"
+SIZES = (2048, 4096, 8192)
+SMALL = LayerShape(64, head_dim=16)
+"""The layer on a CPU."""
+
+_ATEN: Any = torch.ops.aten  # has no complete types
+_OF_X, _OF_WEIGHT = [4], [5]
+"""The numbers in `_scaled_mm_v2` of scales of 1 x 128 elements, and of 128 x 128."""
 
 
-@dataclass
-class Measurement:
-    """The measurements of one size, by section and variant, and by variant."""
+class LlamaLayer(nn.Module):
+    """Output projection, MLP, and the projections to q, k and v, with norms and residuals."""
 
-    timings: dict[str, dict[str, harness.Timing]] = field(
-        default_factory=dict[str, dict[str, harness.Timing]]
+    def __init__(self, shape: LayerShape):
+        super().__init__()
+        d, f = shape.d, shape.f
+        linear = partial(nn.Linear, bias=False)
+        self.wo, self.gate_up, self.down = linear(d, d), linear(d, 2 * f), linear(f, d)
+        self.qkv = linear(d, 3 * d)
+        self.norm1, self.norm2 = (nn.RMSNorm(d, eps=EPS) for _ in range(2))
+        for weight in self.parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
+            else:
+                nn.init.normal_(weight, mean=1.0, std=0.1)
+
+    def forward(
+        self, y: torch.Tensor, x0: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """Return x2, q, k and v, of B x T x D."""
+        x1 = x0 + self.wo(y)
+        gate, up = self.gate_up(self.norm1(x1)).chunk(2, -1)
+        x2 = x1 + self.down(F.silu(gate) * up)
+        q, k, v = self.qkv(self.norm2(x2)).chunk(3, -1)
+        return x2, rotated(q, cos, sin), rotated(k, cos, sin), v
+
+
+class _Scaled(nn.Module):
+    """A linear layer by `torch._scaled_mm`, quantized by rows like torchao's recipe `rowwise`."""
+
+    def __init__(self, weight: torch.Tensor):
+        super().__init__()
+        elements, scales = quantized_weight(weight, ROWWISE)
+        self.weight, self.scales = nn.Buffer(elements), nn.Buffer(scales.t())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, scales = quantized(x.flatten(0, -2), x.shape[-1])
+        product = _ATEN._scaled_mm(q, self.weight.t(), scales, self.scales, out_dtype=x.dtype)
+        return product.unflatten(0, x.shape[:-1])
+
+
+class _Trained(torch.autograd.Function):
+    """A product by `torch._scaled_mm`, forward and for the gradient of x, like torchao's recipe
+    `rowwise`; the gradient of the weight is in bf16, like in `rowwise_with_gw_hp`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return _by_rows(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        (dy,), (x, weight) = gradients, ctx.saved_tensors
+        return _by_rows(dy, weight.t()), dy.flatten(0, -2).t() @ x.flatten(0, -2)
+
+
+def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    q, of_x = quantized(x.flatten(0, -2), x.shape[-1])
+    elements, of_weight = quantized(weight, weight.shape[-1])
+    product = _ATEN._scaled_mm(
+        q.contiguous(), elements.contiguous().t(), of_x, of_weight.t(), out_dtype=x.dtype
     )
-    errors: dict[str, dict[str, dict[str, float]]] = field(
-        default_factory=dict[str, dict[str, dict[str, float]]]
-    )
-    peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
-    host_us: dict[str, float] = field(default_factory=dict[str, float])
-    """Microseconds of the host for a forward."""
-    first_call_s: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    return product.unflatten(0, x.shape[:-1])
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Variants of a layer of one size, measured in alternating rounds."""
+class _TrainedLinear(nn.Module):
+    """A linear layer by `_Trained`, with the weight of another one."""
 
-    shape: LayerShape
-    inputs: Tensors
-    variants: Mapping[str, Variant]
-    rounds: int
+    def __init__(self, weight: nn.Parameter):
+        super().__init__()
+        self.weight = weight
 
-    @property
-    def trained(self) -> Mapping[str, Variant]:
-        """The variants that have gradients."""
-        return {name: each for name, each in self.variants.items() if each.is_trained}
-
-    def forward(self, found: Measurement) -> None:
-        """Measure the forward alone."""
-        results: dict[str, Sequence[torch.Tensor]] = {}
-        seconds = found.first_call_s.setdefault("forward", {})
-        for name, variant in self.variants.items():
-            _, first = harness.timed(variant.forward)
-            seconds[name] = variant.compile_s + first
-            results[name] = variant.forward()
-        found.errors["results"] = check(results, self.inputs)
-        del results
-        candidates = {f"4 {GEMMS}": forward_gemms(pack(self.inputs), self.shape)}
-        for recipe in dict.fromkeys(FLOAT8[name] for name in self.variants if name in FLOAT8):
-            if self.inputs["y"].is_cuda:
-                gemms = float8_gemms(pack(self.inputs), self.shape, recipe)
-                candidates[f"4 {GEMMS}, float8 {recipe}"] = gemms
-        candidates |= {name: each.forward for name, each in self.variants.items()}
-        found.timings["forward"] = harness.time_interleaved(candidates, rounds=self.rounds)
-        forwards = {name: each.forward for name, each in self.variants.items()}
-        found.host_us = harness.host_microseconds(forwards, rounds=self.rounds)
-
-    def training(self, found: Measurement) -> None:
-        """Measure the backward of one forward, and forward and backward together."""
-        upstream = [torch.randn_like(self.inputs["x0"]) for _ in range(4)]
-        exact = exact_gradients(self.inputs, upstream)
-        harness.release_memory()
-        packed = pack(self.inputs)
-        forward, backward = forward_gemms(packed, self.shape), backward_gemms(packed, self.shape)
-        steps: dict[str, harness.Candidate] = {f"12 {GEMMS}": lambda: (forward(), backward())}
-        steps |= self._steps(found, upstream, exact)
-        del exact
-        backwards: dict[str, harness.Candidate] = {f"8 {GEMMS}": backward}
-        for name, variant in self.trained.items():
-            alone = variant.backward(upstream)
-            if alone is not None:
-                backwards[name] = alone
-        found.timings["backward"] = harness.time_interleaved(backwards, rounds=self.rounds)
-        found.timings["forward + backward"] = harness.time_interleaved(steps, rounds=self.rounds)
-
-    def _steps(
-        self, found: Measurement, upstream: Sequence[torch.Tensor], exact: Tensors
-    ) -> dict[str, harness.Candidate]:
-        """Return the training step of each variant; their gradients are compared."""
-        steps: dict[str, harness.Candidate] = {}
-        seconds = found.first_call_s.setdefault("forward + backward", {})
-        errors = found.errors.setdefault("gradients", {})
-        for name, variant in self.trained.items():
-            seeds = variant.seeds(upstream)
-            _, seconds[name] = harness.timed(lambda v=variant, s=seeds: v.step(s))
-            errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
-            seeds = variant.seeds(upstream)
-            steps[name] = lambda v=variant, seeds=seeds: v.step(seeds)
-            found.peak_gib[name] = harness.peak_memory(steps[name])
-            harness.release_memory()
-        return steps
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        function: Any = _Trained  # has no complete types
+        return function.apply(x, self.weight)
 
 
-def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
-    """Measure all parts of one size."""
-    names, parts = harness.chosen(options.variants, VARIANTS), harness.chosen(options.parts, PARTS)
-    inputs = make_inputs(shape, options.device)
-    harness.reset_compilers()
-    variants = make_variants(
-        shape, inputs, names, options.schedule or (), training=TRAINING in parts
-    )
-    comparison, found = Comparison(shape, inputs, variants, options.rounds), Measurement()
-    if FORWARD in parts:
-        comparison.forward(found)
-    if TRAINING in parts:
-        comparison.training(found)
-    return found
+def _compiled(variant: str, model: nn.Module) -> Callable[..., Any]:
+    device = next(model.parameters()).device
+    return compilers(Setting(device.type))[variant](model)
 
 
-def print_measurement(section: str, shape: LayerShape, found: Measurement) -> None:
-    for part, timings in found.timings.items():
-        title = f"layer {part}, {section}, M = {shape.rows}"
-        harness.print_timings(title, timings, next(iter(timings)))
-    for what, errors in found.errors.items():
-        harness.print_errors(errors, EAGER, f"{what}, {section}")
-    for part, seconds in found.first_call_s.items():
-        told = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
-        print(f"first call, {part}, seconds: {told}")
-    if found.host_us:
-        told = ", ".join(f"{name} {us:.0f}" for name, us in found.host_us.items())
-        print(f"host, forward, microseconds of a call: {told}")
-    peaks = {name: peak for name, peak in found.peak_gib.items() if peak is not None}
-    if peaks:
-        told = ", ".join(f"{name} {peak:.2f}" for name, peak in peaks.items())
-        print(f"peak memory of a step, GiB: {told}")
+def _by_coda(recipe: str, model: nn.Module, *, training: bool = False) -> Callable[..., Any]:
+    return _compiled(CODA, coda_ir.quantize(sharing_copy(model), recipe, training=training))
 
 
-def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
-    """Return the facts for the JSON file."""
-    timings = {
-        f"{part}, {size}": timings
-        for size, found in measured.items()
-        for part, timings in found.timings.items()
+def _by_scaled_mm(make: Callable[[Any], nn.Module], model: LlamaLayer) -> Callable[..., Any]:
+    layer = sharing_copy(model)
+    for name in ("wo", "gate_up", "down", "qkv"):
+        layer.set_submodule(name, make(layer.get_submodule(name).weight))
+    return _compiled(COMPILED, layer)
+
+
+FLOAT8: Mapping[str, Callable[[Any], Callable[..., Any]]] = {
+    "rowwise": partial(_by_coda, "rowwise"),
+    "blocks": partial(_by_coda, "blocks"),
+    "torch.compile rowwise": partial(_by_scaled_mm, lambda weight: _Scaled(weight.detach())),
+}
+TRAINED: Mapping[str, Callable[[Any], Callable[..., Any]]] = {
+    **{
+        recipe: partial(_by_coda, recipe, training=True)
+        for recipe in ("rowwise", "blocks", "all_rowwise", "all_blocks")
+    },
+    "torch.compile rowwise": partial(_by_scaled_mm, _TrainedLinear),
+}
+
+
+def _operands(model: LlamaLayer, rows: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return x (rows x K) and the weight (N x K) of each GEMM of the forward."""
+    weights = [model.wo.weight, model.gate_up.weight, model.down.weight, model.qkv.weight]
+    return [(torch.randn_like(w[0].expand(rows, -1)), w.detach()) for w in weights]
+
+
+def _gemms(model: LlamaLayer, inputs: Mapping[str, Any], part: str) -> Mapping[str, Candidate]:
+    """Return the four GEMMs of the forward, or these and the eight of the backward."""
+    pairs = _operands(model, inputs["y"].shape[:-1].numel())
+    if part == "forward":
+        return {"GEMMs": lambda: [x @ w.T for x, w in pairs]}
+    steps = [(x, w, torch.randn_like(x @ w.T)) for x, w in pairs]
+    return {"GEMMs": lambda: [(x @ w.T, dy @ w, dy.T @ x) for x, w, dy in steps]}
+
+
+def _float8_gemms(
+    model: LlamaLayer, inputs: Mapping[str, Any], part: str
+) -> Mapping[str, Candidate]:
+    """Return the GEMMs, and in a forward on a GPU those in float8 with scales, by cuBLAS."""
+    gemms = _gemms(model, inputs, part)
+    if part != "forward" or not inputs["y"].is_cuda:
+        return gemms
+    pairs = _operands(model, inputs["y"].shape[:-1].numel())
+    products = {
+        f"GEMMs, {name}": [_product(x, w, scheme) for x, w in pairs]
+        for name, scheme in {"rowwise": ROWWISE, "blocks": BLOCKS}.items()
     }
     return {
-        "errors": {size: found.errors for size, found in measured.items()},
-        "peak_gib": {size: found.peak_gib for size, found in measured.items()},
-        "host_us": {size: found.host_us for size, found in measured.items()},
-        "first_call_s": {size: found.first_call_s for size, found in measured.items()},
-        "milliseconds": harness.timings_data(timings),
+        **gemms,
+        **{n: lambda calls=calls: [c() for c in calls] for n, calls in products.items()},
     }
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = harness.make_parser(__doc__)
-    harness.add_sizes(parser)
-    parser.add_argument("--parts", default=",".join(PARTS), help="which, with commas")
-    parser.add_argument(
-        "--variants", default=",".join(UNASKED), help=f"of {', '.join(VARIANTS)}; or all"
+def _product(a: torch.Tensor, w: torch.Tensor, scheme: Scheme) -> Candidate:
+    x, of_x = quantized(a, scheme.depth_of(a.shape[-1]))
+    weight, of_weight = quantized_weight(w, scheme)
+    if scheme is ROWWISE:
+        return lambda: _ATEN._scaled_mm(x, weight.t(), of_x, of_weight.t(), out_dtype=a.dtype)
+    # cuBLAS wants the scales of a column of x side by side, and those of a weight in fours.
+    of_x = of_x.t().contiguous().t()
+    of_weight = F.pad(of_weight, (0, -of_weight.shape[1] % 4)).t()
+    return lambda: _ATEN._scaled_mm_v2.default(
+        *(x, weight.t(), [of_x], _OF_X, [0], [of_weight], _OF_WEIGHT, [0], None, a.dtype)
     )
-    parser.add_argument(
-        "--schedule", action="append", help="also coda with these options of the pass schedule"
+
+
+def _member(prefix: str, d: int, others: Mapping[str, Any], baselines: Any) -> Member:
+    def shape_of(setting: Setting) -> LayerShape:
+        return SMALL if setting.small else LayerShape(d)
+
+    def build(setting: Setting) -> nn.Module:
+        with torch.device(setting.device):
+            return LlamaLayer(shape_of(setting)).to(setting.dtype)
+
+    def inputs(_: Any, setting: Setting) -> Mapping[str, torch.Tensor]:
+        shape = shape_of(setting)
+        rows = (setting.batch, setting.tokens, shape.d)
+        y, x0 = (torch.randn(rows, device=setting.device).to(setting.dtype) for _ in range(2))
+        angle = angles(setting.tokens, shape.head_dim, setting.device)
+        cos, sin = (table.to(setting.dtype) for table in (angle.cos(), angle.sin()))
+        return {"y": y.requires_grad_(), "x0": x0.requires_grad_(), "cos": cos, "sin": sin}
+
+    return Member(f"{prefix} {d}", "layer", build, inputs, others, baselines)
+
+
+MEMBERS = [
+    member
+    for d in SIZES
+    for member in (
+        _member("layer", d, {LIGER: liger_layer}, _gemms),
+        _member("float8", d, FLOAT8, _float8_gemms),
+        _member("trained float8", d, TRAINED, _gemms),
     )
-    harness.add_layer_options(parser)
-    harness.add_common_options(parser)
-    return harness.read_options(parser, arguments)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
-    harness.seed()
-    budget = harness.Budget(options.budget)
-    measured: dict[str, Measurement] = {}
-    for shape in affordable_shapes(options, budget):
-        section = f"D = {shape.d}"
-        with budget.part():
-            measured[section] = measure(shape, options)
-        print_measurement(section, shape, measured[section])
-        harness.publish(options, **facts(measured))  # a run cut short leaves something
-
-
-if __name__ == "__main__":
-    main()
+]

@@ -1,42 +1,38 @@
-"""The layer between two attentions by Liger's kernels, composed as in its models."""
+"""Models, and the layer between two attentions, with Liger's kernels."""
 
-import copy
+from collections.abc import Callable
 from importlib import import_module
-from itertools import chain
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from llama_layer import EPS, Layer, Tensors
+from fleet.models import sharing_copy
+from llama_layer import EPS
 
 
-def liger_tensors(inputs: Tensors) -> Tensors:
-    """Return the inputs in Liger's layout: packed weights, tables for whole heads."""
-    dtype = inputs["y"].dtype
-    tables = {name: inputs[name].to(dtype).repeat(1, 2)[None] for name in ("cos", "sin")}
-    return inputs | tables
-
-
-def make_layer() -> Layer:
-    """Return the layer as a differentiable function of `liger_tensors`.
-
-    A backward overwrites what its forward has saved: it runs once. Raises ImportError where Liger
-    is not installed.
-    """
+def liger_layer(model: Any) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Return the layer of benchmarks/layer.py. Raises ImportError where Liger is not installed."""
     liger: Any = import_module("liger_kernel.transformers.functional")
+    if not model.wo.weight.is_cuda:
+        raise ImportError("its kernels are for GPUs")
 
-    def layer(t: Tensors) -> tuple[torch.Tensor, ...]:
+    def layer(
+        y: torch.Tensor, x0: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        cos, sin = (table.repeat(1, 2)[None] for table in (cos, sin))  # for whole heads
+
         def heads(x: torch.Tensor) -> torch.Tensor:
-            return x.view(*x.shape[:-1], -1, t["cos"].shape[-1]).transpose(1, 2)
+            return x.view(*x.shape[:-1], -1, cos.shape[-1]).transpose(1, 2)
 
         def columns(x: torch.Tensor) -> torch.Tensor:
             return x.transpose(1, 2).flatten(-2)
 
-        h1, x1 = liger.liger_fused_add_rms_norm(F.linear(t["y"], t["wo"]), t["x0"], t["norm1"], EPS)
-        a = liger.liger_swiglu(F.linear(h1, t["w_gate"]), F.linear(h1, t["w_up"]))
-        h2, x2 = liger.liger_fused_add_rms_norm(F.linear(a, t["w_down"]), x1, t["norm2"], EPS)
-        q, k, v = (F.linear(h2, t[name]) for name in ("wq", "wk", "wv"))
-        q, k = liger.liger_rope(heads(q), heads(k), t["cos"], t["sin"])
+        norm = liger.liger_fused_add_rms_norm
+        h1, x1 = norm(model.wo(y), x0, model.norm1.weight, EPS)
+        gate, up = (F.linear(h1, w) for w in model.gate_up.weight.chunk(2))
+        h2, x2 = norm(model.down(liger.liger_swiglu(gate, up)), x1, model.norm2.weight, EPS)
+        q, k, v = (F.linear(h2, w) for w in model.qkv.weight.chunk(3))
+        q, k = liger.liger_rope(heads(q), heads(k), cos, sin)
         return x2, columns(q), columns(k), v
 
     return layer
@@ -54,7 +50,7 @@ class LigerModel:
         if model.device.type != "cuda":
             raise ImportError("its kernels are for GPUs")
         self._names: dict[str, Any] = vars(import_module(type(model).__module__))
-        self._model = _sharing_copy(model)
+        self._model = sharing_copy(model)
         before = dict(self._names)
         self._apply(model.config.model_type)
         changed = {name: value for name, value in self._names.items() if before[name] is not value}
@@ -75,8 +71,3 @@ class LigerModel:
             return self._model(*args, **kwargs)
         finally:
             self._names.update(self._restored)
-
-
-def _sharing_copy(model: Any) -> Any:
-    tensors = chain(model.parameters(), model.buffers())
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})

@@ -59,13 +59,11 @@ LONG = (
     "make faults",
     "make fuzz",
     "make random",
-    "python benchmarks/layer.py --parts training",
     "python -m fleet",
     "PYTHONPATH=benchmarks:tests python -m zoo",
 )
 """Prefixes of commands that run with `--nightly` only: the tests of faults, of fuzz targets, of
-random programs, of models and of the same benchmarks, and the forward part of the layer, run most
-of what they call."""
+random programs, of models and of the same benchmarks run most of what they call."""
 
 NEEDED: Mapping[str, Sequence[str]] = {
     "make check": ("ruff", "pyright"),
@@ -240,7 +238,7 @@ RUN: Mapping[str, Callable[[list[str]], None]] = {
 
 def write_files(folder: Path) -> None:
     (folder / "examples").symlink_to(ROOT / "examples")
-    for name in ("epilogues.py", "experts.py"):
+    for name in ("attention.py", "epilogues.py", "experts.py", "layer.py"):
         (folder / name).symlink_to(ROOT / "benchmarks" / name)
     (folder / "FILE.py").symlink_to(ROOT / "benchmarks/epilogues.py")
     for name, text in FILES.items():

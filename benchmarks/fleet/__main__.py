@@ -28,13 +28,16 @@ from rich.console import Console
 from coda_ir.progress import Progress
 from fleet.measure import (
     CODA,
+    CODA_FOLDED,
     CODA_GRAPHS,
     CODA_INDUCTOR,
     CODA_KERNELS,
+    CODA_TUNED,
     COMPILED,
     COMPILED_GRAPHS,
     EAGER,
     LIGER,
+    MAX_AUTOTUNE,
     PARTS,
     VARIANTS,
     Record,
@@ -65,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
             progress.advance("models")
             equal = "by equal programs " if record.equal_programs else ""
-            report(f"{record.model}, {record.part}: {ratio} of torch.compile {equal}{notes}")
+            host = "".join(f"{name} {us:.0f} us, " for name, us in record.host_us.items())
+            host = f"host: {host}" if host else ""
+            report(f"{record.model}, {record.part}: {ratio} of torch.compile {equal}{host}{notes}")
     _print(console, records)
 
 
@@ -82,13 +87,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds")
     parser.add_argument("--timeout", type=float, default=300, help="seconds of one part")
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--host", action="store_true", help="also time the host in a call")
     parser.add_argument("--json", type=Path, default=Path("fleet.json"))
     parser.add_argument("--autocast", action="store_true", help="weights in float32")
     parser.add_argument("--float32", action="store_true", help="weights and products in float32")
     return parser
 
 
-ALL = (*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, COMPILED_GRAPHS, CODA_GRAPHS, LIGER)
+ALL = (
+    *(*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, CODA_TUNED, CODA_FOLDED, CODA_GRAPHS),
+    *(COMPILED_GRAPHS, MAX_AUTOTUNE, LIGER),
+)
 
 _Raw = argparse.RawDescriptionHelpFormatter
 

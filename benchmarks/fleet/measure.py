@@ -23,6 +23,9 @@ CODA_INDUCTOR = "coda-inductor"
 """With Inductor for what no GEMM takes, and no graph left to it whole."""
 COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile-graphs", "coda-graphs"
 """In CUDA graphs (`mode="reduce-overhead"`)."""
+MAX_AUTOTUNE, CODA_TUNED, CODA_FOLDED = "max-autotune", "coda-tuned", "coda-folded"
+"""With measured schedules, which takes minutes; with weights that the weights of norms are folded
+into."""
 VARIANTS = (EAGER, COMPILED, CODA)
 """Those that are measured where no others are asked for."""
 LIGER = "liger"
@@ -51,6 +54,8 @@ class Record:
     """The largest relative error of a result or a gradient, against float64."""
     first_call_s: dict[str, float] = field(default_factory=dict[str, float])
     peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
+    host_us: dict[str, float] = field(default_factory=dict[str, float])
+    """Microseconds of the host for a call, where they are asked for."""
     notes: dict[str, str] = field(default_factory=dict[str, str])
     equal_programs: bool = False
     """True if coda left all graphs to Inductor, so that it differs from torch.compile by noise."""
@@ -69,6 +74,8 @@ def measure(
     variants: Sequence[str] = VARIANTS,
     exclusive: Callable[[], AbstractContextManager[None]] | None = None,
     rounds: int = 3,
+    *,
+    host: bool = False,
 ) -> Record:
     """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time."""
     record = Record(member.name, member.family, part)
@@ -113,6 +120,8 @@ def measure(
         if member.baselines is not None:
             timed |= member.baselines(model, inputs, part)
         _time(record, timed, rounds)
+        if host:
+            record.host_us = harness.host_microseconds(timed)
         if record.errors.keys() != results.keys():
             try:
                 _compare(record, results, _exact(model, step, inputs))
@@ -185,6 +194,9 @@ def compilers(setting: Setting, backend: Any = coda) -> Mapping[str, Callable[[A
         CODA_KERNELS: ours(fallback="eager"),
         CODA_INDUCTOR: ours(fallback="inductor", compare=False),
         CODA_GRAPHS: ours(fallback="inductor", cuda_graphs=True),
+        MAX_AUTOTUNE: partial(harness.torch_compile, mode="max-autotune-no-cudagraphs"),
+        CODA_TUNED: ours(tune=True),
+        CODA_FOLDED: ours(pack_weights=True, fold_weights=True),
         LIGER: LigerModel,
     }
 
@@ -201,12 +213,12 @@ def _autocast(call: Any) -> Callable[..., Any]:
 
 def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
     with torch.no_grad():
-        return {"result": _first(call(**inputs))}
+        return _named(_results(call(**inputs)))
 
 
 def training_step(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
     """Compute the gradients, with respect to all parameters and inputs that require one, for a
-    gradient of the result whose channels differ.
+    gradient of the results whose channels differ.
 
     There is no loss, whose kernels would add 0.5 ms to a step of a block of experts.
     """
@@ -215,13 +227,14 @@ def training_step(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) 
     asking = {name: x for name, x in asking.items() if x.requires_grad}
     for x in asking.values():
         x.grad = None
-    result: Any = _first(call(**inputs))
-    result.backward(_of_channels(result).expand_as(result).contiguous())
+    results = _results(call(**inputs))
+    seeds = [_of_channels(each).expand_as(each).contiguous() for each in results]
+    torch.autograd.backward(results, seeds)
     named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     large = sorted(named, key=lambda name: -named[name].numel())[:8]
     found = {name: named[name] for name in large}
     found |= {name: x.grad for name, x in asking.items() if x.grad is not None}
-    return {"result": result.detach(), **found}
+    return {**_named([each.detach() for each in results]), **found}
 
 
 def _of_channels(result: torch.Tensor) -> torch.Tensor:
@@ -234,13 +247,20 @@ def _of_channels(result: torch.Tensor) -> torch.Tensor:
     return weights.view(count, *[1] * (result.dim() - 1 - channels))
 
 
-def _first(output: Any) -> torch.Tensor:
-    """Return the first tensor among the results of a model."""
+def _results(output: Any) -> Sequence[torch.Tensor]:
+    """Return the tensors of a tuple of tensors, or else the first tensor of a model's results."""
     found: Any = output
+    tensors = [each for each in found if isinstance(each, torch.Tensor)]
+    if type(output) is tuple and len(tensors) == len(found):
+        return tensors
     while not isinstance(found, torch.Tensor):
         found = found.to_tuple() if hasattr(found, "to_tuple") else found
         found = found[0]
-    return found
+    return [found]
+
+
+def _named(results: Sequence[torch.Tensor]) -> Tensors:
+    return {f"result {number}": each for number, each in enumerate(results)}
 
 
 def _exact(

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import torch
@@ -41,6 +43,12 @@ class Member:
     """Other implementations: each makes a function that is called like the model."""
     baselines: Baselines | None = None
     """Functions that are timed beside a part, given the model and its inputs."""
+
+
+def sharing_copy(model: Any) -> Any:
+    """Return a copy of a model that shares the parameters and buffers."""
+    tensors = chain(model.parameters(), model.buffers())
+    return deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
 SMALL: Mapping[str, int] = {

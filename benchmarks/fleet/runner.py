@@ -186,7 +186,10 @@ def _work(
     (member,) = (member for member in members_of(options.members) if member.name == name)
     variants = options.variants.split(",")
     try:
-        results.send(measure(member, part, setting, variants, lambda: turn, options.rounds))
+        record = measure(
+            member, part, setting, variants, lambda: turn, options.rounds, host=options.host
+        )
+        results.send(record)
     except Exception as error:
         results.send(Record(member.name, member.family, part, notes={"all": note_of(error)}))
 

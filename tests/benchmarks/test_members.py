@@ -1,4 +1,4 @@
-"""The members of benchmarks/epilogues.py and experts.py, tiny and in float32: all of them run."""
+"""The members of benchmarks/*.py, tiny and in float32: all of them run."""
 
 import json
 from pathlib import Path
@@ -6,31 +6,41 @@ from pathlib import Path
 import pytest
 from fleet.__main__ import main
 from fleet.members import members_of
+from support.daily import daily
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = {
     file: [member.name for member in members_of(str(BENCHMARKS / file))]
-    for file in ("epilogues.py", "experts.py")
+    for file in ("attention.py", "epilogues.py", "experts.py", "layer.py")
 }
+NEED_A_GPU = {"liger", "flash", "efficient", "cuDNN", "torch.compile rowwise"}
 
 
 @pytest.mark.slow
+@daily(lambda name: not name.startswith("trained"))
 @pytest.mark.parametrize(
     "file, name",
     [
         *(("epilogues.py", name) for name in NAMES["epilogues.py"] if name.endswith("2048")),
         *(("experts.py", name) for name in NAMES["experts.py"]),
+        *(("layer.py", name) for name in NAMES["layer.py"] if name.endswith("2048")),
+        ("attention.py", NAMES["attention.py"][1]),
     ],
 )
 def test_members(file: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "fleet.json"
     options = ["--json", str(path), "--members", str(BENCHMARKS / file), "--models", name]
-    parts = ["forward", "training"] if name == "qwen3_moe" else ["forward"]
+    trained = ("qwen3_moe", "layer 2048", "trained float8 2048", NAMES["attention.py"][1])
+    parts = ["forward", "training"] if name in trained else ["forward"]
     options += ["--parts", ",".join(parts), "--tokens", "33", "--batch", "1"]
     main([*options, "--variants", "eager,coda", "--rounds", "1"])
     records = json.loads(path.read_text())
     assert [record["part"] for record in records] == parts
     for record in records:
-        assert not record["notes"].keys() - {"liger"}
-        assert record["errors"]["coda"] < 1e-4
-        assert ("GEMM" in record["milliseconds"]) == (file == "epilogues.py")
+        assert not record["notes"].keys() - NEED_A_GPU
+        errors = record["errors"]
+        assert errors["coda"] < 1e-4
+        assert all(errors[recipe] < 0.1 for recipe in ("rowwise", "blocks") if recipe in errors)
+        assert {"rowwise", "blocks"} <= errors.keys() or "float8" not in name
+        baseline = {"epilogues.py": "GEMM", "layer.py": "GEMMs"}.get(file, "coda")
+        assert baseline in record["milliseconds"]
