@@ -6,7 +6,6 @@ and its order relative to other kernels, but does not look inside.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -17,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
-from torch.fx import Graph, GraphModule
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.backends.reference import call_on_device
@@ -57,8 +58,7 @@ def load_graph(
         return call_on_device(func, tensors, device, calls)
 
     is_dynamic = any(DYNAMIC_INDEX in shape_of(argument) for argument in func.args)
-    results = len(func.function_type.outputs)
-    compiled = compiled_by_inductor(graph, results, is_dynamic=is_dynamic)
+    compiled = compiled_by_inductor(graph, is_dynamic=is_dynamic)
     needs = {determinism_of(op) for op in func.walk() if isinstance(op, AnyCall)}
     if needs.isdisjoint((Determinism.ON_REQUEST, Determinism.STRICT)):
         return compiled
@@ -80,16 +80,16 @@ def _repeatable(
 
 
 def compiled_by_inductor(
-    graph: Callable[..., Any], results: int, *, is_dynamic: bool | None
+    graph: Callable[..., Any], *, is_dynamic: bool | None
 ) -> Callable[..., Any]:
     """Return a function of tensors that Inductor compiles at its first call. `graph` returns a
-    tuple; `results` is its length.
+    tuple.
 
     If it is not dynamic, all calls have tensors of the same sizes and types. None lets TorchDynamo
     find out which sizes differ between calls.
     """
     is_static = is_dynamic is False
-    return _StaticGraph(graph, results) if is_static else _of_any_size(graph, is_dynamic)
+    return _StaticGraph(graph) if is_static else _of_any_size(graph, is_dynamic)
 
 
 class _StaticGraph:
@@ -99,8 +99,8 @@ class _StaticGraph:
     of a call beside its kernels.
     """
 
-    def __init__(self, graph: Callable[..., Any], results: int):
-        self._graph, self._results = graph, results
+    def __init__(self, graph: Callable[..., Any]):
+        self._graph = graph
         self._compiled: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
         self._lock = Lock()
 
@@ -118,22 +118,20 @@ class _StaticGraph:
 
     def _compile(self, tensors: Tensors) -> Callable[..., Any]:
         """Compile the graph for tensors with these sizes, strides, types and devices."""
-        graph = Graph()
-        arguments = [graph.placeholder(f"argument{index}") for index in range(len(tensors))]
-        call = graph.call_function(self._graph, tuple(arguments))
-        places = range(self._results)
-        graph.output(tuple(graph.call_function(operator.getitem, (call, at)) for at in places))
         # PyTorch documents both names: in its pages on custom backends and on fake tensors.
         compile = import_module("torch._dynamo").lookup_backend("inductor")
         fake_tensors: Any = import_module("torch._subclasses.fake_tensor")
         with torch.no_grad():
-            # Inductor would take a tensor that is passed twice for one argument in all calls.
-            with fake_tensors.FakeTensorMode():
+            # Inductor would take a tensor that is passed twice for one argument in all calls, and
+            # its cache refuses graphs without an environment of shapes.
+            with fake_tensors.FakeTensorMode(shape_env=ShapeEnv()):
                 examples = [
                     torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
                     for x in tensors
                 ]
-            return compile(GraphModule(torch.nn.Module(), graph), examples)
+                # Its cache has graphs of PyTorch's operators, but none of other functions.
+                graph: GraphModule = make_fx(self._graph)(*examples)
+            return compile(graph, examples)
 
 
 def _of_any_size(graph: Callable[..., Any], is_dynamic: bool | None) -> Callable[..., Any]:

@@ -415,9 +415,7 @@ def _inductor(graph: GraphModule) -> Runner:
     def forward(*inputs: Any) -> Any:
         return graph.forward(*inputs)
 
-    leaves: Any = graph.graph.output_node().args[0]
-    is_dynamic = None if _may_vary(graph) else False
-    compiled = compiled_by_inductor(forward, len(leaves), is_dynamic=is_dynamic)
+    compiled = compiled_by_inductor(forward, is_dynamic=None if _may_vary(graph) else False)
     return lambda inputs: compiled(*inputs)
 
 

@@ -101,6 +101,17 @@ def test_known_sizes_are_not_checked_by_torch_dynamo(monkeypatch: pytest.MonkeyP
     assert graphs() == 0
 
 
+@pytest.mark.slow
+def test_inductor_finds_graphs_of_known_sizes_in_its_cache():
+    counters = import_module("torch._dynamo.utils").counters
+    text = LAYER.replace("[B", "[2").replace("T,", "3,")
+    for _ in range(2):
+        counters.clear()
+        assert_right(compiled(text), 2, 3)
+    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
+    assert counters["inductor"]["fxgraph_cache_hit"] == 1
+
+
 def test_settings_of_inductor_apply_to_graphs_of_known_sizes(monkeypatch: pytest.MonkeyPatch):
     settings, found = import_module("torch._inductor.config"), list[bool]()
 
@@ -115,7 +126,7 @@ def test_settings_of_inductor_apply_to_graphs_of_known_sizes(monkeypatch: pytest
         return x, x + 1
 
     monkeypatch.setattr(import_module("torch._dynamo"), "lookup_backend", lookup_backend)
-    graph = compiled_by_inductor(pair, 2, is_dynamic=False)
+    graph = compiled_by_inductor(pair, is_dynamic=False)
     with settings.patch(max_autotune=True):
         assert [y.item() for y in graph(torch.ones(()))] == [1, 2]
     assert found == [True]
