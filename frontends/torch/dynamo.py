@@ -38,7 +38,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     keep_operators_whole,
     model_inputs,
     needs_gradients,
-    reads_inputs_by_strides,
+    reason_for_eager,
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
@@ -71,13 +71,6 @@ READS_VALUES = (
     "  help: pass sizes as Python numbers, such as x.shape[0], and use torch.where for masks"
 )
 """The reason why graphs with `arange(end=tensor)` or gradients of `x[mask] = y` do not compile."""
-
-
-READ_BY_STRIDES = (
-    "as_strided reads an input, whose place in its memory differs between calls\n"
-    "  help: use views that keep to dimensions, such as unfold, or index the tensor"
-)
-"""The reason for which a graph that reads an input by strides is not compiled."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +164,8 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
             "%s reads nested tensors and runs in %s", described_graph(graph), RUNNERS[name]
         )
         return _lookup_backend(name)(graph, example_inputs)
-    if reads_inputs_by_strides(graph):
-        logger.warning("%s runs in eager PyTorch: %s", described_graph(graph), READ_BY_STRIDES)
+    if reason := reason_for_eager(graph):
+        logger.warning("%s runs in eager PyTorch: %s", described_graph(graph), reason)
         return _lookup_backend("eager")(graph, example_inputs)
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)

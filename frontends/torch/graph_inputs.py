@@ -429,18 +429,35 @@ def _attention_of_four_axes(
     return found.unflatten(0, outer[:-1])
 
 
-def reads_inputs_by_strides(graph: GraphModule) -> bool:
-    """Return whether a graph of TorchDynamo reads memory of its inputs by strides.
+def reason_for_eager(graph: GraphModule) -> str | None:
+    """Return why AOTAutograd cannot make a graph of TorchDynamo functional, because of how it uses
+    the memory of its inputs, or None.
 
-    Such a view, or a copy of it, has an absolute place in memory, and no guard holds where the
-    input begins.
+    A view by strides, or a copy of it, has an absolute place in memory, and no guard holds where
+    the input begins.
     """
-    inputs = graph.graph.find_nodes(op="placeholder")
-    given = set(map(shared_memory, example_tensors(*inputs)))
+    given = [*example_tensors(*graph.graph.find_nodes(op="placeholder"))]
+    memories = set(map(shared_memory, given))
     names = ("as_strided", "as_strided_copy")
     strided = [node for node in graph.graph.nodes if called_name(node) in names]
     read = [x for node in strided for x in example_tensors(*node.all_input_nodes)]
-    return any(shared_memory(x) in given for x in read)
+    if any(shared_memory(x) in memories for x in read):
+        return (
+            "as_strided reads an input, whose place in its memory differs between calls\n"
+            "  help: use views that keep to dimensions, such as unfold, or index the tensor"
+        )
+    if any(x._version and _repeats_elements(x) for x in given):
+        return (
+            "an expanded input, whose elements share memory, is changed in place\n"
+            "  help: change a copy, such as x.clone()"
+        )
+    return None
+
+
+def _repeats_elements(x: torch.Tensor) -> bool:
+    """Return whether `x` was expanded, so that some of its elements share memory."""
+    pairs = zip(x.shape, x.stride(), strict=True) if x.layout is torch.strided else ()
+    return any(stride == 0 and size != 1 for size, stride in pairs)
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:

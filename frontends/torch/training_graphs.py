@@ -59,6 +59,8 @@ def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
         read = [given for given in node.all_input_nodes if given in active and _is_float(given)]
         if called_name(node) == SET_GRAD_ENABLED:
             is_enabled = bool(node.args[0])
+        elif called_name(node) == "_enter_inference_mode":
+            raise _refusal(node, "switches gradients off or on")
         elif node.op == "placeholder":
             if any(tensor.requires_grad for tensor in example_tensors(node)):
                 active.add(node)

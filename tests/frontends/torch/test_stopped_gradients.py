@@ -151,6 +151,19 @@ def seeded_gradients(function: Any, model: nn.Module, x: Tensor) -> list[Tensor 
     return gradients(function, model, x)
 
 
+def test_inference_mode_within_a_graph():
+    """What it computes is a constant, as in eager PyTorch."""
+
+    def forward(model: Model, x: Tensor) -> Tensor:
+        with torch.inference_mode():
+            largest = model.first(x).amax()
+        return model.second(x) / largest.clone()
+
+    model, x = Model(forward), torch.randn(5, 16, requires_grad=True)
+    eager = copy.deepcopy(model)
+    compare(gradients(compiled(model), model, x), gradients(eager, eager, x))
+
+
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_statistics_are_updated_by_each_call(target: str):
     """Equal calls are not one: each updates the buffers."""

@@ -89,6 +89,21 @@ def test_copies_of_absolute_places():
     _check_views(lambda x: torch.as_strided_copy(x, (x.shape[0], 2), (x.shape[2], 1), 1))
 
 
+def test_expanded_inputs_that_change_in_place(caplog: pytest.LogCaptureFixture):
+    """PyTorch runs the graph, which AOTAutograd refuses."""
+    linear = nn.Linear(8, 8)
+
+    def model(x: Tensor) -> Tensor:
+        x[0].mul_(2)
+        return linear(x)
+
+    row, same_row = torch.ones(1, 8), torch.ones(1, 8)
+    expected = model(row.expand(3, 8))
+    torch.testing.assert_close(compiled(model)(same_row.expand(3, 8)), expected)
+    torch.testing.assert_close(same_row, row)
+    assert "runs in eager PyTorch: an expanded input" in caplog.text
+
+
 def _check_views(view: Callable[[Tensor], Tensor]) -> None:
     """Compare a view of an input that begins anywhere in its memory, or a copy of one, beside a
     linear map.
