@@ -24,14 +24,16 @@ def has_kernel(op: GatherOp | ScatterOp | IndexOp, shapes: SymbolicShapes) -> bo
     return rank > 0 and op.given["dim"] == rank - 1 and is_short
 
 
-FEW_IDS = 64
-"""The most ids that the program of each row of a table reads, instead of a sort of the ids."""
+FEW_IDS, FEW_ROWS = 64, 64
+"""The most ids, and the most rows of a table of which each row has programs that read all ids,
+instead of a sort of the ids."""
 
 
-def has_few_ids(op: EmbeddingGradOp) -> bool:
+def reads_all_ids(op: EmbeddingGradOp) -> bool:
     """Return whether one kernel computes the gradient of a table, without a sort of the ids."""
-    extents = (*shape_of(op.ids), *shape_of(op.result))
-    return DYNAMIC_INDEX not in extents and prod(shape_of(op.ids)) <= FEW_IDS
+    ids, table = shape_of(op.ids), shape_of(op.result)
+    has_few_ids = DYNAMIC_INDEX not in ids and prod(ids) <= FEW_IDS
+    return DYNAMIC_INDEX not in table and (has_few_ids or table[0] <= FEW_ROWS)
 
 
 def replaces_all(op: ScatterOp, shapes: SymbolicShapes) -> bool:

@@ -2,11 +2,11 @@
 
 No program adds to a result of another one. The ids are sorted first, so that the rows of an id are
 consecutive; the program of the first of them adds them in float32 and rounds once. Most rows of a
-table have no id in a batch: they are set to zero before the kernel runs. Few ids need no sort: the
-program of a row of the table reads all of them, and stores zeros if none is its own.
+table have no id in a batch: they are set to zero before the kernel runs. Few ids, or those of a
+short table, need no sort: the programs of a row of the table read all of them, and add up their own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64
@@ -20,18 +20,24 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
     rounded,
 )
+from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.dialects.coda import EmbeddingGradOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.numbered_elements import FEW_ROWS
 
 MAX_COLUMNS = 1024
 """Columns of a program, at most."""
 
-FEW_ROWS, COLUMNS_OF_FEW = 64, 128
-"""Columns of a program, at most, for tables of few rows, whose ids are frequent: in 8192 tokens of
+COLUMNS_OF_FEW = 128
+"""Columns of a program, at most, for short tables, whose ids are frequent: in 8192 tokens of
 one type, programs of 1024 columns took 436 us on an H100."""
 
 ELEMENTS = 8192
 """Elements that a program reads at a time: frequent ids take many turns."""
+
+TURNS, MAX_SPLIT, MAX_PROGRAMS, UNKNOWN_TURNS = 8, 64, 2048, 128
+"""Turns of a program that shares the ids of a row of the table with others; the most programs of
+a row and of a table; and the turns where the number of ids is unknown."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,12 @@ class _Tiling:
     @property
     def rows(self) -> int:
         """The rows that a program adds at a time."""
-        return min(ELEMENTS // self.block, 128)
+        return min(self.own_rows, 128)
+
+    @property
+    def own_rows(self) -> int:
+        """The rows that a program looks at, and adds if they are its own."""
+        return ELEMENTS // self.block
 
     @property
     def extent(self) -> str:
@@ -97,35 +108,88 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     )
 
 
-def few_ids_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
+def own_ids_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     """Emit out[id] = the sum of dy[n] for all n with ids[n] = id, for each row of the table.
 
-    Operands: `ids` and dy, in any shapes of as many ids and rows.
+    Several programs share the ids of a row, if there are many. Operands: `ids` and dy, in any
+    shapes of as many ids and rows.
     """
-    type, columns = element_type_of(op.dy), shape_of(op.dy)[-1]
-    count, block = prod(shape_of(op.ids)), min(next_power_of_2(columns), MAX_COLUMNS)
+    type, (table_rows, columns) = element_type_of(op.dy), shape_of(op.result)
+    tiling = _Tiling(columns, table_rows)
+    tiles = table_rows * -(-columns // tiling.block)
+    split = _split_of(op, tiling.own_rows, tiles, tiling.block)
+    shared = () if split is None else split.parameters
     arguments = [
         pointer_argument("ids_ptr", element_type_of(op.ids), nth_operand(0)),
         pointer_argument("dy_ptr", type, nth_operand(1)),
         pointer_argument("out_ptr", type, nth_output(0)),
+        *shared,
+        KernelArgument("count", "i32", ROW_COUNT),
     ]
-    blocks = -(-columns // block)
-    row = load(f"dy_ptr + place * {columns} + column", type, f"column < {columns}")
-    is_own = "tl.load(ids_ptr + place) == id"
-    is_own += "" if op.padding is None else f") & (id != {op.padding}"
-    lines = [
-        f"id = tl.program_id(0) // {blocks}",
-        f"column = tl.program_id(0) % {blocks} * {block} + tl.arange(0, {block})",
-        f"total = tl.zeros(({block},), tl.float32)",
-        f"for place in range({count}):",
-        f"    if ({is_own}):",
-        f"        total += {row}",
-        f"value = {rounded('total', type)}",
+    store = [
+        f"value = {rounded('result', type)}",
         f"tl.store(out_ptr + id.to(tl.int64) * {columns} + column, value, column < {columns})",
     ]
-    summary = f"rows added up by id for each row of the table, in blocks of {block} columns"
-    grid = joined(f"{blocks} * ", ROW_COUNT)
-    return emitted(name, arguments, lines, summary=summary, grid=grid)
+    result = ["result = tl.sum(total, 0, keep_dims=True)"]
+    if split is None:
+        place = ["tile = tl.program_id(0)", "start = 0", "end = count"]
+        store = [*result, *store]
+    else:
+        steps = f"tl.cdiv(tl.cdiv(count, SPLIT_K), {tiling.own_rows})"
+        place = [
+            *split.prologue(),
+            f"start = split * {steps} * {tiling.own_rows}",
+            f"end = tl.minimum(start + {steps} * {tiling.own_rows}, count)",
+            "one_row = tl.full((1,), True, tl.int1)",
+        ]
+        (total,) = split.sums([tiling.block])
+        published = split.publish(["result"], [tiling.block])
+        store = [*result, *published, *indented([f"result = {total}", *store])]
+    lines = [*place, *_own_rows(op, tiling), *store]
+    summary = f"rows added up by id for each row of the table, in blocks of {tiling.block} columns"
+    grid = constant(tiles) if split is None else constant(tiles * split.programs)
+    kernel = emitted(name, arguments, lines, summary=summary, grid=grid, num_warps=8)
+    kernel = replace(kernel, runs_without_rows=True)
+    return (
+        kernel
+        if split is None
+        else replace(kernel, shared_tiles=split.shared_tiles(constant(tiles)))
+    )
+
+
+def _split_of(op: EmbeddingGradOp, rows: int, tiles: int, columns: int) -> SplitK | None:
+    """Return how programs share the ids of a row of the table: each takes several turns."""
+    shape = shape_of(op.ids)
+    turns = UNKNOWN_TURNS if DYNAMIC_INDEX in shape else -(-prod(shape) // rows)
+    programs = min(turns // TURNS, MAX_PROGRAMS // tiles, MAX_SPLIT)
+    if programs < 2:
+        return None
+    partials = KernelArgument("partials_ptr", "*fp32", nth_output(1))
+    counters = KernelArgument("counters_ptr", "*i32", nth_output(2))
+    return SplitK(programs, columns, (partials, counters), "one_row")
+
+
+def _own_rows(op: EmbeddingGradOp, tiling: _Tiling) -> list[str]:
+    """Return statements that add up the rows of dy from `start` to `end` with the id of a tile."""
+    type, columns, rows = element_type_of(op.dy), tiling.columns, tiling.own_rows
+    dy = load(f"dy_ptr + row * {columns} + column", type, f"is_own & (column < {columns})")
+    is_own = "tl.load(ids_ptr + place, mask=place < end, other=-1) == id"
+    is_own = is_own if op.padding is None else f"({is_own}) & (id != {op.padding})"
+    return [
+        f"id = tile // {tiling.blocks}",
+        f"column = tile % {tiling.blocks} * {tiling.block} + tl.arange(0, {tiling.block})[None, :]",
+        f"total = tl.zeros(({rows}, {tiling.block}), tl.float32)",
+        "while start < end:",
+        *indented(
+            [
+                f"place = start + tl.arange(0, {rows})[:, None]",
+                f"is_own = {is_own}",
+                "row = place.to(tl.int64)",
+                f"total += {dy}",
+                f"start += {rows}",
+            ]
+        ),
+    ]
 
 
 def _lines(op: EmbeddingGradOp, tiling: _Tiling) -> list[str]:

@@ -34,7 +34,7 @@ from coda_ir.cost_model.packed_products import packed_products, saved_us
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
-from coda_ir.numbered_elements import has_few_ids
+from coda_ir.numbered_elements import reads_all_ids
 from coda_ir.small_products import SmallProduct
 from coda_ir.storage import is_trained
 from coda_ir.traffic import is_executed
@@ -264,7 +264,7 @@ def _launching(op: Operation, costs: HostCosts) -> float:
     if isinstance(op, coda.SumToOp):
         return costs.sum
     if isinstance(op, coda.EmbeddingGradOp):
-        return costs.kernel if has_few_ids(op) else costs.embedding_gradient
+        return costs.kernel if reads_all_ids(op) else costs.embedding_gradient
     if isinstance(op, StateSpaceLike):
         is_forward = isinstance(op, StateSpaceModel)
         return costs.scan if is_forward else costs.scan_gradient

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel, few_ids_kernel
+from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel, own_ids_kernel
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
@@ -11,7 +11,7 @@ from coda_ir.backends.triton.operators.launching import Writer, kernel_named, la
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.numbered_elements import has_few_ids
+from coda_ir.numbered_elements import reads_all_ids
 from coda_ir.storage import is_placed
 
 
@@ -82,10 +82,10 @@ def _cross_entropy_grad(host: HostProgram, op: coda.CrossEntropyGradOp) -> None:
 
 
 def _embedding_grad(host: HostProgram, op: coda.EmbeddingGradOp) -> None:
-    """Emit a kernel for few ids, else a sort, zeros, and one for the ids that occur."""
-    if has_few_ids(op):
-        kernel = kernel_named(host, op, "embedding_grad", few_ids_kernel)
-        rows = host.extents.size(host.dims(op.result)[:1])
+    """Emit one kernel for few ids or rows, else a sort, zeros, and one for the ids that occur."""
+    if reads_all_ids(op):
+        kernel = kernel_named(host, op, "embedding_grad", own_ids_kernel)
+        rows = host.extents.size(host.dims(op.ids))
         launch(host, op, kernel, rows, [host.kernel_operand(x) for x in (op.ids, op.dy)])
         return
     kernel = kernel_named(host, op, "embedding_grad", embedding_grad_kernel)
