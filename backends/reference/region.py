@@ -105,6 +105,7 @@ _FUNCTIONS: dict[Scalar, Callable[..., torch.Tensor]] = {
     gemm.FloorDivideOp: partial(torch.div, rounding_mode="floor"),
     gemm.NormalCdfOp: _normal_cdf,
     gemm.RemainderOp: torch.remainder,
+    gemm.SoftplusOp: torch.nn.functional.softplus,
 }
 """Operators that are one function of PyTorch."""
 

@@ -3,7 +3,7 @@
 No program adds to a result of another one. The ids are sorted first, so that the rows of an id are
 consecutive; the program of the first of them adds them in float32 and rounds once. Most rows of a
 table have no id in a batch: they are set to zero before the kernel runs. Few ids, or those of a
-short table, need no sort: the programs of a row of the table read all of them, and add up their own.
+short table, need no sort: programs of each row of the table read all of them, and add up their own.
 """
 
 from dataclasses import dataclass, replace
@@ -45,14 +45,12 @@ class _Tiling:
     """The split of the columns between programs: their number is None if unknown."""
 
     columns: int | None
-    table_rows: int
+    most: int = MAX_COLUMNS
 
     @property
     def block(self) -> int:
         """The columns of a program."""
-        is_small = 0 <= self.table_rows <= FEW_ROWS
-        most = COLUMNS_OF_FEW if is_small else MAX_COLUMNS
-        return most if self.columns is None else min(next_power_of_2(self.columns), most)
+        return self.most if self.columns is None else min(next_power_of_2(self.columns), self.most)
 
     @property
     def rows(self) -> int:
@@ -83,8 +81,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     Operands: `ids` and `order` as the host function `sorted_ids` gives them, and dy.
     """
     type, columns = element_type_of(op.dy), shape_of(op.dy)[-1]
-    rows = shape_of(op.result)[0]  # negative if it is dynamic
-    tiling = _Tiling(None if columns == DYNAMIC_INDEX else columns, rows)
+    tiling = _Tiling(None if columns == DYNAMIC_INDEX else columns)
     width = nth_operand(2).shape(-1) if tiling.columns is None else constant(columns)
     arguments = [
         pointer_argument("ids_ptr", i32, nth_operand(0)),
@@ -115,58 +112,58 @@ def own_ids_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     shapes of as many ids and rows.
     """
     type, (table_rows, columns) = element_type_of(op.dy), shape_of(op.result)
-    tiling = _Tiling(columns, table_rows)
-    tiles = table_rows * -(-columns // tiling.block)
-    split = _split_of(op, tiling.own_rows, tiles, tiling.block)
-    shared = () if split is None else split.parameters
+    tiling = _Tiling(columns, COLUMNS_OF_FEW if table_rows <= FEW_ROWS else MAX_COLUMNS)
+    tiles = constant(table_rows * int(tiling.blocks))
+    split = _split_of(op, tiling, table_rows)
     arguments = [
         pointer_argument("ids_ptr", element_type_of(op.ids), nth_operand(0)),
         pointer_argument("dy_ptr", type, nth_operand(1)),
         pointer_argument("out_ptr", type, nth_output(0)),
-        *shared,
+        *(() if split is None else split.parameters),
         KernelArgument("count", "i32", ROW_COUNT),
     ]
     store = [
         f"value = {rounded('result', type)}",
         f"tl.store(out_ptr + id.to(tl.int64) * {columns} + column, value, column < {columns})",
     ]
-    result = ["result = tl.sum(total, 0, keep_dims=True)"]
     if split is None:
         place = ["tile = tl.program_id(0)", "start = 0", "end = count"]
-        store = [*result, *store]
     else:
+        (total,) = split.sums([tiling.block])
+        published = split.publish(["result"], [tiling.block])
+        store = [*published, *indented([f"result = {total}", *store])]
         steps = f"tl.cdiv(tl.cdiv(count, SPLIT_K), {tiling.own_rows})"
         place = [
             *split.prologue(),
-            f"start = split * {steps} * {tiling.own_rows}",
-            f"end = tl.minimum(start + {steps} * {tiling.own_rows}, count)",
+            f"share = {steps} * {tiling.own_rows}",
+            "start = split * share",
+            "end = tl.minimum(start + share, count)",
             "one_row = tl.full((1,), True, tl.int1)",
         ]
-        (total,) = split.sums([tiling.block])
-        published = split.publish(["result"], [tiling.block])
-        store = [*result, *published, *indented([f"result = {total}", *store])]
-    lines = [*place, *_own_rows(op, tiling), *store]
-    summary = f"rows added up by id for each row of the table, in blocks of {tiling.block} columns"
-    grid = constant(tiles) if split is None else constant(tiles * split.programs)
-    kernel = emitted(name, arguments, lines, summary=summary, grid=grid, num_warps=8)
-    kernel = replace(kernel, runs_without_rows=True)
-    return (
-        kernel
-        if split is None
-        else replace(kernel, shared_tiles=split.shared_tiles(constant(tiles)))
+    lines = [*place, *_own_rows(op, tiling), "result = tl.sum(total, 0, keep_dims=True)", *store]
+    kernel = emitted(
+        name,
+        arguments,
+        lines,
+        summary=f"rows added up by id for each row of the table, {tiling.block} columns at a time",
+        grid=tiles if split is None else tiles * split.programs,
+        num_warps=8,
     )
+    shared = None if split is None else split.shared_tiles(tiles)
+    return replace(kernel, shared_tiles=shared, runs_without_rows=True)
 
 
-def _split_of(op: EmbeddingGradOp, rows: int, tiles: int, columns: int) -> SplitK | None:
+def _split_of(op: EmbeddingGradOp, tiling: _Tiling, table_rows: int) -> SplitK | None:
     """Return how programs share the ids of a row of the table: each takes several turns."""
     shape = shape_of(op.ids)
-    turns = UNKNOWN_TURNS if DYNAMIC_INDEX in shape else -(-prod(shape) // rows)
-    programs = min(turns // TURNS, MAX_PROGRAMS // tiles, MAX_SPLIT)
+    turns = UNKNOWN_TURNS if DYNAMIC_INDEX in shape else -(-prod(shape) // tiling.own_rows)
+    tiles = table_rows * int(tiling.blocks)
+    programs = min(turns // TURNS, MAX_PROGRAMS // max(1, tiles), MAX_SPLIT)
     if programs < 2:
         return None
     partials = KernelArgument("partials_ptr", "*fp32", nth_output(1))
     counters = KernelArgument("counters_ptr", "*i32", nth_output(2))
-    return SplitK(programs, columns, (partials, counters), "one_row")
+    return SplitK(programs, tiling.block, (partials, counters), "one_row")
 
 
 def _own_rows(op: EmbeddingGradOp, tiling: _Tiling) -> list[str]:

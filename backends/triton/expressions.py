@@ -319,6 +319,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "gemm.floor_divide": _helper("floor_divide"),
     "gemm.normal_cdf": _helper("normal_cdf"),
     "gemm.remainder": _helper("remainder"),
+    "gemm.softplus": _helper("softplus"),
     "math.absf": _function("tl.abs"),
     "math.absi": _function("tl.abs"),
     "math.fma": _function("multiply_add"),

@@ -27,6 +27,9 @@ units have an eighth to a quarter of the rate, and the libraries add range reduc
 POLYNOMIAL_OPERATIONS = {
     "math.erf": 16.0,
     "gemm.normal_cdf": 8.0,
+    "gemm.softplus": 9.0,
+    "math.log": 14.0,
+    "math.log1p": 16.0,
     "math.sin": 28.0,
     "math.cos": 28.0,
 }
@@ -35,6 +38,7 @@ POLYNOMIAL_OPERATIONS = {
 INSTRUCTIONS = {
     **{"arith.constant": 0, "arith.divf": 6, "math.erf": 28, "math.exp": 5, "math.expm1": 17},
     **{"math.log": 25, "math.log1p": 28, "math.tanh": 22, "gemm.normal_cdf": 11, "math.exp2": 1},
+    "gemm.softplus": 17,
     **{"math.log2": 28, "math.sin": 84, "math.cos": 83, "math.atan2": 45, "math.powf": 172},
 }
 """Instructions of an operation in code for an H100, where they are not one."""

@@ -41,6 +41,7 @@ from coda_ir.dialects.gemm.region_ops import (
     GroupReduceOp as GroupReduceOp,
     NormalCdfOp as NormalCdfOp,
     RemainderOp as RemainderOp,
+    SoftplusOp as SoftplusOp,
     YieldOp as YieldOp,
     unchanged_region as unchanged_region,
 )
@@ -89,6 +90,7 @@ Gemm = Dialect(
         FloorDivideOp,
         NormalCdfOp,
         RemainderOp,
+        SoftplusOp,
         YieldOp,
     ],
     [

@@ -130,11 +130,9 @@ class _FloorDivision(IRDLOperation, ABC):
         super().__init__(operands=[lhs, rhs], result_types=[f32])
 
 
-@irdl_op_definition
-class NormalCdfOp(IRDLOperation):
-    """The probability that a standard normal number is below x: `%p = gemm.normal_cdf %x`."""
+class _Function(IRDLOperation, ABC):
+    """A function of one float."""
 
-    name = "gemm.normal_cdf"
     x = operand_def(Float32Type)
     result = result_def(Float32Type)
     traits = traits_def(Pure())
@@ -142,6 +140,20 @@ class NormalCdfOp(IRDLOperation):
 
     def __init__(self, x: SSAValue | Operation):
         super().__init__(operands=[x], result_types=[f32])
+
+
+@irdl_op_definition
+class NormalCdfOp(_Function):
+    """The probability that a standard normal number is below x: `%p = gemm.normal_cdf %x`."""
+
+    name = "gemm.normal_cdf"
+
+
+@irdl_op_definition
+class SoftplusOp(_Function):
+    """log(1 + exp(x)), exact to a few ulp: `%y = gemm.softplus %x`."""
+
+    name = "gemm.softplus"
 
 
 @irdl_op_definition

@@ -86,6 +86,9 @@ def _emit_elu(builder: ScalarBuilder, op: coda.EluOp, args: Sequence[SSAValue]) 
 
 
 def _softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
+    """Emit one operator. `eager-exact` computes it as eager PyTorch does."""
+    if builder.mode != NumericsMode.EAGER_EXACT:
+        return builder.insert(gemm.SoftplusOp(x))
     curve = builder.insert(math.Log1pOp(builder.exp(x)))
     return builder.select(builder.compare("ogt", x, builder.constant(20.0)), x, curve)
 

@@ -64,7 +64,7 @@ def _verify_region_ops(block: Block) -> None:
 
 _IN_REGIONS = (
     *("arith.", "math.", "gemm.group_reduce", "gemm.column", "gemm.checked_index"),
-    *("gemm.floor_divide", "gemm.normal_cdf", "gemm.remainder", "gemm.yield"),
+    *("gemm.floor_divide", "gemm.normal_cdf", "gemm.remainder", "gemm.softplus", "gemm.yield"),
 )
 """Beginnings of the names of what a region may contain."""
 

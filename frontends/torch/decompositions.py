@@ -79,7 +79,7 @@ def activation_rules() -> Mapping[Any, Callable[..., Any]]:
     float32 at least, like PyTorch's kernels, and whose derivatives at bounds are PyTorch's.
     """
     known: Any = torch.ops.aten
-    rules = (_softplus, _elu, _celu, _leaky_relu, _hardtanh, _hardsigmoid, _hardswish)
+    rules = (_softplus, _logaddexp, _elu, _celu, _leaky_relu, _hardtanh, _hardsigmoid, _hardswish)
     return {getattr(known, rule.__name__[1:]).default: rule for rule in rules}
 
 
@@ -225,6 +225,16 @@ def _softplus(x: torch.Tensor, beta: float = 1, threshold: float = 20) -> Any:
     if beta in (0, 1) or threshold != 20:
         return NotImplemented
     return (F.softplus(_widened(x) * beta) * (1 / beta)).to(x.dtype)
+
+
+def _logaddexp(a: torch.Tensor, b: torch.Tensor) -> Any:
+    """The larger one, and what it lacks; equal infinities have no difference."""
+    if a.is_complex() or b.is_complex():
+        return NotImplemented
+    wide, other = _widened(a), _widened(b)
+    apart = torch.where(wide == other, 0, (wide - other).abs())
+    total = torch.maximum(wide, other) + F.softplus(-apart)
+    return total.to(torch.result_type(a, b))
 
 
 def _elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:

@@ -226,6 +226,20 @@ def normal_cdf(x):
 
 
 @triton.jit
+def softplus(x):
+    """Return log(1 + exp(x)), to a few ulp. For y = exp(-|x|) and s = y / (2 + y), log(1 + y) is
+    2 atanh(s), a polynomial in the square of s, which is 1/9 at most.
+    """
+    y = tl.exp(-tl.abs(x))
+    s = y / (2.0 + y)
+    square = s * s
+    series = 0.281569586 * square + 0.279778937
+    series = series * square + 0.400224806
+    series = series * square + 0.666664139
+    return tl.maximum(x, 0.0) + s * (series * square + 2.0)
+
+
+@triton.jit
 def floor_quotient(a, b):
     """Return floor(a / b) of integers. Triton's `//` rounds toward 0."""
     quotient = a // b

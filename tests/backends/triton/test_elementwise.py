@@ -131,6 +131,13 @@ def test_accuracy_near_zero(name: str) -> None:
     torch.testing.assert_close(run_operator(f"coda.{name}", x).double(), once, rtol=4e-7, atol=0)
 
 
+def test_softplus_is_accurate_everywhere() -> None:
+    x = torch.cat([torch.linspace(-80, 80, 4000), torch.tensor([INF, -INF, NAN])])[None]
+    exact = torch.logaddexp(torch.zeros(()).double(), x.double())
+    found = run_operator("coda.softplus", x).double()
+    torch.testing.assert_close(found, exact, rtol=4e-6, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("exponent", [0.3, -2.7, 5.0, -3.0, 18.0, 1e-3, 100.5])
 def test_powers(exponent: float) -> None:
     """To a rounding of float32, and what PyTorch has for zeros, infinities and negative numbers."""

@@ -103,6 +103,10 @@ FUNCTIONS: dict[str, Function] = {
     "hardswish": lambda y, c: F.hardswish(4 * y),
     "hardsigmoid": lambda y, c: F.hardsigmoid(4 * y),
     "softplus with beta": lambda y, c: F.softplus(4 * y, beta=2.5),
+    "logaddexp": lambda y, c: torch.logaddexp(4 * y, c) + torch.logaddexp(y, y),
+    "logaddexp of infinities": lambda y, c: torch.logaddexp(
+        torch.where(y > 0, y, float("-inf")), torch.where(y > 1, y, float("-inf"))
+    ).exp(),
     "selu": lambda y, c: F.selu(4 * y),
     "amin": lambda y, c: y - y.amin(-1, keepdim=True),
     "powers": lambda y, c: y.abs() ** 1.3 + y**4 - (1 + y.abs()) ** -2.5,
