@@ -1,7 +1,7 @@
 """Sizes that are equal in every call, or multiples, because operators require it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property
 from itertools import combinations
 from math import lcm
 from typing import cast
@@ -13,8 +13,8 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda import ReshapeOp
-from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.shape_rules import Dim, Dims
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.shape_rules import UNKNOWN, Dim, Dims
 from coda_ir.symbolic_shapes import SymbolicShapes, determined_symbols
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -49,9 +49,9 @@ class _SizedOperator:
     """An operator that can be verified with numbers in place of `symbols`."""
 
     def __init__(self, op: Operation, shapes: SymbolicShapes, symbols: set[str]):
-        self._op = op
+        self._op, self._operands = op, [*dict.fromkeys(op.operands)]
         tensors = [v for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)]
-        self._dims: dict[SSAValue, Dims] = {value: shapes.written(value) for value in tensors}
+        self._dims = {value: _as_in_type(value, shapes.written(value)) for value in tensors}
         extents = dict.fromkeys(dim for dims in self._dims.values() for dim in dims)
         self._numbers = [dim for dim in extents if isinstance(dim, int)]
         self._named = [
@@ -69,10 +69,11 @@ class _SizedOperator:
         unit = self._unit()
         symbols = sorted(_symbols(self._named))
         different = {name: unit * (101 + 2 * i) for i, name in enumerate(symbols)}
-        if self._fits({name: size + 1 for name, size in different.items()}):
+        if not symbols or self._fits({name: size + 1 for name, size in different.items()}):
             return
-        for name in symbols:
-            yield from self._multiple(name, unit)
+        if not self._fits(dict.fromkeys(symbols, unit + 1)):
+            for name in symbols:
+                yield from self._multiple(name, unit)
         if self._fits(different):
             return
         if isinstance(self._op, ReshapeOp):
@@ -148,14 +149,18 @@ class _SizedOperator:
         """Return a size that all numbers of the operator divide, such as the width of heads."""
         return 5040 * lcm(*filter(None, [*self._numbers, *_numbers(self._op.properties.values())]))
 
+    @cached_property
+    def _copy(self) -> tuple[Block, Operation]:
+        """A copy of the operator on the arguments of a block."""
+        block = Block(arg_types=[value.type for value in self._operands])
+        return block, self._op.clone(dict(zip(self._operands, block.args, strict=True)))
+
     def _fits(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the verifier accepts tensors of these sizes; others are unknown."""
-        operands = [*dict.fromkeys(self._op.operands)]
-        type_of = partial(self._type, sizes=sizes)
-        sized = Block(arg_types=map(type_of, operands)).args
-        copy = self._op.clone(dict(zip(operands, sized, strict=True)))
-        for result, original in zip(copy.results, self._op.results, strict=True):
-            Rewriter.replace_value_with_new_type(result, type_of(original))
+        block, copy = self._copy
+        pairs = zip([*block.args, *copy.results], [*self._operands, *self._op.results], strict=True)
+        for value, original in pairs:
+            Rewriter.replace_value_with_new_type(value, self._type(original, sizes))
         try:
             copy.verify_()
         except VerifyException:
@@ -167,6 +172,12 @@ class _SizedOperator:
             return value.type
         shape = [_extent(dim, sizes) for dim in self._dims[value]]
         return TensorType(element_type_of(value), shape)
+
+
+def _as_in_type(value: SSAValue, dims: Dims) -> Dims:
+    """Return extents without the numbers that a schedule gives, such as those of tiles."""
+    pairs = zip(shape_of(value), dims, strict=True)
+    return tuple(UNKNOWN if of == DYNAMIC_INDEX and isinstance(d, int) else d for of, d in pairs)
 
 
 def _symbols(dims: Iterable[Dim]) -> set[str]:

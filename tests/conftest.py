@@ -20,6 +20,10 @@ from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
 from support.tracing import speed_up as speed_up_tracing
 
+# Each worker, and each process that a test starts, would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Importing and collecting the tests makes few cycles and many objects that stay.
 gc.disable()
 

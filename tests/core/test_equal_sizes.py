@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from support.gemm_programs import residual_norm
+from support.programs import parse_mlir
 
 import coda_ir
 from coda_ir.calls.arguments import ArgumentError
@@ -72,6 +74,13 @@ def type_of(dims: list[str]) -> str:
 def test_of_operators(arguments: str, operator: str, result: str, conditions: tuple[str, ...]):
     module = coda_ir.parse(program(arguments, operator, result))
     assert signature_of(find_entry(module)).conditions == conditions
+
+
+def test_of_a_gemm_with_partials():
+    """Their number, which follows from a schedule, is open in the type."""
+    gemm = 'pointer, "16x32x16", warps = 4, stages = 3, group_m = 2'
+    module = parse_mlir(residual_norm("f32", 40, 72, gemm))
+    assert signature_of(find_entry(module)).conditions == ("d0 == d1", "d0 == d2")
 
 
 @pytest.mark.parametrize("target", ["triton", "reference"])
