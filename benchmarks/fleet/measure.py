@@ -250,9 +250,8 @@ def _of_channels(result: torch.Tensor) -> torch.Tensor:
 def _results(output: Any) -> Sequence[torch.Tensor]:
     """Return the tensors of a tuple of tensors, or else the first tensor of a model's results."""
     found: Any = output
-    tensors = [each for each in found if isinstance(each, torch.Tensor)]
-    if type(output) is tuple and len(tensors) == len(found):
-        return tensors
+    if type(output) is tuple and all(isinstance(each, torch.Tensor) for each in found):
+        return found
     while not isinstance(found, torch.Tensor):
         found = found.to_tuple() if hasattr(found, "to_tuple") else found
         found = found[0]
