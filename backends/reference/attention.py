@@ -35,13 +35,13 @@ def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numeri
     """Compute the gradients of attention."""
     d_out, out, lse, *inputs = operands[:6]
     sinks, mask = added(op, operands[6:])
-    moment = moment_of(op, d_out, out)
+    moment = None if coda.DECOMPOSED in op.attributes else moment_of(op, d_out, out)
     found = score_gradients(op, d_out, moment, lse, inputs, mask)
     gradients = (found.d_q(), found.d_k(), found.d_v())
     results = list(map(joined, gradients, inputs))
     if op.d_sinks is not None and sinks is not None:
         weights = torch.exp(sinks[:, None] - lse)
-        results.append(-(weights * moment).sum((0, 2)))
+        results.append(-(weights * found.moment).sum((0, 2)))
     if op.d_mask is not None and mask is not None:
         results.append(found.d_scores.sum_to_size(mask.shape))
     return results
@@ -56,7 +56,7 @@ def moment_of(op: coda.AttentionLike, d_out: torch.Tensor, out: torch.Tensor) ->
 def score_gradients(
     op: coda.AttentionLike,
     d_out: torch.Tensor,
-    moment: torch.Tensor,
+    moment: torch.Tensor | None,
     lse: torch.Tensor,
     inputs: Tensors,
     mask: torch.Tensor | None = None,
@@ -130,20 +130,22 @@ class Heads:
         return product_of(self._softmax(scores), values), self._logsumexp(scores)
 
     def gradients(
-        self, d_y: torch.Tensor, moment: torch.Tensor, lse: torch.Tensor
+        self, d_y: torch.Tensor, moment: torch.Tensor | None, lse: torch.Tensor
     ) -> ScoreGradients:
         """Return the gradients of the scores: P ⊙ (dO·Vᵀ - moment), with P = exp(score - lse).
 
-        `moment` is sum(dO ⊙ O), and like `lse` B x heads x queries.
+        `moment` is sum(dO ⊙ O), and like `lse` B x heads x queries; None for sum(P ⊙ dO·Vᵀ).
         """
         capped = self._capped()
         weights = _weights_of(self._hidden(capped), lse.unsqueeze(-1))
         d_weights = product_of(d_y, _repeated(self.v, weights).transpose(-1, -2))
+        if moment is None:
+            moment = (weights * d_weights).sum(-1)
         d_scores = weights * (d_weights - moment.unsqueeze(-1))
         d_inside = d_scores * self._factor()
         if self.softcap is not None:
             d_inside = d_inside * (1 - (capped / self.softcap).square())  # tanh' = 1 - tanh²
-        return ScoreGradients(self, d_y, weights, d_scores, d_inside)
+        return ScoreGradients(self, d_y, moment, weights, d_scores, d_inside)
 
     def _factor(self) -> float:
         return 1 / sqrt(self.q.shape[-1]) if self.scale is None else self.scale
@@ -190,6 +192,8 @@ class ScoreGradients:
 
     heads: Heads
     d_y: torch.Tensor
+    moment: torch.Tensor
+    """What was subtracted in each row."""
     weights: torch.Tensor
     d_scores: torch.Tensor
     d_products: torch.Tensor

@@ -94,8 +94,9 @@ def _fused_attention(op: FusedAttentionOp, operands: Tensors, numerics: Numerics
 
 def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Tensors:
     (d_out, out, lse, *inputs), mask, ports = _split(op, operands)
-    moment = moment_of(op, d_out, out)
-    found = score_gradients(op, d_out, moment, lse, inputs, *mask)
+    given = None if op.exact_moment is not None else moment_of(op, d_out, out)
+    found = score_gradients(op, d_out, given, lse, inputs, *mask)
+    moment = found.moment
     if op.adds_mask:
         # The weights of the reference have the sum 1 already.
         moment = torch.stack([moment, torch.ones_like(moment)], -1)

@@ -297,6 +297,8 @@ class _Kernel:
         loads, stages = [f"({pitches})", f"{op.mask_dims}", f"{op.adds_mask}"], ""
         if self.layouts is not None:
             hidden, loads, stages = "", [], f" {self.schedule.stages.data},"
+        if isinstance(op, AttentionDqOp):
+            stages += f" {op.exact_moment is not None},"
         sums = ", ".join(f"{name}_parts" for name in self._names())
         extents = [op.heads, shared, tuple(op.parts), tuple(op.value_parts), *loads]
         return [

@@ -195,7 +195,9 @@ def _preferred(op: AttentionSumOp, device: Device, loop: str) -> Sequence[_Tile]
         is_small = is_capped and device.shared_memory <= _SMALL_MEMORY
         tiles = _PORTABLE[1:] if is_small else _PORTABLE
         return [tile for tile in tiles if tile.rows * lanes <= _MAX_ELEMENTS]
-    kind = _KINDS[type(op)]
+    # With an exact moment, a tile of queries has two sums as well.
+    is_exact = isinstance(op, AttentionDqOp) and op.exact_moment is not None
+    kind = "dkv" if is_exact else _KINDS[type(op)]
     _, _, of_queries, _ = op.mask_dims
     tiles = _HOPPER_MASKED if op.mask is not None and of_queries else _HOPPER
     widths = [width for of, width in tiles if of == kind and width >= lanes]

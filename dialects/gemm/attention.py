@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     IntegerAttr,
     TensorType,
+    UnitAttr,
     f32,
     i1,
 )
@@ -112,6 +113,8 @@ class AttentionSumOp(AttentionLike, ABC):
 
     BEFORE: ClassVar[tuple[str, ...]] = ()
     """The operands before q, k and v."""
+    OPTIONS: ClassVar[tuple[str, ...]] = OPTIONS
+    """The properties that the text has in braces."""
     SUMS: ClassVar[tuple[str, ...]]
     """The sums, each with the rows and columns of a tile."""
 
@@ -190,7 +193,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def with_segments(self, segments: Sequence[Segment]) -> Self:
         (segment,) = segments
-        properties = {name: self.properties.get(name) for name in (*OPTIONS, "schedule")}
+        properties = {name: self.properties.get(name) for name in (*self.OPTIONS, "schedule")}
         return self.made(self.tensors, properties, segment, sinks=self.sinks, mask=self.mask)
 
     @property
@@ -292,7 +295,7 @@ class AttentionSumOp(AttentionLike, ABC):
         print_typed_values(printer, list(self.tensors))
         for name, value in zip(HIDING, (self.sinks, self.mask), strict=True):
             print_operand(printer, name, value)
-        options = {name: self.properties[name] for name in OPTIONS if name in self.properties}
+        options = {name: self.properties[name] for name in self.OPTIONS if name in self.properties}
         printer.print_op_attributes(options)
         with printer.indented():
             if self.schedule is not None:
@@ -313,8 +316,8 @@ class AttentionSumOp(AttentionLike, ABC):
         sinks, mask = (parse_operand(parser, name) for name in HIDING)
         start = parser.pos
         properties: dict[str, Attribute | None] = dict(parser.parse_optional_attr_dict())
-        for name in sorted(set(properties) - set(OPTIONS)):
-            message = f"unknown property {name}, expected {', '.join(OPTIONS)}"
+        for name in sorted(set(properties) - set(cls.OPTIONS)):
+            message = f"unknown property {name}, expected {', '.join(cls.OPTIONS)}"
             parser.raise_error(message, start, start + 1)
         properties["schedule"] = parse_clause(parser, "schedule", ScheduleAttr)
         segment = parse_segment(parser, inputs=0)
@@ -397,6 +400,10 @@ class AttentionDqOp(AttentionGradSumOp):
     it is (B x heads x T x 2): the moment, and what the weights exp(score - lse) are multiplied by
     so that their sum is 1, where padding that adds -1e9 to all scores leaves lse no digits for it.
 
+    O is rounded to its type, so that the dS of a row do not add up to 0. With `exact_moment`, they
+    do: the moment is the sum of P ⊙ (dO·Vᵀ), which equals sum(dO ⊙ O). A second sum, that of P·K,
+    corrects dQ, for another product.
+
         %moment, %dz = gemm.attention_dq (%dy : t, %y : t, %lse : f, %q : t, %k : t, %v : t)
             {head_dim = 128 : i64, causal = true}
             pair<halves, 128> half_table(%cos : c, %sin : c) -> (tile : t) {
@@ -407,7 +414,9 @@ class AttentionDqOp(AttentionGradSumOp):
 
     name = "gemm.attention_dq"
     moment = result_def(TensorType)
+    exact_moment = opt_prop_def(UnitAttr)
     SUMS: ClassVar[tuple[str, ...]] = ("dQ",)
+    OPTIONS: ClassVar[tuple[str, ...]] = (*OPTIONS, "exact_moment")
 
     @classmethod
     def _own_types(

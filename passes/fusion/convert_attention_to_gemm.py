@@ -1,6 +1,6 @@
 """Pass `convert-attention-to-gemm`: turn attention and its backward into chains of GEMMs."""
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, UnitAttr, f32, i1
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda, gemm
@@ -21,6 +21,7 @@ FEW_QUERIES = 16
 
 OF_ATTENTION = "one kernel computes it without storing the scores"
 OF_GRADIENT = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
+OF_DECOMPOSED = f"{OF_GRADIENT}; the gradients of a row's scores add up to 0, as in its softmax"
 
 
 class ConvertAttentionToGemmPass(FunctionPass):
@@ -34,7 +35,8 @@ class ConvertAttentionToGemmPass(FunctionPass):
     key. With a softcap, or a mask of another type, it stores the scores. With a mask of keys, it
     expands the causal mask or the window to a mask of all scores, and its kernels that also return
     the logsumexp are slower, by up to 3 x with their backward. The gradient of the sinks follows
-    from the logsumexp and the moment: -sum(exp(sink - lse) ⊙ moment) for each head.
+    from the logsumexp and the moment: -sum(exp(sink - lse) ⊙ moment) for each head. Attention that
+    was written as products and a softmax has an exact moment, as its gradients have in PyTorch.
 
     Legal iff tensor cores multiply the type of the operands; heads have up to 256 columns, a
     multiple of 8; in the forward, keys and values have the same number of columns; no gradient of a
@@ -45,7 +47,8 @@ class ConvertAttentionToGemmPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.AttentionGradOp):
-                if rewriter.accepts(op, _check_gradient(op), OF_GRADIENT):
+                what = OF_DECOMPOSED if coda.DECOMPOSED in op.attributes else OF_GRADIENT
+                if rewriter.accepts(op, _check_gradient(op), what):
                     _convert_gradient(op, rewriter)
             elif isinstance(op, coda.AttentionOp) and _is_slow_elsewhere(op):
                 is_accepted = rewriter.accepts(op, _check_attention(op), OF_ATTENTION)
@@ -134,9 +137,9 @@ def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> None:
 
 def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     properties, inputs = _options(op), (op.lse, op.q, op.k, op.v)
-    dq = gemm.AttentionDqOp.made(
-        (op.d_out, op.out, *inputs), properties, _stored(op.dq), mask=op.mask
-    )
+    exact = UnitAttr() if coda.DECOMPOSED in op.attributes else None
+    of_dq = {**properties, "exact_moment": exact}
+    dq = gemm.AttentionDqOp.made((op.d_out, op.out, *inputs), of_dq, _stored(op.dq), mask=op.mask)
     tensors, epilogue = (op.d_out, dq.moment, *inputs), _stored(op.dk, op.dv)
     dkv = gemm.AttentionDkvOp.made(tensors, properties, epilogue, mask=op.mask)
     insert = rewriter.before(op)

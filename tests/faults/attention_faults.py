@@ -147,6 +147,16 @@ ATTENTION_FAULTS = (
         Text("of_head.to(tl.int64) * queries + row", "(of_head * 0).to(tl.int64) * queries + row"),
     ),
     KernelFault(
+        "attention: gradients of scores are not corrected to the exact moment",
+        f"{TILES}[corrected_parts]",
+        Text("return (parts[0] + factor * others[0],)", "return (parts[0],)"),
+    ),
+    KernelFault(
+        "attention: the exact moment is that of the derivative of the cap",
+        f"{TILES}[dq_of_tile]",
+        Text("weights * d_weights", "inside_cap(weights, scores, SOFTCAP) * d_weights"),
+    ),
+    KernelFault(
         "attention: the gradient of keys is not scaled",
         f"{TILES}[dkv_of_tile]",
         Text("scaled_parts(dk, SCALE, HEAD)", "dk"),

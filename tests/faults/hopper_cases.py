@@ -39,18 +39,20 @@ class SimulatedAttention:
     rows: int
     far: float | None = None
     """The first column of each head of q, if that of k is -8, for scores of large magnitude."""
+    is_decomposed: bool = False
 
     def check(self) -> None:
         """The gradients agree with float64."""
         q, k, v = self.of.inputs(self.rows, self.rows, batch=1)
         if self.far is not None:
             q[..., :: self.of.width], k[..., :: self.of.width] = self.far, -8
-        check_simulated_backward(self.of.text, [q, k, v], seed=1)
+        check_simulated_backward(self.of.text, [q, k, v], seed=1, is_decomposed=self.is_decomposed)
 
 
 HOPPER_CASES: dict[str, SimulatedCase | SimulatedAttention] = {
     "hopper, attention": SimulatedAttention(Heads(2, 1, 64), 150),
     "hopper, attention of far keys": SimulatedAttention(Heads(1, 1, 64, "causal=false"), 41, 200),
+    "hopper, decomposed attention": SimulatedAttention(Heads(1, 1, 64), 100, is_decomposed=True),
     "hopper, residual norm": SimulatedCase(programs.residual_norm("bf16", 200, 512, HOPPER), 300),
     "hopper, narrow tiles": SimulatedCase(
         programs.residual_norm("bf16", 72, 256, HOPPER.replace("256", "128")), 300

@@ -290,4 +290,9 @@ HOPPER_FAULTS = (
         f"{W}gluon:_HELPERS[gluon_dq_of_tile]",
         Text("gl.where(edge > 0, lse, float('inf'))", "lse"),
     ),
+    KernelFault(
+        "hopper, attention: gradients of scores are not corrected to the exact moment",
+        f"{W}gluon:_HELPERS[corrected_head]",
+        Text("total + of_rows * other", "total"),
+    ),
 )

@@ -535,6 +535,9 @@ def _attention_cases() -> dict[str, KernelCase]:
     programs = {name: backward_of_attention(x) for name, x in options.items()}
     # Two tiles of keys, whose four heads of queries two programs share.
     programs["attention backward, split heads"] = backward_of_attention("causal = true", 30, 16)
+    programs["attention backward, exact moment"] = backward_of_attention(
+        "causal = true, softcap = 1.5 : f64", of_dq=", exact_moment"
+    )
     padding = f"tensor<2x1x1x{KEYS}xi1>"
     programs["attention backward, padding"] = backward_of_attention("causal = false", mask=padding)
     programs["attention in parts"] = attention_in_parts(

@@ -6,10 +6,10 @@ QUERIES, KEYS, COLUMNS, SHARED = 45, 70, 64, 32
 
 
 def backward_of_attention(
-    options: str, keys: int = KEYS, shared: int = SHARED, mask: str = ""
+    options: str, keys: int = KEYS, shared: int = SHARED, mask: str = "", of_dq: str = ""
 ) -> str:
-    """Both kernels, with epilogues of all kinds; `options` as of attention. There are so many keys
-    with so many columns; `mask` is the type of one.
+    """Both kernels, with epilogues of all kinds; `options` as of attention, and `of_dq` those of
+    the first one alone. There are so many keys with so many columns; `mask` is the type of one.
     """
     argument, operand = (f", %m: {mask}", f" mask(%m : {mask})") if mask else ("", "")
     q, k = f"tensor<2x{QUERIES}x{COLUMNS}xf32>", f"tensor<2x{keys}x{shared}xf32>"
@@ -17,10 +17,11 @@ def backward_of_attention(
     row_sum, column_sum = f"tensor<2x{QUERIES}x1xf32>", f"tensor<{shared}xf32>"
     inputs = f"%lse : {lse}, %q : {q}, %k : {k}, %v : {k}"
     properties = f"{{head_dim = 16 : i64, {options}}}"
+    properties_of_dq = properties.replace("}", f"{of_dq}}}")
     return f"""
 func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %cos: {table}, %z: {q}
     {argument}) -> ({q}, {row_sum}, {k}, {k}, {column_sum}) {{
-  %moment, %dz, %p = gemm.attention_dq (%dy : {q}, %y : {q}, {inputs}){operand} {properties}
+  %moment, %dz, %p = gemm.attention_dq (%dy : {q}, %y : {q}, {inputs}){operand} {properties_of_dq}
       pair<halves, 16> half_table(%cos : {table}) tile(%z : {q})
       -> (tile : {q}, partial_row<add> : tensor<2x{QUERIES}x?xf32>) {{
   ^epilogue(%a : f32, %b : f32, %c : f32, %za : f32, %zb : f32):

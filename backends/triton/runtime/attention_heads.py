@@ -78,6 +78,15 @@ def scaled_parts(parts, factor, HEAD: tl.constexpr):
 
 
 @triton.jit
+def corrected_parts(parts, others, factor, HEAD: tl.constexpr):
+    """Return parts + factor * others."""
+    if HEAD[2] > 0:
+        return parts[0] + factor * others[0], parts[1] + factor * others[1]
+    else:
+        return (parts[0] + factor * others[0],)
+
+
+@triton.jit
 def seen_parts(parts, bias, HEAD: tl.constexpr):
     """Return the parts with zeros in the rows whose `bias` is not 0."""
     if HEAD[2] > 0:

@@ -132,6 +132,18 @@ def zero_part(ROWS: gl.constexpr, COLUMNS: gl.constexpr):
 
 
 @gluon.jit
+def corrected_head(sums, others, factor):
+    """Wait for both sums, and return sums + factor * others, given a factor for each row."""
+    parts = ()
+    for part in gl.static_range(len(sums)):
+        total = warpgroup_mma_wait(0, deps=(sums[part],))
+        other = warpgroup_mma_wait(0, deps=(others[part],))
+        of_rows = gl.convert_layout(factor, gl.SliceLayout(1, other.type.layout))[:, None]
+        parts = parts + (total + of_rows * other,)
+    return parts
+
+
+@gluon.jit
 def finished_head(sums, factor, COLUMNS: gl.constexpr):
     """Wait for the sums, and return them times a factor in `epilogue_layout`."""
     parts = ()
@@ -250,9 +262,11 @@ def head_sums(
     BLOCK_M: gl.constexpr,
     BLOCK_N: gl.constexpr,
     STAGES: gl.constexpr,
+    EXACT: gl.constexpr = False,
 ):
     """Return the sums of d_scores @ b and, in a tile of keys, of weights @ d, over the rows of
-    SHARED heads from `head` on.
+    SHARED heads from `head` on. If EXACT, the second sums are of weights @ b, and the third is
+    that of weights * d_weights, for each row.
 
     `ranges` has the first row and the number of steps, at least 1, of ranges of rows, and MASKED
     whether scores of a range may be hidden. `tensors` has the descriptors of b and of d, and in a
@@ -273,7 +287,9 @@ def head_sums(
         is_there = number < count * SHARED
         load_step(tensors, boxes, full, number, is_there, batch, of_head, first, HEADS, HEAD, VALUE)
         ahead, of_head = gluon_next_block(ahead, of_head, 0, count, 1, SHARED)
-    sums, value_sums = zero_head(BLOCK_M, HEAD), zero_head(BLOCK_M, VALUE, OF_KEYS)
+    sums = zero_head(BLOCK_M, HEAD)
+    weighted = zero_head(BLOCK_M, VALUE if OF_KEYS else HEAD, OF_KEYS or EXACT)
+    exact = gl.zeros((BLOCK_M,), gl.float32, gl.SliceLayout(1, LAYOUT))
     zeros = gl.zeros((BLOCK_M, BLOCK_N), gl.float32, LAYOUT)
     row = (start + gl.arange(0, BLOCK_M, gl.SliceLayout(1, LAYOUT)))[:, None]
     column = gl.arange(0, BLOCK_N, gl.SliceLayout(0, LAYOUT))[None, :]
@@ -302,14 +318,18 @@ def head_sums(
                     query, key = (other, row) if OF_KEYS else (row, other)
                     seen = gluon_is_seen(query + (keys - queries), key, keys, CAUSAL, WINDOW)
                     weights = gl.where(seen, weights, 0.0)
+                inside = gluon_inside_cap(weights, scores, SOFTCAP)
                 if OF_KEYS:
-                    value_sums = add_head(weights, d, value_sums)
-                weights = gluon_inside_cap(weights, scores, SOFTCAP)
-                d_weights = warpgroup_mma_wait(len(value_sums), deps=(d_weights,))
+                    weighted = add_head(weights, d, weighted)
+                elif EXACT:
+                    weighted = add_head(inside, b, weighted)
+                d_weights = warpgroup_mma_wait(len(weighted), deps=(d_weights,))
+                if EXACT:
+                    exact += gl.sum(weights * d_weights, 1)
                 of_moment = boxes[2][1].index(stage).load(LAYOUT) if OF_KEYS else moment
-                sums = add_head(weights * (d_weights - of_moment), b, sums)
+                sums = add_head(inside * (d_weights - of_moment), b, sums)
                 step += 1
-    return sums, value_sums
+    return sums, weighted, exact
 
 
 @gluon.jit
@@ -338,6 +358,7 @@ def gluon_dq_of_tile(
     BLOCK_M: gl.constexpr,
     BLOCK_N: gl.constexpr,
     STAGES: gl.constexpr,
+    EXACT: gl.constexpr,
 ):
     """`dq_of_tile` without a mask, with STAGES stages of k and v."""
     BYTES: gl.constexpr = 2 * BLOCK_M * (HEAD[1] + HEAD[2] + 2 * (VALUE[1] + VALUE[2]))
@@ -370,12 +391,15 @@ def gluon_dq_of_tile(
         numbers = lse, gl.where(edge > 0, lse, float("inf"))
         ranges = steps_between(edge, last, BLOCK_N), steps_between(whole, edge, BLOCK_N)
     MASKED: gl.constexpr = (True, False)
-    dq, _ = head_sums(
+    dq, mean_key, exact = head_sums(
         *(q, d_out, (k_rows, v_rows, ()), numbers, moment[:, None], loaded),
         *(batch, head // SHARED, start, ranges, queries, keys, MASKED),
         *(HEADS, 1, HEAD, VALUE),
-        *(SCALE, SOFTCAP, FAST, CAUSAL, WINDOW, BLOCK_M, BLOCK_N, STAGES),
+        *(SCALE, SOFTCAP, FAST, CAUSAL, WINDOW, BLOCK_M, BLOCK_N, STAGES, EXACT),
     )
+    if EXACT:
+        gl.store(moment_pointer + place, exact, mask=row < queries)
+        dq = corrected_head(dq, mean_key, moment - exact)
     return finished_head(dq, SCALE, HEAD[1])
 
 
@@ -420,7 +444,7 @@ def gluon_dkv_of_tile(
         # All numbers past the last query are zeros, and add nothing.
         ranges = steps_between(first, whole, BLOCK_N), steps_between(whole, last, BLOCK_N)
     MASKED: gl.constexpr = (CAUSAL or WINDOW > 0, False)
-    dk, dv = head_sums(
+    dk, dv, _ = head_sums(
         *(k, v, (q_rows, d_out_rows, (lse_numbers, moment_numbers)), None, None, loaded),
         *(batch, of_first, start, ranges, queries, keys, MASKED),
         *(HEADS, SHARED, HEAD, VALUE),

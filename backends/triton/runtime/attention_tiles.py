@@ -11,6 +11,7 @@ import triton.language as tl
 
 from coda_ir.backends.triton.runtime.attention_heads import (
     add_parts,
+    corrected_parts,
     dot_parts,
     head_products,
     head_rows,
@@ -278,11 +279,13 @@ def dq_of_tile(
     WINDOW: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    EXACT: tl.constexpr,
 ):
     """Return the gradient for BLOCK_M queries of a head, as float32 parts.
 
-    Stores sum(dO * O) of each query at `moment_pointer`. If the mask is ADDED, the factor that
-    makes the sum of its weights 1 is stored beside it. The other parameters are those of
+    Stores sum(dO * O) of each query at `moment_pointer`; if EXACT, the sum of its weights times
+    their gradients, which is the same but for the rounding of O. If the mask is ADDED, the factor
+    that makes the sum of its weights 1 is stored beside it. The other parameters are those of
     `o_of_tile`.
     """
     UNIT: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * LOG2_E
@@ -300,7 +303,9 @@ def dq_of_tile(
         start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
     )
     dq = zero_parts(BLOCK_M, HEAD)
+    mean_key = zero_parts(BLOCK_M, HEAD)
     total = tl.zeros((BLOCK_M,), tl.float32)
+    exact = tl.zeros((BLOCK_M,), tl.float32)
     of_keys = head // SHARED
     for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
         begin, end = part_of(part, first, whole, edge, last)
@@ -321,13 +326,24 @@ def dq_of_tile(
                 weights = tl.where(seen, weights, 0.0)
             if ADDED:
                 total += tl.sum(weights, 1)
+            d_weights = dot_parts(d_out, v, zeros, VALUE)
+            if EXACT:
+                exact += tl.sum(weights * d_weights, 1)
             weights = inside_cap(weights, scores, SOFTCAP)
-            d_scores = weights * (dot_parts(d_out, v, zeros, VALUE) - moment[:, None])
+            d_scores = weights * (d_weights - moment[:, None])
             dq = add_parts(narrowed(d_scores, k[0].dtype), k, dq, HEAD)
+            if EXACT:
+                mean_key = add_parts(narrowed(weights, k[0].dtype), k, mean_key, HEAD)
+    share = tl.full((BLOCK_M,), 1.0, tl.float32)
     if ADDED:
         # Normalize where lse is of such magnitude that it cannot resolve the sum of the weights.
         share = tl.where((lse < -1e3) & (total > 0), 1 / total, 1.0)
         tl.store(moment_pointer + place + 1, share, mask=row < queries)
+    if EXACT:
+        exact *= share
+        tl.store(moment_pointer + place, exact, mask=row < queries)
+        dq = corrected_parts(dq, mean_key, (moment - exact)[:, None], HEAD)
+    if ADDED:
         dq = scaled_parts(dq, share[:, None], HEAD)
     return scaled_parts(dq, SCALE, HEAD)
 

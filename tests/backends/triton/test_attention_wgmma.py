@@ -39,6 +39,18 @@ def test_epilogues_agree_with_float64(of: Heads):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("queries", "keys"), [(150, 150), (70, 130)])
+@pytest.mark.parametrize(
+    "name", ["causal", "all keys", "window", "capped", "wide heads", "heads of 80"]
+)
+def test_gradients_of_decomposed_attention_agree_with_float64(name: str, queries: int, keys: int):
+    of = PROGRAMS[name]
+    inputs = of.inputs(queries, keys, batch=1)
+    program = check_simulated_backward(of.text, inputs, queries, is_decomposed=True)
+    assert [kernel.language for kernel in program.kernels] == ["gluon", "gluon"]
+
+
+@pytest.mark.slow
 def test_programs_share_the_heads_of_queries():
     of = Heads(6, 1, 64)
     text = of.text.replace("B, T", "1, 70").replace("B, S", "1, 100")

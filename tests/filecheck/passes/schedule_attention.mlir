@@ -148,3 +148,27 @@ func.func @masked(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tenso
 // CHECK:      func.func @masked(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq
 // CHECK-NEXT:     schedule<tma, "64x64x16", warps = 4, stages = 3, group_m = 8>
+
+// -----
+
+// An exact moment takes a second sum.
+
+func.func @exact(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %lse: tensor<2x2x6xf32>, %q: tensor<2x6x512xbf16>, %k: tensor<2x9x512xbf16>, %v: tensor<2x9x512xbf16>) -> (tensor<2x2x6xf32>, tensor<2x6x512xbf16>) {
+  %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x512xbf16>, %y : tensor<2x6x512xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x512xbf16>, %v : tensor<2x9x512xbf16>) {head_dim = 256 : i64, causal = true, exact_moment}
+      -> (tile : tensor<2x6x512xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return %moment, %dq : tensor<2x2x6xf32>, tensor<2x6x512xbf16>
+}
+
+// REMARK: remark[analysis] schedule: gemm.attention_dq: tiles of 64 rows of a head of 256 columns, 64 rows at a time, 8 warps, 2 stages, tma loads, asynchronous products
+// CHECK:      func.func @exact(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x512xbf16>, %y : tensor<2x6x512xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x512xbf16>, %v : tensor<2x9x512xbf16>) {head_dim = 256 : i64, causal = true, exact_moment}
+// CHECK-NEXT:     schedule<wgmma, "64x64x256", warps = 8, stages = 2, group_m = 8>
+// CHECK-NEXT:       -> (tile : tensor<2x6x512xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       gemm.yield %a : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %moment, %dq : tensor<2x2x6xf32>, tensor<2x6x512xbf16>
+// CHECK-NEXT: }

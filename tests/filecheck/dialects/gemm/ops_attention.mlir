@@ -27,7 +27,7 @@ func.func @gated(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x
 // The backward of attention, with epilogues.
 
 func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %cos: tensor<?x8xf32>, %b: tensor<32xbf16>, %m: tensor<4x1x?xi1>) -> (tensor<?x?x64xbf16>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) {
-  %moment, %dz = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true} pair<halves, 16> half_table(%cos : tensor<?x8xf32>)
+  %moment, %dz = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true, exact_moment} pair<halves, 16> half_table(%cos : tensor<?x8xf32>)
       -> (tile : tensor<?x?x64xbf16>) {
     ^bb0(%a: f32, %b1: f32, %c: f32):
       %x = arith.mulf %a, %c : f32
@@ -45,7 +45,7 @@ func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: te
 }
 
 // CHECK:      func.func @attention(
-// CHECK-NEXT:   %moment, %dz = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true} pair<halves, 16> half_table(%cos : tensor<?x8xf32>)
+// CHECK-NEXT:   %moment, %dz = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true, exact_moment} pair<halves, 16> half_table(%cos : tensor<?x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x?x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b1: f32, %c: f32):
 // CHECK-NEXT:       %x = arith.mulf %a, %c : f32
