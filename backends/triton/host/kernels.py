@@ -53,22 +53,18 @@ class HostKernels:
         by_name = {used.kernel.name: used for used in self._used.values()}
         return tuple(by_name[name] for name in self._launched)
 
-    def known(self, key: Hashable, op: Operation) -> EmittedKernel | None:
-        """Return the kernel of an earlier operator with the same `key`, for use by `op`."""
-        if key not in self._known:
-            return None
+    def shared(
+        self, op: Operation, key: Hashable, emit: Callable[[NameAllocator], EmittedKernel]
+    ) -> EmittedKernel:
+        """Return the kernel that `emit` makes for `op`, or an existing one with the same code. With
+        a `key`, which has all that `emit` reads, it is called once for equal keys.
+        """
+        if key is None or key not in self._known:
+            found, used = self._shared(emit(self.names.copy()))
+            self._known[key] = replace(found, fp_fusion=self._fp_fusion), used
         kernel, used = self._known[key]
         self._note(op, used)
         return kernel
-
-    def use(self, kernel: EmittedKernel, op: Operation, key: Hashable = None) -> EmittedKernel:
-        """Use `kernel`, `known` by `key`, under the name of an existing one with the same code."""
-        shared, used = self._shared(kernel)
-        self._note(op, used)
-        found = replace(shared, fp_fusion=self._fp_fusion)
-        if key is not None:
-            self._known[key] = found, used
-        return found
 
     def last_launch(self, kernel: EmittedKernel) -> int:
         """Return the position among `launches` of the last operator that runs as `kernel`."""

@@ -219,7 +219,7 @@ class HostProgram:
             self.buffers.keep_copy(value, name)
             op = value.owner
             assert isinstance(op, Operation), "a view"
-            kernel = self.kernels.use(copy.kernel(self.kernels.names.copy().fresh("copy")), op)
+            kernel = self.kernels.shared(op, copy, lambda names: copy.kernel(names.fresh("copy")))
             rows = self.extents.quotient(dims, copy.tile_elements)
             self.launch(kernel, rows, [self.operand(base)], [name])
         return self._copies[base, places]

@@ -1,7 +1,6 @@
 """Block-level operators with kernels: pointwise ones, and those of whole rows."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from xdsl.ir import Operation
@@ -112,12 +111,12 @@ def _group_order(host: HostProgram, op: coda.GroupOrderOp) -> None:
         elements = f"({rows} + {block - 1}) // {block} * {groups}"
         device = f"{host.variable(op.ids)}.device"
         empty = f"torch.empty(({elements},), dtype=torch.int32, device={device})"
-        counting = kernel_named(host, op, "group_count", group_count_kernel, block)
+        counting = kernel_named(host, op, "group_count", group_count_kernel, block=block)
         counts = host.temporaries(empty, ["counts"])
         host.launch(counting, rows, operands, counts)
         operands += counts
-    emit = partial(group_order_kernel, is_alone=is_alone)
-    kernel = kernel_named(host, op, "group_order", emit, block)
+    options = {"block": block, "is_alone": is_alone}
+    kernel = kernel_named(host, op, "group_order", group_order_kernel, **options)
     launch(host, op, kernel, rows, operands)
 
 
@@ -141,7 +140,7 @@ def _by_number(host: HostProgram, op: coda.GatherOp | coda.ScatterOp | coda.Inde
         kernel = kernel_named(host, op, name, vector_kernel)
         rows = host.extents.size(host.dims(op.ids))
     else:
-        kernel = kernel_named(host, op, name, partial(row_kernel, is_whole=is_whole))
+        kernel = kernel_named(host, op, name, row_kernel, is_whole=is_whole)
         rows = host.extents.size(host.dims(op.ids)[:-1])
     if is_checked(op):
         extent = host.extents.of(host.dims(op.x)[op.given["dim"]])

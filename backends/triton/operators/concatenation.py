@@ -97,7 +97,8 @@ def _launch(
     operands, places = [operand for operand, _ in found], [part for _, part in found]
     (result,) = op.results
     emit = partial(concat_kernel, result, dim=dim, parts=places, number=number)
-    kernel = kernel_of(host, op, lambda names: emit(names.fresh(name)))
+    layout = (tuple(places), repr(number))
+    kernel = kernel_of(host, op, lambda names: emit(names.fresh(name)), layout)
     launch(host, op, kernel, host.extents.size(host.dims(result)[:dim]), operands)
 
 

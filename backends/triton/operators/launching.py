@@ -37,17 +37,23 @@ def kernel_of(
     With a `layout`, which has all that `emit` reads beside the operator, equal operators are
     emitted once.
     """
-    kernels = host.kernels
-    key = None if layout is None else (key_of(op), layout)
-    known = None if key is None else kernels.known(key, op)
-    return known or kernels.use(emit(kernels.names.copy()), op, key)
+    return host.kernels.shared(op, None if layout is None else (key_of(op), layout), emit)
 
 
 def kernel_named(
-    host: HostProgram, op: Operation, name: str, emit: Callable[..., EmittedKernel], *given: object
+    host: HostProgram,
+    op: Operation,
+    name: str,
+    emit: Callable[..., EmittedKernel],
+    pitches: Mapping[SSAValue, Pitch] | None = None,
+    **options: Hashable,
 ) -> EmittedKernel:
-    """Return the kernel that `emit` makes of `op`, an unused name like `name`, and `given`."""
-    return kernel_of(host, op, lambda names: emit(op, names.fresh(name), *given))
+    """Return the kernel that `emit` makes of `op`, an unused name like `name`, `pitches` if they
+    are given, and `options`; or an equal one. Other kernels of such an operator have another name.
+    """
+    given = () if pitches is None else (pitches,)
+    layout = (name, by_operand(op, pitches or {}), *sorted(options.items()))
+    return kernel_of(host, op, lambda names: emit(op, names.fresh(name), *given, **options), layout)
 
 
 def by_operand(op: Operation, pitches: Mapping[SSAValue, Pitch]) -> tuple[Pitch | None, ...]:
