@@ -27,6 +27,7 @@ def test_names_differ() -> None:
     assert len({member.name for member in MEMBERS}) == len(MEMBERS)
 
 
+@pytest.mark.slow
 @daily(lambda member: member.name in QUICK)
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
 def test_a_step_is_as_accurate_as_in_eager_pytorch(

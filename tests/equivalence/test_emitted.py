@@ -99,6 +99,7 @@ def checked(program: str, *options: str) -> int:
     return main([program, "-p", PASSES, "--check-equivalence", "-o", "/dev/null", *options])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults(
     fault: str,
@@ -136,12 +137,14 @@ def check(text: str, passes: str, **options: Any) -> tuple[EmittedCheck, list[st
     return watcher, notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", ["", "coda-to-gemm", PASSES, "coda-to-gemm,schedule"])
 def test_any_level_is_compared_on_every_draw(passes: str):
     watcher, notes = check(LINEAR, passes)
     assert (watcher.compared, notes) == (len(DRAWS), [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", ["coda-to-gemm", "coda-to-gemm,schedule"])
 def test_attention_without_gemms_is_compared(passes: str):
     watcher, notes = check(ATTENTION, passes, sizes={"B": 1, "T": 5})

@@ -62,6 +62,7 @@ def test_a_correct_pipeline(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", ["2.3456789", "3.14159265358979", "0.70710678", "sqrt(sqrt(24.0))"]
 )

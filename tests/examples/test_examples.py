@@ -90,6 +90,7 @@ def test_every_example_has_a_model():
     assert functions - {"norms"} == {name.partition(".")[0] for name in MODELS}
 
 
+@pytest.mark.slow
 @examples
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("rows", [*ROWS, 128])

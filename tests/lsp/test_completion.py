@@ -59,6 +59,7 @@ def test_an_expression(editor: Editor, tmp_path: Path):
     assert items["rope"].insert_text == "rope(${1:x}, ${2:cos}, ${3:sin}, head_dim=${4:head_dim})"
 
 
+@pytest.mark.slow
 def test_names_of_pytorch_become_what_the_language_has(editor: Editor, tmp_path: Path):
     items = completed(editor, tmp_path, BODY + "y = |\n    return h\n}\n")
     assert items["swish"].insert_text == "silu(x)"

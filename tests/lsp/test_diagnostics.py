@@ -79,6 +79,7 @@ def test_a_string_before_an_error_counts_utf16_units(editor: Editor, tmp_path: P
     assert {text_at(text, d.range) for d in editor.diagnostics(uri)} == {'"🙂🙂"', "sillu"}
 
 
+@pytest.mark.slow
 def test_a_missed_fusion_says_condition_bytes_and_suggestion(editor: Editor, tmp_path: Path):
     (found,) = editor.diagnostics(editor.open(tmp_path / "a.coda", MLP))
     assert found.severity == DiagnosticSeverity.Information

@@ -95,6 +95,7 @@ def test_program_with_folded_weights(golden: Golden, number: int):
     check(golden.module(), FOLDED, number)
 
 
+@pytest.mark.slow
 @cases(sorted(EXAMPLES.glob("*.coda")))
 @pytest.mark.parametrize("pipeline", [TO_KERNELS, FOLDED, TO_PROGRAMS])
 def test_example(golden: Path, number: int, pipeline: str):

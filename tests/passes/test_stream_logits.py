@@ -141,6 +141,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 
 
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("name", ["norm", "capped"])
 def test_emitted_programs_are_as_accurate_as_eager(name: str, dtype: torch.dtype):
@@ -148,6 +149,7 @@ def test_emitted_programs_are_as_accurate_as_eager(name: str, dtype: torch.dtype
     assert_as_accurate_as_eager(head, head.compiled(dtype, 2, "triton"), head.inputs(dtype))
 
 
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("rows", [1, 128])
 @pytest.mark.parametrize(
@@ -201,6 +203,7 @@ def test_only_row_statistics_are_saved():
     assert str(function.saved_bytes) == "12*M"
 
 
+@pytest.mark.slow
 def test_two_runs_give_the_same_bits():
     head = HEADS["norm"]
     function, inputs = head.compiled(torch.bfloat16, 2, "triton"), head.inputs(torch.bfloat16)

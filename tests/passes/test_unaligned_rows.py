@@ -25,6 +25,7 @@ def inputs() -> list[torch.Tensor]:
     return [torch.randn(shape, requires_grad=True) for shape in shapes]
 
 
+@pytest.mark.slow
 def test_results_are_dense():
     x, norm, w = inputs()
     with torch.no_grad():

@@ -229,6 +229,7 @@ def test_found(text: str):
     assert not case.notes, "refused by the backend, or a second run finds more to do"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", DIFFERENTIATED.values(), ids=DIFFERENTIATED)
 @pytest.mark.parametrize("seed", range(2))
 def test_found_in_gradients(text: str, seed: int):

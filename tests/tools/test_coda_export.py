@@ -168,6 +168,7 @@ def test_page(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert "nowhere/mlp.html: cannot write the file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_coda(folder: Path):
     command = ["factories:mlp", "-o", "mlp.coda", "--weights", "w.safetensors", "-q"]
     assert coda_export.main([*command, "--name", "network"]) == 0
@@ -207,17 +208,20 @@ def test_calls_of_pytorch_are_told(capsys: pytest.CaptureFixture[str]):
     assert "calls of PyTorch left: aten.cumprod.default (2)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_objects_and_paths(folder: Path):
     for factory in ("factories:Example", "factories:Parts.sums"):
         assert coda_export.main([factory, "-o", "a.mlir", "-q"]) == 0
 
 
+@pytest.mark.slow
 def test_dynamic_inputs_by_position(folder: Path):
     command = ["factories:mlp", "-o", "a.mlir", "-q", "--dynamic", "x.1=length"]
     assert coda_export.main(command) == 0
     assert '[2 : i64, "length", 8 : i64]' in (folder / "a.mlir").read_text()
 
 
+@pytest.mark.slow
 def test_inputs_from_a_file(folder: Path):
     safetensors.save_file({"x": torch.zeros(2, 3, 8)}, folder / "inputs.safetensors")
     command = ["factories:bare", "-o", "a.mlir", "--args-from", "inputs.safetensors", "-q"]
@@ -314,6 +318,7 @@ def test_help_is_as_wide_as_a_terminal(capsys: pytest.CaptureFixture[str]):
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program(folder: Path):
     command = [sys.executable, "-m", "coda_ir.tools.coda_export", "nowhere:f", "-o", "a.mlir"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)

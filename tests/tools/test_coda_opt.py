@@ -53,6 +53,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 class TestErrors:
     """A mistake of the user gives a message and an exit code, never a traceback."""
 
+    @pytest.mark.slow
     def test_installed_tool(self, tmp_path: Path):
         code, out, err = run(str(tmp_path / "missing.mlir"))
         assert (code, out) == (1, "")
@@ -382,6 +383,7 @@ def test_version(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.startswith("coda-opt 0.")
 
 
+@pytest.mark.slow
 def test_printing_and_emitting_import_neither_torch_nor_triton(silu: str):
     script = (
         "import sys; from coda_ir.tools.coda_opt import main; main(sys.argv[1:]); "

@@ -93,6 +93,7 @@ def watch(result: Any, inputs: Any, names: Any) -> None:
         WATCHED[str(name)] = StorageWeakRef(tensor.untyped_storage())
 
 
+@pytest.mark.slow
 def test_saved_tensors_are_freed_after_their_last_use(network: TrainableFunction):
     y, _ = called(network)
     names = set(WATCHED)
@@ -128,6 +129,7 @@ class Network(nn.Module):
         return self.down(self.middle(p).tanh())
 
 
+@pytest.mark.slow
 def test_saved_tensors_of_a_compiled_model_are_freed():
     reset()
     model = Network()

@@ -108,6 +108,7 @@ def check(name: str, dtype: torch.dtype, target: Literal["reference", "triton"])
         assert got <= max(1.25 * allowed, floor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=DTYPES.get)
 @pytest.mark.parametrize("name", SIZES)
 def test_gradients_of_examples(name: str, dtype: torch.dtype):

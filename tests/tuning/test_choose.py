@@ -75,6 +75,7 @@ def other_forms(program: str, **sizes: int) -> dict[str, Candidate]:
     return {each.form: each for each in candidates_of(request) if each.form != "fused"}
 
 
+@pytest.mark.slow
 def test_other_forms_are_candidates_with_the_bytes_that_they_move():
     deep = PROGRAM.replace("512", "8192")
     few, many = other_forms(deep, B=1, T=16), other_forms(deep, B=2, T=8192)

@@ -61,6 +61,7 @@ def test_hopper_schedule(name: str, mainloop: str) -> None:
     assert all(kernel.fits and not kernel.spills for kernel in kernels), kernels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "mainloop"), [("sm_90", "tma"), ("sm_90", "pointer"), ("gfx942", "pointer")]
 )

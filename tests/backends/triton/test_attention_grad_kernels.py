@@ -429,6 +429,7 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
         assert not divisions_in_loops(kernel.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("main_loop", ["tma", "warp_specialized"])
 @pytest.mark.parametrize(("width", "options"), [(64, "causal=false"), (256, "causal=true")])
 def test_products_do_not_wait_for_one_another(width: int, options: str, main_loop: str):
@@ -444,6 +445,7 @@ def test_products_do_not_wait_for_one_another(width: int, options: str, main_loo
         assert 0 < 2 * kernel.text.count("WARPGROUP.DEPBAR") < kernel.text.count("HGMMA")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
 @pytest.mark.parametrize("width", [64, 256])
 def test_masks_compile_ahead_of_time(target: str, width: int):

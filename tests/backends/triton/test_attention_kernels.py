@@ -172,6 +172,7 @@ def test_the_pass_keeps_what_a_function_means(name: str):
     assert relative_error(other, one) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
 @pytest.mark.parametrize("width", [64, 80, 128, 256])
 @pytest.mark.parametrize("mask", ["", "f32[4, 1, S]", "f32[B, 4, T, S]"], ids=["", "row", "dense"])
@@ -182,6 +183,7 @@ def test_compiles_ahead_of_time(target: str, width: int, mask: str):
     assert spilled <= (1200 if mask and width == 256 else 256)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", ["", ", softcap=50.0"], ids=["one loop", "three loops"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
 def test_windows_compile_ahead_of_time(target: str, cap: str):

@@ -36,6 +36,7 @@ class TestPortable:
     def test_types(self, loop: str, x: str, w: str, tmp_path: Path):
         check_against_reference(scaled_blocks(portable("32x64x64", loop), x=x, w=w), [70], tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("k", "n", "depth", "columns", "tile"),
         [

@@ -47,6 +47,7 @@ def run(text: str, arguments: Sequence[Tensor], pipeline: str = PIPELINE) -> lis
     return run_guarded(emit_module(module), arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("b", "t"), ROWS)
 @pytest.mark.parametrize(("x", "m"), SHAPES)
 def test_both_halves_of_a_tensor(x: str, m: str, b: int, t: int):

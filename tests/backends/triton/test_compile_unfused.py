@@ -12,6 +12,7 @@ TARGETS = ("sm_80", "sm_90", "gfx942")
 GOLDENS = Path(__file__).parents[2] / "filecheck/backends/triton"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("golden", ["row_kernels.mlir", "map_and_finalize.mlir"])
 def test_kernels_compile(golden: str, target: str) -> None:

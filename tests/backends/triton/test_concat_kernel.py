@@ -54,6 +54,7 @@ def expected_and_found(name: str, dtype: torch.dtype) -> tuple[torch.Tensor, tor
     return model(x, y), function(x, y), function.function.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_concatenation_is_that_of_pytorch(name: str):
     wanted, found, source = expected_and_found(name, torch.bfloat16)

@@ -150,6 +150,7 @@ class TestSetting:
         monkeypatch.delenv("CODA_DIRECT_LAUNCH", raising=False)
         assert "DirectLaunch" not in self.source()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("version", ["3.5.1", "3.10.0", "4.0"])
     def test_a_triton_that_is_not_known(self, monkeypatch: pytest.MonkeyPatch, version: str):
         """Programs are simple there, and say what it costs, unless that was asked for."""
@@ -172,6 +173,7 @@ class TestSetting:
         monkeypatch.setenv("CODA_DIRECT_LAUNCH", "1")
         assert missed_direct_launch(func, "sm_90") and not missed_direct_launch(func, "gfx942")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("value", ["0", "1"])
     def test_on_and_off(self, monkeypatch: pytest.MonkeyPatch, value: str):
         monkeypatch.setenv("CODA_DIRECT_LAUNCH", value)
@@ -182,6 +184,7 @@ class TestSetting:
         with pytest.raises(CodaError, match="CODA_DIRECT_LAUNCH is 'yes'"):
             self.source()
 
+    @pytest.mark.slow
     def test_the_cache_tells_them_apart(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
         monkeypatch.setenv("CODA_CACHE_LIMIT", "1GiB")

@@ -80,6 +80,7 @@ OF_INTEGERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, dtype: torch.dtype) -> None:
@@ -235,6 +236,7 @@ def test_quotients_near_whole_numbers(name: str) -> None:
     assert torch.equal(run_operator(f"coda.{name}", a, b), exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "right"),
     [

@@ -27,6 +27,7 @@ def exact_gradient(ids: torch.Tensor, dy: torch.Tensor, rows: int) -> torch.Tens
     return total.index_add_(0, ids.reshape(-1).long(), dy.double().reshape(-1, dy.shape[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
 @pytest.mark.parametrize(("rows", "columns"), [(9, 1), (70, 24), (70, 1030)])
 def test_sums(rows: int, columns: int, dtype: torch.dtype) -> None:
@@ -59,6 +60,7 @@ def test_ids_beyond_the_table_store_nothing(repeats: int) -> None:
     torch.testing.assert_close(actual.double(), exact, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES, ids=TYPES.get)
 @pytest.mark.parametrize("columns", [1, 1030])
 def test_few_ids(columns: int, dtype: torch.dtype) -> None:

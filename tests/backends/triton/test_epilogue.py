@@ -106,6 +106,7 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ fn f(x: f32[B, T, 16], weight w: f32[24, 16]) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 5), (3, 17)])
 @pytest.mark.parametrize("target", ["triton", "reference"])
 def test_extents_are_numbers(sizes: tuple[int, int], target: Target):

@@ -34,6 +34,7 @@ def schedule(bm: int, bn: int, bk: int, warps: int = 4, loop: str = "pointer") -
 IN_PARTS = schedule(16, 32, 16, loop="three_parts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [[1], [3], [127], [2, 3, 5]])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_residual_and_statistics(dtype: str, rows: list[int], tmp_path: Path) -> None:
@@ -43,6 +44,7 @@ def test_residual_and_statistics(dtype: str, rows: list[int], tmp_path: Path) ->
     assert kernel.name == "gemm_row_scale_residual_scale_ssq"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 16, 33])
 @pytest.mark.parametrize("k", [1, 16, 70])
 @pytest.mark.parametrize("layout", ["nk", "kn"])
@@ -84,6 +86,7 @@ def test_epilogue_in_subtiles(n: int, tmp_path: Path) -> None:
     assert "for subtile in tl.static_range(4):" in kernel.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 12"])
 def test_gated_activation(pairing: str, dtype: str, tmp_path: Path) -> None:
@@ -98,6 +101,7 @@ def test_gated_activation_in_subtiles(pairing: str, tmp_path: Path) -> None:
     assert "for subtile in tl.static_range(8):" in kernel.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [[2, 7], [1, 1], [3, 40]])
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
 def test_rotary_embedding(norm: bool, rows: list[int], tmp_path: Path) -> None:
@@ -121,6 +125,7 @@ def test_norm_per_head_in_subtiles(tmp_path: Path) -> None:
     assert "for subtile in tl.static_range(8):" in kernel.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warps", [4, 1])
 @pytest.mark.parametrize("index", ["i64", "i32"])
 def test_logsumexp_maximum_and_target(index: str, warps: int, tmp_path: Path) -> None:
@@ -196,6 +201,7 @@ func.func @f(%x: tensor<?x24xf16>, %w0: tensor<16x24xf16>, %w1: tensor<9x24xf16>
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 16, 37])
 def test_column_partials_of_several_weights(rows: int, tmp_path: Path) -> None:
     """Two weights side by side, scalar and boolean ports, integers, a yield of a scalar."""
@@ -239,6 +245,7 @@ func.func @f(%x: tensor<?x24xf32>, %w: tensor<36x24xf32>, %t: tensor<?x12xf32>,
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairing", "pairs"), [("adjacent", 24), ("adjacent", 18), ("halves", 18), ("halves, 12", 18)]
 )
@@ -254,6 +261,7 @@ def tma(bm: int, bn: int, bk: int, warps: int = 4) -> str:
     return schedule(bm, bn, bk, warps).replace("pointer", "tma")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [[1], [2, 33]])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tma(dtype: str, rows: list[int], tmp_path: Path) -> None:
@@ -288,6 +296,7 @@ def test_group_minimum_of_one_group_per_tile(tmp_path: Path) -> None:
         check_against_reference(text, [18], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("main_loop", ["pointer", "tma"])
 @pytest.mark.parametrize("columns", [257, 261, 131])
 def test_odd_columns(columns: int, main_loop: str, tmp_path: Path) -> None:

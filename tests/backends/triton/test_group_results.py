@@ -45,6 +45,7 @@ def assert_quantized(q: Tensor, scale: Tensor, y: Tensor, group: int) -> None:
     assert q.dtype == torch.int8 and scale.dtype == torch.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("columns", "group"), [(128, 128), (192, 64), (320, 32), (96, 48), (144, 24), (130, 2)]

@@ -65,6 +65,7 @@ def error(actual: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 class TestLlamaLike:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("batch", "time"), [(1, 1), (1, 3), (1, 127), (5, 7)])
     @pytest.mark.parametrize("source", [emit_module, planned], ids=["own", "planned"])
     def test_accuracy(self, source: Any, batch: int, time: int) -> None:

@@ -150,6 +150,7 @@ def part(name: str, start: int, stop: int) -> str:
   }}"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("results", ["%joined, %twice", "%twice, %twice"])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_parts_are_stored_side_by_side(order: tuple[int, int], results: str) -> None:

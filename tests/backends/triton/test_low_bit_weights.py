@@ -162,6 +162,7 @@ def test_one_row_of_words(packing: str, x: str, tmp_path: Path):
     check_against_reference(product(one_row("32x64", 2), weight, x=x), [2], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize("name", ["gptq", "compressed-tensors", "torchao", "awq"])
 @pytest.mark.parametrize("how", [portable("16x16x32"), one_row("32x128", 2)], ids=["tile", "row"])
@@ -174,6 +175,7 @@ def test_infinite_inputs(name: str, how: str, tmp_path: Path):
     check_against_reference(text, [3], tmp_path, arguments=[x, *others])
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize("name", ["gptq", "awq"])
 @pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 32"])
@@ -182,6 +184,7 @@ def test_one_row_of_pairs(name: str, pairing: str, tmp_path: Path):
     check_against_reference(text, [2], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize("name", ["gptq", "awq"])
 @pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 32"])
@@ -190,6 +193,7 @@ def test_pairs(name: str, pairing: str, tmp_path: Path):
     check_against_reference(text, [21], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("how", [portable("16x16x32"), one_row("16x64")], ids=["tile", "row"])

@@ -70,6 +70,7 @@ func.func @f(%x: {types[0]}, %w: {types[1]}, %sx: {types[2]}, %sw: {types[3]}) -
 """
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize("mainloop", ["pointer", "tma"])
 @pytest.mark.parametrize("layout", ["nk", "kn"])
@@ -215,6 +216,7 @@ def compiled_for(arch: str, schedule: SchedulePass, text: str, mode: str = "") -
     return compile_kernels([kernel], arch, level, jobs=1)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(
     ("arch", "schedule"),

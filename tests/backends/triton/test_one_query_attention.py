@@ -118,6 +118,7 @@ def test_remark():
     assert "one query per head runs as a separate kernel" in str(remark)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
 def test_compiles_ahead_of_time(target: str):
     for columns, keys in ((64, 512), (128, 4096), (256, None)):

@@ -194,6 +194,7 @@ def test_every_main_loop(loop: str, is_one_row: bool):
     check(emit_module(placed(LOOPS[loop])), 1 if is_one_row else more_than_a_tile(loop))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_columns_beside_those_of_each_head(loop: str):
     module = placed(LOOPS[loop], SHARED)
@@ -220,6 +221,7 @@ def test_rows_of_each_sample(loop: str, samples: int):
     torch.testing.assert_close(found, expected, rtol=2**-8, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", [*LOOPS, "tma"])
 def test_parts_that_are_multiplied(loop: str):
     """They are read in place, and so are parts of weights stored whose gradients they are."""
@@ -259,6 +261,7 @@ def check(source: str, rows: int) -> None:
     torch.testing.assert_close(found, torch.cat([q, a - b, a + b], -1), rtol=2**-8, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [JOINED, SHARED, STREAMS], ids=["heads", "one head", "rows"])
 @pytest.mark.parametrize("loop", ["warp-specialized", "ping-pong"])
 def test_compiled_ahead_of_time(loop: str, text: str):

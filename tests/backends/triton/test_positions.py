@@ -74,6 +74,7 @@ def sample_of(x: Tensor) -> Tensor:
     return torch.linspace(5, 6, x.shape[0] * x.shape[-1]).reshape(x.shape[0], 1, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("b", "t"), SIZES)
 @pytest.mark.parametrize("expression", IN_KERNELS)
 def test_a_kernel_computes_them(expression: str, b: int, t: int):
@@ -85,6 +86,7 @@ def test_a_kernel_computes_them(expression: str, b: int, t: int):
     assert "torch.arange" not in module and module.count("@triton.jit") == module.count("[(") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("b", [1, 2])
 @pytest.mark.parametrize(("m", "t"), [(5, 7), (1, 9), (6, 1), (40, 70)])
 @pytest.mark.parametrize("expression", FLAT)

@@ -74,21 +74,25 @@ class TestKernels:
     def test_one_row_for_a_sample(self, schedule: str, rows: tuple[int, int], tmp_path: Path):
         check(modulated(SCHEDULES[schedule]), rows, (rows[0], 1), tmp_path)
 
+    @pytest.mark.slow
     def test_static_length(self, schedule: str, tmp_path: Path):
         text = modulated(SCHEDULES[schedule], "?x75")
         source = check(text, (3, 75), (3, 1), tmp_path)
         assert "rows // 75" in source
 
+    @pytest.mark.slow
     def test_samples_within_what_repeats(self, schedule: str, tmp_path: Path):
         """B x 3 x T rows: each of 3 rows serves T rows, and then again in the next of B."""
         text = modulated(SCHEDULES[schedule], "?x3x?", "3x1")
         source = check(text, (2, 3, 29), (3, 1), tmp_path)
         assert "% 3" in source
 
+    @pytest.mark.slow
     def test_several_dimensions_of_a_sample(self, schedule: str, tmp_path: Path):
         text = modulated(SCHEDULES[schedule], "?x?x5", "?x1x1")
         check(text, (3, 11, 5), (3, 1, 1), tmp_path)
 
+    @pytest.mark.slow
     def test_rows_on_both_sides_of_what_repeats(self, schedule: str, tmp_path: Path):
         """B x 3 x T rows take those of a mask (B x 1 x T): row t of sample b serves 3 rows."""
         text = modulated(SCHEDULES[schedule], "?x3x?", "?x1x?")

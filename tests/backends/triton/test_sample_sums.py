@@ -50,6 +50,7 @@ def test_partials_of_a_gemm(schedule: str, rows: Sequence[int], tmp_path: Path):
     assert "store_sample_sums(" in kernel.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [[2, 128], [2, 150], [5, 7]], ids=str)
 @pytest.mark.parametrize("schedule", [SPECIALIZED, PING_PONG], ids=["groups", "ping-pong"])
 def test_partials_of_groups_of_warps(schedule: str, rows: Sequence[int], tmp_path: Path):

@@ -199,6 +199,7 @@ def test_gradients_of_lengths(length: int) -> None:
     check_gradients(operands_of(1, length, 8, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "states"), [(33, 16), (70, 5)])
 def test_gradients_of_sizes_that_are_no_blocks(channels: int, states: int) -> None:
     check_gradients(operands_of(2, 6, channels, states, torch.bfloat16))
@@ -255,6 +256,7 @@ def test_kernels_compile_for_hopper() -> None:
     assert scan.resources.registers <= 96, scan.resources
 
 
+@pytest.mark.slow
 def test_kernels_compile_for_cdna() -> None:
     for kernel in compiled_kernels("gfx942", "amdgcn"):
         assert kernel.resources.fits and not kernel.resources.spills, kernel.resources

@@ -23,6 +23,7 @@ FACTORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factors", FACTORS)
 def test_matrices(factors: str) -> None:
     *shapes, product = FACTORS[factors]

@@ -146,6 +146,7 @@ func.func @f(%x: tensor<?x48xf32>, %u: tensor<40x48xf32>, %w: tensor<24x40xf32>)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("rows", [0, 1, 40])
 def test_the_host_gives_kernels_where_to_meet(rows: int, direct: bool) -> None:

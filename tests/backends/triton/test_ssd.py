@@ -92,6 +92,7 @@ def assert_accurate(
     assert relative_error(actual, exact) <= roundings * relative_error(wide.to(dtype), exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, ROWS + 1, CHUNK, CHUNK + ROWS + 3])
 def test_lengths(length: int) -> None:
     check(operands_of(1, length))
@@ -159,6 +160,7 @@ def test_states_before_and_after(length: int) -> None:
         assert_accurate(found, close, true, torch.float32, 2 * ROUNDINGS)
 
 
+@pytest.mark.slow
 def test_parts_of_a_sequence() -> None:
     """The states after one part are those before the next one."""
     x, dt, a, b, c = operands_of(2, CHUNK + 30)
@@ -309,6 +311,7 @@ def test_kernels_compile_ahead_of_time(arch: str) -> None:
     assert_few_spills([*kernels(*SIZES), *gradient_kernels(*SIZES)], arch, "ptx")
 
 
+@pytest.mark.slow
 def test_kernels_compile_for_cdna() -> None:
     assert_few_spills(kernels(*SIZES), "gfx942", "amdgcn")
 

@@ -42,6 +42,7 @@ def check(text: str, ends: list[int], folder: Path) -> None:
     check_against_reference(text, [rows], folder, arguments=arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["pointer", "tma"])
 @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
 def test_loads(ends: list[int], loop: str, tmp_path: Path) -> None:

@@ -252,6 +252,7 @@ class TestUnalignedRows:
         text = programs.swiglu("f16", 136, 357, schedule(stages=4))
         check_against_reference(text, [130], tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", ["bf16", "f32"])
     def test_beside_aligned_results(self, dtype: str, tmp_path: Path):
         text = different_ranges(schedule(), dtype).replace("136", "139")

@@ -79,6 +79,7 @@ class TestNumbers:
         kernel = check_against_reference(scaled(schedule(128), x=x, w=w), [70], tmp_path)
         assert kernel.language == "gluon" and "accumulate_promoted(" in kernel.source
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("columns", "loop"),
         [
@@ -91,6 +92,7 @@ class TestNumbers:
         kernel = check_against_reference(text, [130], tmp_path)
         assert "accumulate_promoted" not in kernel.source
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("columns", "k", "stages"), [(64, 16, 2), (128, 400, 5), (256, 144, 3)]
     )

@@ -68,6 +68,7 @@ class TestRowsInGroups:
         text = programs.grouped_residual("bf16", depth, 264, 4, schedule(), layout)
         check(text, ends, tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("columns", "width"), [(128, 72), (256, 136), (64, 32)])
     def test_neighbours(self, columns: int, width: int, tmp_path: Path) -> None:
         """Both columns of a pair are neighbours in a row of a K x N weight."""
@@ -89,6 +90,7 @@ class TestRowsInGroups:
         text = programs.moved_rows("bf16", 72, 264, schedule(group_m=group_m), groups=4)
         check(text, [100, 400, 410, 800], tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("groups", [1, 3, 33])
     def test_numbers_of_groups(self, groups: int, tmp_path: Path) -> None:
         """Also more than a warp has threads."""
@@ -123,6 +125,7 @@ class TestMovedRows:
         kernel = check(text, LOADS["ragged"], tmp_path)
         assert kernel.language == "gluon"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
     def test_loads(self, ends: list[int], tmp_path: Path) -> None:
         text = programs.moved_rows("bf16", 72, 64, schedule(), rows="gather scatter", groups=4)

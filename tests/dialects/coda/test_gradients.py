@@ -140,6 +140,7 @@ def test_activation_grad(name: str):
     assert_results_close([result], [expected], 1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_scalar_code_of_an_activation_gradient(name: str):
     """The formula of the compiled code, in float64, against PyTorch's derivative."""

@@ -70,6 +70,7 @@ def test_snippet_compiles(snippet: Snippet):
     assert list(module.body.block.ops), "the snippet emits no function"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=line_id)
 def test_snippet_is_the_same_when_it_is_formatted(snippet: Snippet):
     check_text(snippet.text, parse_text(snippet.text, "example.coda"))

@@ -33,6 +33,7 @@ CASES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor | Tensors]]
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 @pytest.mark.parametrize("text", CASES)
 def test_operators_are_those_of_pytorch(text: str, target: Target):

@@ -124,6 +124,7 @@ def test_nothing_is_left_that_an_epilogue_could_compute():
     assert "(tile)" in explained_steps(parse_text(text, "a.coda"))["f"]
 
 
+@pytest.mark.slow
 def test_norms_of_rows_in_one_tile_run_in_the_gemm_before():
     for name, steps in STEPS_IN_ONE_TILE.items():
         module = parse_text(program(name, BLOCKS[name]), "block.coda")

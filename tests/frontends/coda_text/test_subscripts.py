@@ -43,6 +43,7 @@ SUBSCRIPTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 @pytest.mark.parametrize("text", SUBSCRIPTS)
 def test_subscripts_are_those_of_pytorch(text: str, target: Target):

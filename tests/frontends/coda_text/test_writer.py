@@ -24,6 +24,7 @@ def operators(module: ModuleOp) -> list[str]:
     return [op.name for op in module.walk()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN)
 def test_examples_read_back_as_they_are(name: str):
     module = parse(EXAMPLES / f"{name}.coda")

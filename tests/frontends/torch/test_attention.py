@@ -61,6 +61,7 @@ def test_results_that_are_used(results: tuple[int, ...]):
         torch.testing.assert_close(tuple(actual), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.0, -0.5])
 def test_unusual_scales(scale: float):
     model, x = Chosen(0, scale=scale), torch.randn(2, 5, 16)
@@ -141,6 +142,7 @@ class Repeated(nn.Module):
         return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 5, 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrow", [None, torch.bfloat16])
 def test_heads_of_queries_that_are_repeated(narrow: torch.dtype | None):
     """They are not those that keys share, and the result has all of them."""
@@ -180,6 +182,7 @@ class Shares(nn.Module):
         return y.transpose(1, 2).flatten(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_called", [True, False])
 @pytest.mark.parametrize("way", HEADS_AFTER_ROWS)
 def test_keys_that_are_repeated_after_rows_are_shared(way: str, is_called: bool):
@@ -192,6 +195,7 @@ def test_keys_that_are_repeated_after_rows_are_shared(way: str, is_called: bool)
     assert relative_error(actual, expected) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [(), (2, 1, 1, 1, 4)])
 def test_attention_in_windows(masked: tuple[int, ...]):
     """Queries with an axis of windows beside that of heads; PyTorch has no kernel for five axes."""
@@ -237,6 +241,7 @@ class Latent(nn.Module):
         return y.transpose(1, 2).flatten(2)
 
 
+@pytest.mark.slow
 def test_latent_attention():
     """The norm moves past its GEMM, and what is assigned is a concatenation."""
     model, x = Latent(), torch.randn(2, 5, 32)
@@ -261,6 +266,7 @@ class Crossed(nn.Module):
         return self.attention(x, z, z * 2, **masks)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_heads_that_are_merged_with_the_batch(is_masked: bool):
     model, x, z = Crossed(is_masked=is_masked), torch.randn(5, 3, 16), torch.randn(7, 3, 16)
@@ -302,6 +308,7 @@ class RowsOfHeads(Grouped):
         return (weights.flatten(1, 2) @ v).unflatten(1, (4, -1)).transpose(1, 2).flatten(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -406,6 +413,7 @@ def test_own_attention_reads_heads_in_place(batch_first: bool):
     assert relative_error(actual, expected) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 @pytest.mark.parametrize("shared", ["heads of q", "batch of q", "batch of k and v", "heads of v"])
 def test_operands_that_broadcast(shared: str, target: str):

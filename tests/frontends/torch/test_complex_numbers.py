@@ -151,6 +151,7 @@ def test_a_complex_argument():
         assert relative_error(fast(x, places), wanted) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gradients")
 @pytest.mark.parametrize("is_repeated", [False, True])
 def test_16_bits_rotated_in_float64(*, is_repeated: bool):
@@ -196,6 +197,7 @@ class Arithmetic(nn.Module):
         return torch.view_as_real(w), parts[0].real, parts[1].imag, z.sum(-1).imag, (z + z[:1]).real
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_double", [False, True])
 def test_arithmetic(is_double: bool):
     model, x, y = Arithmetic(), torch.randn(3, 4, 2), torch.randn(4)
@@ -207,6 +209,7 @@ def test_arithmetic(is_double: bool):
         torch.testing.assert_close(ours, eager)
 
 
+@pytest.mark.slow
 def test_products_with_zero():
     """Neither part of a product with 0j is a tensor, nor one of the conjugate of a number."""
     linear, x = nn.Linear(8, 8), torch.randn(3, 8)

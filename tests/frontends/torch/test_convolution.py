@@ -94,6 +94,7 @@ class SpeechEncoder(nn.Module):
         return self.last(nn.functional.silu(channels).transpose(1, 2))
 
 
+@pytest.mark.slow
 def test_what_joins_convolutions():
     model, frames = SpeechEncoder().eval(), torch.randn(2, 10, 8)
     exported = coda_ir.export(model, (frames,))

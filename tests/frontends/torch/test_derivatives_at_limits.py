@@ -80,6 +80,7 @@ def test_sinc_is_as_exact_in_16_bits():
     torch.testing.assert_close(result, torch.sinc(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("frontend", ["torch.compile", "export"])
 def test_gradient(name: str, frontend: str):

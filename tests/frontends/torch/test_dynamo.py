@@ -52,6 +52,7 @@ def test_inference(target: str, fallbacks: list[object]):
     assert not fallbacks
 
 
+@pytest.mark.slow
 def test_no_recompilation_per_length(fallbacks: list[object]):
     model = Block()
     fast = compiled(model, dynamic=True)
@@ -256,6 +257,7 @@ def test_wrong_options(mode: str | None, options: dict[str, Any], message: str):
     assert caught.value.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_modes(mode: str):
     model, x = nn.Linear(8, 8), torch.randn(3, 8)

@@ -70,6 +70,7 @@ class Counter(nn.Module):
         return put, before, self.total + y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [False, True], ids=["same", "transposed"])
 @pytest.mark.parametrize("fallback", [False, True], ids=["compiled", "regions"])
 @pytest.mark.parametrize("target", ["reference", "triton"])
@@ -111,6 +112,7 @@ class Exchange(nn.Module):
         return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_states_that_are_computed_from_each_other(target: str):
     model = Exchange()

@@ -190,6 +190,7 @@ def test_a_graph_that_is_slower_there_stays(
     assert are_left == [False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "apart, apart_gpu, expected",
     [(1100.0, 920.0, 0), (1100.0, 900.0, 1), (2000.0, 840.0, 0), (2000.0, 830.0, 1)],
@@ -310,6 +311,7 @@ class Masked(torch.nn.Module):
         return torch.nn.functional.scaled_dot_product_attention(y, y, y, mask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "masked, is_by_host, expected", [(0.0, False, 0), (1e6, False, 1), (0.0, True, 1)]
 )

@@ -68,6 +68,7 @@ def check(fast: Any, model: nn.Module, x: torch.Tensor) -> None:
         torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_weights_are_folded_and_followed(told: Callable[[], str]):
     model, x = Network(), torch.randn(3, 5, 16)
     fast = compiled(model, **FOLDING)

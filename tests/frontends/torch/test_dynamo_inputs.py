@@ -499,6 +499,7 @@ def test_inputs_that_overlap_in_other_ways_than_those_of_the_first_call():
                 torch.testing.assert_close(memory, wanted)
 
 
+@pytest.mark.slow
 def test_views_of_a_changed_input_that_overlaps_another():
     layer = linear()
 

@@ -54,6 +54,7 @@ class Preference(NextToken):
         return -F.logsigmoid(chosen - rejected).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [NextToken, Preference])
 def test_the_gemm_of_logits_computes_the_loss_of_most_of_its_rows(
     kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
@@ -92,6 +93,7 @@ class OddLosses(nn.Module):
         ]
 
 
+@pytest.mark.slow
 def test_losses_without_calls_of_pytorch(caplog: pytest.LogCaptureFixture):
     caplog.set_level("INFO", "coda_ir")
     model = OddLosses().bfloat16()

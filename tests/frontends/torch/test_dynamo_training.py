@@ -69,6 +69,7 @@ class Replaced(nn.Module):
         return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_a_number_that_replaces_rows(target: str):
     model = Replaced()
@@ -117,6 +118,7 @@ UNREAD: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", UNREAD)
 def test_gradients_of_what_is_not_read(part: str):
     """They are zeros, or None, where they are PyTorch's: an optimizer tells them apart."""
@@ -136,6 +138,7 @@ class ProductsOfRows(nn.Module):
         return (a @ b.T).log_softmax(-1).diagonal().sum() + (a.T @ b).square().sum()
 
 
+@pytest.mark.slow
 def test_products_of_symbolic_columns(derived: list[TrainableFunction]):
     model = ProductsOfRows()
     check(compiled(model, dynamic=True), model, torch.randn(5, 16))
@@ -328,6 +331,7 @@ def test_gradients_that_are_enabled_inside():
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", ["derived", "autograd"])
 def test_the_backward_is_derived(backward: str, derived: list[TrainableFunction]):
     model = Block()
@@ -336,6 +340,7 @@ def test_the_backward_is_derived(backward: str, derived: list[TrainableFunction]
     assert len(derived) == (backward == "derived")
 
 
+@pytest.mark.slow
 def test_one_graph_for_all_lengths(derived: list[TrainableFunction]):
     model = Block()
     fast = compiled(model, dynamic=True)
@@ -419,6 +424,7 @@ def test_what_is_left_to_autograd(
     assert reason in caplog.text
 
 
+@pytest.mark.slow
 def test_masks_that_vmap_builds(derived: list[TrainableFunction]):
     """As in T5Gemma 2, whose embeddings of some ids are replaced besides."""
 

@@ -59,6 +59,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_attention(name: str):
     model, tensors = MODELS[name], inputs()

@@ -215,6 +215,7 @@ def decided_tokens(router: Any, length: int) -> torch.Tensor:
     return x[margins.topk(2 * length).indices].view(2, length, 64)
 
 
+@pytest.mark.slow
 def test_experts_with_biases_are_as_exact_as_eager():
     block, found = exported_with_biases()
     kernels = found.compile(device="cpu")
@@ -261,6 +262,7 @@ def test_rows_of_zeros_are_not_computed():
     assert relative_error(result, exact) <= 1.25 * relative_error(eager, exact) + 1e-3
 
 
+@pytest.mark.slow
 @daily(lambda name: name != "model")
 @pytest.mark.parametrize("name", ["qwen3_moe", "model"])
 def test_kernels_are_as_exact_as_eager(name: str):

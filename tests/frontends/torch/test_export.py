@@ -54,6 +54,7 @@ def operators(model: ExportedModel) -> Counter[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_block_becomes_named_operators():
     model = Block()
     exported = export(model, (torch.randn(2, 3, 16),), dynamic_shapes=({0: DYNAMIC, 1: DYNAMIC},))
@@ -65,6 +66,7 @@ def test_a_block_becomes_named_operators():
         torch.testing.assert_close(run(exported, x), model(x).detach(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_compiled_by_triton():
     model = Block()
     exported = export(model, (torch.randn(2, 3, 16),), dynamic_shapes=({0: DYNAMIC, 1: DYNAMIC},))
@@ -75,6 +77,7 @@ def test_compiled_by_triton():
     torch.testing.assert_close(result, model(x).detach(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_threads_that_export():
     model, x = Block(), torch.randn(2, 4, 16)
     with ThreadPoolExecutor(2) as threads:
@@ -83,6 +86,7 @@ def test_threads_that_export():
     assert first == second
 
 
+@pytest.mark.slow
 def test_models_that_were_left_in_training_mode():
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), torch.randn(2, 4)
     with pytest.warns(UserWarning, match=r"dropout.* draws random .*; call eval\(\)") as found:
@@ -318,6 +322,7 @@ class ItemSize(nn.Module):
         return torch.zeros(size)  # pyright: ignore
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "message", "remedy"),
     [
@@ -374,6 +379,7 @@ class Pairs(nn.Module):
         return self.linear(x).unflatten(1, (-1, 2)).sum(2) + self.linear(y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_dimensions_that_are_multiples(target: Target):
     model, pairs, rows = Pairs(), torch.export.Dim("P"), torch.export.Dim("R")
@@ -444,6 +450,7 @@ def test_weights_without_data_are_not_shared():
             exported.to(device)
 
 
+@pytest.mark.slow
 def test_an_exported_program():
     model, x = Block(), torch.randn(2, 5, 16)
     shapes = ({1: torch.export.Dim("T", min=2, max=64)},)

@@ -111,6 +111,7 @@ WRONG_CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
 
 
 class TestCompiled:
+    @pytest.mark.slow
     def test_it_is_called_like_the_model(self, exported: ExportedModel, model: Model):
         compiled = exported.compile(target="reference", device="cpu")
         for sizes in ((2, 3), (1, 1), (5, 7)):
@@ -335,6 +336,7 @@ class AskingForSizes(nn.Module):
         return 2 * x if rows % 2 == 0 and rows * columns > 10 and rows + columns < 11 else -x
 
 
+@pytest.mark.slow
 def test_conditions_on_sizes(tmp_path: Path):
     """Other sizes would take another branch of the model."""
     sizes = ({0: Dim.AUTO, 1: Dim.AUTO},)

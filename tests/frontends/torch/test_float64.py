@@ -132,6 +132,7 @@ def test_gradients_through_parts_in_float64(backward: str):
         torch.testing.assert_close(mine.double(), gradient, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gradients")
 def test_remarks_name_the_operators_on_float64():
     model, x, positions = Rotary(), torch.randn(2, 5, D), torch.arange(5)

@@ -27,6 +27,7 @@ def results() -> Sequence[SSAValue]:
     return returned.operands
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", MODELS, ids=lambda operator: operator.name)
 def test_operator_is_found(operator: type):
     """The operator is among those on which the result of its function depends."""

@@ -86,6 +86,7 @@ def test_results_share_what_they_share_in_eager(function: Callable[..., Results]
                 result.add_(1.0)  # the next call gives the old values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("changed", [0, 1, 2, 3])
 def test_results_that_are_changed_in_place_before_the_backward(changed: int, dynamic: bool):

@@ -50,6 +50,7 @@ def inputs() -> list[torch.Tensor]:
     return [x, angles.cos(), angles.sin()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("registers_first", [True, False])
 def test_results_and_gradients(*, registers_first: bool) -> None:
     model, given = Attention(registers_first=registers_first), inputs()

@@ -57,6 +57,7 @@ def linear(a: Tensor, x: Tensor, b: Tensor, y: Tensor) -> list[Tensor]:
     return [a * b, b * x + y]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Called(), Associative()], ids=["call", "associative_scan"])
 def test_forward(model: Called, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)

@@ -153,6 +153,7 @@ def test_exported_for_any_length(name: str) -> None:
         assert relative_error(run(tokens(length), use_cache=False).logits, wide) <= 1e-5
 
 
+@pytest.mark.slow
 def test_exported_in_float64() -> None:
     """The operators compute in 32 bits at most; the loop remains."""
     module = coda_ir.export(model_of("mamba").double(), (tokens(3),), {"use_cache": False}).module

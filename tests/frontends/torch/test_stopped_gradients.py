@@ -179,6 +179,7 @@ def test_statistics_are_updated_by_each_call(target: str):
     compare(list(model.buffers()), list(eager.buffers()))
 
 
+@pytest.mark.slow
 @pytest.mark.any_device
 @pytest.mark.parametrize(
     ("is_plain", "backward"), [(False, "derived"), (True, "derived"), (False, "autograd")]

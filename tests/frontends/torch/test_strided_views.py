@@ -56,6 +56,7 @@ def test_values_and_gradients_are_those_of_eager(name: str):
         torch.testing.assert_close(gradient, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_trained", [False, True])
 def test_writing_by_strides(is_trained: bool, caplog: pytest.LogCaptureFixture):
     model, x = Written(), torch.randn(2, 6, 16, requires_grad=is_trained)

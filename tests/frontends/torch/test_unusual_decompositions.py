@@ -237,6 +237,7 @@ def test_gradients(caplog: pytest.LogCaptureFixture) -> None:
             assert relative_error(got, expected) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("rows", [1, 21, 30])
 def test_stored_rows(rows: int) -> None:
@@ -285,6 +286,7 @@ def store_in_elements(x: Tensor, mask: Tensor, row: Tensor) -> None:
     x[x > 0.5] = row.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("is_trained", [False, True])
 @pytest.mark.parametrize(
@@ -323,6 +325,7 @@ def test_rows_of_a_mask_in_place(
     assert "eager" not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_one_row_of_mixed_values(caplog: pytest.LogCaptureFixture) -> None:
     model, x = Part(mixed), torch.randn(1, 1, 32)
