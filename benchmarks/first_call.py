@@ -1,17 +1,16 @@
 """The time of the first call of a process: cold, with a warm cache, with an imported one.
 
     python benchmarks/first_call.py --json first_call.json
-    python benchmarks/first_call.py --programs layer --tune
+    python benchmarks/first_call.py --tune
     CODA_COMPILE_JOBS=1 python benchmarks/first_call.py     # one kernel after the other
 
-`layer` is examples/llama_layer.coda, compiled and called; `model` is a Llama of 7B shape with 32
-layers, compiled to the loaded module without a call. The imports of torch and triton, the first
-use of the GPU and making the tensors are not counted. Seconds on the processor are those of the
-process and of those that it starts (Triton's assembler, the C compiler).
+The program is examples/llama_layer.coda. The imports of torch and triton, the first use of the GPU
+and making the tensors are not counted. Seconds on the processor are those of the process and of
+those that it starts (Triton's assembler, the C compiler).
 
 The cold process has empty caches, CODA IR's and Triton's; the warm one has what that left. Both
-have to give the same bits. `--tune` adds a process with empty caches that tunes the layer, and one
-that finds what that stored, which have other schedules. Without a GPU, kernels run in Triton's
+have to give the same bits. `--tune` adds a process with empty caches that tunes, and one that finds
+what that stored, which have other schedules. Without a GPU, kernels run in Triton's
 interpreter on few rows: then only `compile` counts.
 """
 
@@ -28,52 +27,10 @@ from time import perf_counter
 from typing import Any
 
 PARTS = ("import coda_ir", "compile", "Triton's key", "first call")
-PROGRAMS = ("layer", "model")
 ROOT = Path(__file__).parents[1]
 
 Seconds = dict[str, tuple[float, float]]
 """Seconds by the clock and on the processor, of each part."""
-
-
-WEIGHTS = {
-    "norm1": "4096",
-    "wq": "4096, 4096",
-    "wk": "4096, 4096",
-    "wv": "4096, 4096",
-    "wo": "4096, 4096",
-    "norm2": "4096",
-    "w_gate": "11008, 4096",
-    "w_up": "11008, 4096",
-    "w_down": "4096, 11008",
-}
-"""Shapes of the weights of `llama_block`, in its order."""
-
-
-def llama_text(layers: int) -> str:
-    """The program of a Llama model with `layers` layers."""
-    parameters = [
-        "tokens: i64[B, T]",
-        "targets: i64[B, T]",
-        "cos: f32[T, 64]",
-        "sin: f32[T, 64]",
-        "weight table: bf16[32000, 4096]",
-        *(f"weight {n}_{i}: bf16[{dims}]" for i in range(layers) for n, dims in WEIGHTS.items()),
-        "weight norm: bf16[4096]",
-        "weight head: bf16[32000, 4096]",
-    ]
-    weights = [", ".join(f"{name}_{i}" for name in WEIGHTS) for i in range(layers)]
-    calls = [f"    x{i + 1} = llama_block(x{i}, cos, sin, {weights[i]})" for i in range(layers)]
-    return "\n".join(
-        [
-            'import "std/llama.coda"',
-            f"fn llama({', '.join(parameters)}) -> f32[] {{",
-            "    x0 = embedding(tokens, table)",
-            *calls,
-            f"    logits = linear(rms_norm(x{layers}, norm, eps=1e-5), head)",
-            "    return cross_entropy(logits, targets)",
-            "}",
-        ]
-    )
 
 
 def processor_seconds() -> float:
@@ -93,14 +50,14 @@ class Parts:
         self.seconds[name] = (perf_counter() - start, processor_seconds() - processor)
 
 
-def measure(program: str, *, tune: bool) -> dict[str, Any]:
+def measure(*, tune: bool) -> dict[str, Any]:
     """Return the times of the first call of this process, and a hash of its results."""
     import torch
 
     import_module("triton")
     parts = Parts()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    run, prepare = call_layer(device, tune) if program == "layer" else compile_model(device)
+    run, prepare = call_layer(device, tune)
     with parts.part("import coda_ir"):
         compile = import_module("coda_ir").compile
     with parts.part("compile"):
@@ -115,7 +72,7 @@ def measure(program: str, *, tune: bool) -> dict[str, Any]:
     return {"seconds": parts.seconds, "digest": digest, "kernels": kernels, "source": source}
 
 
-Run = Callable[[Any], float | None]
+Run = Callable[[Any], float]
 Prepare = Callable[[Callable[..., Any]], Any]
 
 
@@ -138,25 +95,19 @@ def call_layer(device: str, tune: bool) -> tuple[Run, Prepare]:
     return run, lambda compile: compile(PROGRAM, **options)
 
 
-def compile_model(device: str) -> tuple[Run, Prepare]:
-    """Compile a model from text that is made without coda_ir, whose import is measured."""
-    text = Path(os.environ["CODA_BENCHMARK_TEXT"]).read_text()
-    return lambda _: None, lambda compile: compile(text, entry="llama", device=device)
-
-
 MEASURE = """
 import json, sys
 from first_call import measure
-print(json.dumps(measure(sys.argv[1], tune="--tune" in sys.argv)))
+print(json.dumps(measure(tune="--tune" in sys.argv)))
 """
 """The program that a new process runs; it has imported nothing else."""
 
 
-def in_new_process(program: str, folder: Path, *options: str) -> dict[str, Any]:
+def in_new_process(folder: Path, *options: str) -> dict[str, Any]:
     """Run `measure` in a new process, with its caches below `folder`."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, program, *options],
+        [sys.executable, "-c", MEASURE, *options],
         cwd=Path(__file__).parent,
         # This checkout, whichever is installed.
         env=os.environ | caches(folder) | {"PYTHONPATH": path},
@@ -175,27 +126,23 @@ def caches(folder: Path) -> Mapping[str, str]:
     }
 
 
-def compare(program: str, folder: Path) -> dict[str, dict[str, Any]]:
+def compare(folder: Path, *, tune: bool) -> dict[str, dict[str, Any]]:
     """Return the measurements for each state of the caches."""
-    results = {state: in_new_process(program, folder) for state in ("cold", "warm")}
+    results = {state: in_new_process(folder / "plain") for state in ("cold", "warm")}
     digests = {result["digest"] for result in results.values()}
     if len(digests) != 1:
-        raise SystemExit(f"{program}: a cached program computes something else: {digests}")
+        raise SystemExit(f"a cached program computes something else: {digests}")
+    for state in ("tuned", "tuned before") if tune else ():
+        results[state] = in_new_process(folder / "tuned", "--tune")
     return results
 
 
-def compare_tuned(program: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the measurements of processes that tune, for each state of the caches."""
-    states = ("tuned", "tuned before")
-    return {state: in_new_process(program, folder, "--tune") for state in states}
-
-
-def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
+def print_table(results: Mapping[str, Mapping[str, Any]]) -> None:
     from harness import table_of
     from rich.console import Console
 
     (source,) = {result["source"] for result in results.values()}
-    title = f"First call of the {program}, by {source}: seconds by the clock (on the processor)"
+    title = f"First call of the layer, by {source}: seconds by the clock (on the processor)"
     table = table_of(title, "state", *PARTS, "together")
     for state, result in results.items():
         seconds: list[tuple[float, float]] = [tuple(result["seconds"][part]) for part in PARTS]
@@ -208,23 +155,13 @@ def main() -> None:
     from harness import make_parser, publish, read_options
 
     parser = make_parser(__doc__)
-    parser.add_argument("--layers", type=int, default=32, help="of the model")
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
-    parser.add_argument("--tune", action="store_true", help="the layer; needs a GPU")
+    parser.add_argument("--tune", action="store_true", help="also tune; needs a GPU")
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     options = read_options(parser, None)
-    tunes = options.tune and options.device == "cuda"
-    figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coda_first_call_") as folder:
-        text = Path(folder) / "llama.coda"
-        text.write_text(llama_text(options.layers))
-        os.environ["CODA_BENCHMARK_TEXT"] = str(text)
-        for program in options.programs:
-            figures[program] = compare(program, Path(folder) / program)
-            if tunes and program == "layer":
-                figures[program] |= compare_tuned(program, Path(folder) / "tuned")
-            print_table(program, figures[program])
-    publish(options, **figures)
+        figures = compare(Path(folder), tune=options.tune and options.device == "cuda")
+    print_table(figures)
+    publish(options, layer=figures)
 
 
 if __name__ == "__main__":
