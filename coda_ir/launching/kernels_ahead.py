@@ -132,6 +132,9 @@ class _StandIn:
     def data_ptr(self) -> int:
         return 0
 
+    def element_size(self) -> int:
+        return self.dtype.primitive_bitwidth // 8
+
     def numel(self) -> int:
         return 16**MAX_AXES
 

@@ -112,6 +112,21 @@ def test_what_launches_ask_for(
     assert set(asked) == ahead
 
 
+def test_gradients_of_attention_are_compiled_ahead(asked: list[tuple[str, str]]):
+    """Their launches make rows of the logsumexp start at addresses that TMA can load from."""
+    program = parse("""fn f(x: bf16[2, T, 256], wq: bf16[256, 256], wk: bf16[256, 256]) {
+        q = linear(x, wq)
+        return attention(q, linear(x, wk), x, head_dim=64, causal=true, softcap=30.0)
+    }""")
+    DifferentiatePass("f").apply(make_context(), program)
+    artifact = Lowering(program, CompileOptions(architecture="sm_90")).artifact("f_backward")
+    assert any("aligned_rows(" in launch for launch in artifact.launches)
+    module = load_source(artifact.source, "f_backward")
+    for launch in artifact.launches:
+        compile_launch(module, launch)
+    assert {name for name, _ in asked} == set(artifact.kernels)
+
+
 def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
     module = load_source(MODULE_HEADER + KERNELS, "ahead")
     compile_ahead([(module, LAUNCHES)], torch.device("cpu"), 2)
