@@ -30,10 +30,6 @@ class LayerShape:
         return -(-int(self.d * 8 / 3) // 256) * 256
 
     @property
-    def rows(self) -> int:
-        return self.batch * self.time
-
-    @property
     def constants(self) -> dict[str, int]:
         """The constants of the program."""
         return {"D": self.d, "F": self.f, "HEAD": self.head_dim}

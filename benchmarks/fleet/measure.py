@@ -26,6 +26,8 @@ COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile-graphs", "coda-graphs"
 MAX_AUTOTUNE, CODA_TUNED, CODA_FOLDED = "max-autotune", "coda-tuned", "coda-folded"
 """With measured schedules, which takes minutes; with weights that the weights of norms are folded
 into."""
+SCHEDULED = "coda:"
+"""Before options of the pass `schedule`, as in `coda:absorb=true pdl=true`."""
 VARIANTS = (EAGER, COMPILED, CODA)
 """Those that are measured where no others are asked for."""
 LIGER = "liger"
@@ -86,6 +88,10 @@ def measure(
     are_left: list[bool] = []
     compile_by_name = {**compilers(setting, noting(are_left)), **member.others}
     variants = list(dict.fromkeys([*variants, *member.others]))
+    for name in variants:
+        if name.startswith(SCHEDULED):
+            schedule = name.removeprefix(SCHEDULED)
+            compile_by_name[name] = compilers(setting, schedule=schedule)[CODA]
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     harness.reset_compilers()
@@ -178,13 +184,17 @@ def noting(are_left: list[bool]) -> Callable[..., Any]:
     return backend
 
 
-def compilers(setting: Setting, backend: Any = coda) -> Mapping[str, Callable[[Any], Any]]:
-    """Return the compilers of models, by variant; `backend` is that of this package's."""
+def compilers(
+    setting: Setting, backend: Any = coda, **given: Any
+) -> Mapping[str, Callable[[Any], Any]]:
+    """Return the compilers of models, by variant; `backend` is that of this package's, which has
+    the options that are `given`.
+    """
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
-    target = {"target": "reference"} if setting.device == "cpu" else {}
+    given |= {"target": "reference"} if setting.device == "cpu" else {}
 
     def ours(**options: Any) -> Callable[[Any], Any]:
-        return partial(compile_model, backend=backend, options={**target, **options})
+        return partial(compile_model, backend=backend, options={**given, **options})
 
     return {
         EAGER: lambda model: model,

@@ -115,7 +115,7 @@ class GpuMeasurer:
     def measure(self, candidate: Candidate) -> float:
         inputs = self._inputs_of(candidate.problem)
         try:
-            return self._median_us(self._programs[candidate].result(), inputs)
+            return self.median_us(self._programs[candidate].result(), inputs)
         except self._errors as error:
             raise MeasurementError(_first_line(error)) from error
 
@@ -149,14 +149,15 @@ class GpuMeasurer:
             self._inputs = (problem, make_inputs(problem, self._device))
         return self._inputs[1]
 
-    def _median_us(self, run: Callable[..., Any], inputs: list[list[torch.Tensor]]) -> float:
+    def median_us(self, run: Callable[..., Any], inputs: Sequence[Sequence[torch.Tensor]]) -> float:
+        """Return the median microseconds of calls with each of the inputs in turn."""
         run(*inputs[0])
         first = self._times_us(run, inputs, FEWEST)
         calls = min(MOST, max(FEWEST, int(1000 * MEASURED_MS / median(first))))
         return median(self._times_us(run, inputs, calls))
 
     def _times_us(
-        self, run: Callable[..., Any], inputs: list[list[torch.Tensor]], calls: int
+        self, run: Callable[..., Any], inputs: Sequence[Sequence[torch.Tensor]], calls: int
     ) -> list[float]:
         """Return the time of each call, queued while the GPU sleeps: the host is not measured."""
         events = [torch.cuda.Event(enable_timing=True) for _ in range(calls + 1)]
