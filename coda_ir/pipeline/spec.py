@@ -327,9 +327,11 @@ def _takes_text(type: object) -> bool:
 
 
 def _fits(values: tuple[OptionValue, ...], type: Any) -> bool:
-    """Return whether xDSL accepts a given value for this type."""
+    """Return whether xDSL accepts a given value for this type; `true` is not the integer 1."""
     if not values:
         return NoneType in get_args(type) or isa(values, type)
+    if any(isinstance(value, bool) for value in values) and bool not in (type, *get_args(type)):
+        return False
     return isa(values, type) or (len(values) == 1 and isa(values[0], type))
 
 

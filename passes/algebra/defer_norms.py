@@ -57,7 +57,7 @@ NEVER = Refusal(
 def check_modulated(name: str, option: str, value: str) -> None:
     """Raise CodaError for an unknown value of `option` of the pass `name`."""
     if value not in MODULATED:
-        raise OptionError(f"{name}: unknown {option}={value}", f"use one of {', '.join(MODULATED)}")
+        raise OptionError(f"{name}: unknown {option} '{value}'", f"use one of {', '.join(MODULATED)}")
 
 
 class DeferNormsPass(FunctionPass):

@@ -32,7 +32,7 @@ class OverlapLaunchesPass(FunctionPass):
         able = [name for name, device in DEVICES.items() if device.has_tma]
         if self.target not in able:
             raise OptionError(
-                f"overlap-launches: target {self.target} has no programmatic dependent launch",
+                f"overlap-launches: target '{self.target}' has no programmatic dependent launch",
                 f"use one of {', '.join(able)}",
             )
 

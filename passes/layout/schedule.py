@@ -258,7 +258,7 @@ class SchedulePass(NamedPass):
                 f"use one of {', '.join(MAIN_LOOPS)}",
             )
         if self.gemms is not None and self.gemms not in FORMS:
-            raise OptionError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
+            raise OptionError(f"schedule: unknown gemms '{self.gemms}'", f"use {', '.join(FORMS)}")
         if self.tile is not None:
             _parse_tile(self.tile)
         try:

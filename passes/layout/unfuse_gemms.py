@@ -31,7 +31,7 @@ class UnfuseGemmsPass(FunctionPass):
     def check_options(self) -> None:
         if self.by not in get_args(By):
             raise OptionError(
-                f"{self.name}: unknown by={self.by}", f"use {' or '.join(get_args(By))}"
+                f"{self.name}: unknown by '{self.by}'", f"use {' or '.join(get_args(By))}"
             )
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

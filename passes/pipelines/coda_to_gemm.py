@@ -153,7 +153,7 @@ class CodaToGemmPass(NamedPass):
             )
         if self.leftovers not in LEFTOVERS:
             raise OptionError(
-                f"coda-to-gemm: unknown leftovers={self.leftovers}",
+                f"coda-to-gemm: unknown leftovers '{self.leftovers}'",
                 f"use one of {', '.join(LEFTOVERS)}",
             )
         check_modulated(self.name, "modulated-norms", self.modulated_norms)

@@ -179,7 +179,7 @@ def test_norms_move_where_that_saves_more_than_it_costs(rows: int, is_deferred: 
 
 
 def test_unknown_choice_is_an_error():
-    with pytest.raises(CodaError, match="unknown modulated-norms=often"):
+    with pytest.raises(CodaError, match="unknown modulated-norms 'often'"):
         lowered("dit", "symbolic", "f32", "often")
 
 

@@ -127,7 +127,7 @@ def test_numbers():
 
 
 def test_other_targets_are_refused():
-    with pytest.raises(CodaError, match="target sm_80 has no programmatic dependent launch"):
+    with pytest.raises(CodaError, match="target 'sm_80' has no programmatic dependent launch"):
         Lowering(layer(), CompileOptions("target=sm_80 pdl=true")).module("scheduled")
 
 

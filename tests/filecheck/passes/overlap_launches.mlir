@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p overlap-launches | filecheck %s
 // RUN: not coda-opt %s -p "overlap-launches{target=sm_80}" 2>&1 | filecheck %s --check-prefix=OTHER
 
-// OTHER: error[E0703]: overlap-launches: target sm_80 has no programmatic dependent launch
+// OTHER: error[E0703]: overlap-launches: target 'sm_80' has no programmatic dependent launch
 // OTHER: help: use one of sm_90, h200
 
 // Kernels of the GEMM level wait for the kernels before by themselves. What else runs is launched as

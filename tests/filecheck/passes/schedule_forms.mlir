@@ -19,7 +19,7 @@
 // FUSED-NEXT:   schedule<pointer,
 // FUSED:      %z = gemm.fused %x
 
-// WRONG: schedule: unknown gemms=none
+// WRONG: schedule: unknown gemms 'none'
 // WRONG:      help: use fused, unfused, library
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<16x?xbf16>) {
