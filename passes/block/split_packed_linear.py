@@ -29,13 +29,17 @@ class SplitPackedLinearPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in reversed(_packed(rewriter.ops)):
-            if _is_sliced(op):
-                _compute_in_slices(op, rewriter)
-        for op in rewriter.ops:
-            if isinstance(op, coda.LinearOp) and _is_sliced(op):
+        is_split = True
+        while is_split:  # the parts may be packed, too
+            for op in reversed(_packed(rewriter.ops)):
+                if _is_sliced(op):
+                    _compute_in_slices(op, rewriter)
+            linear = [op for op in rewriter.ops if isinstance(op, coda.LinearOp)]
+            packed = [op for op in linear if _is_sliced(op)]
+            for op in packed:
                 rewriter.passed(op, f"split into {len(list(op.result.uses))} column ranges")
                 _split(op, rewriter)
+            is_split = bool(packed)
 
 
 class _Columns(NamedTuple):

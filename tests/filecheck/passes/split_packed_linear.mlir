@@ -164,3 +164,33 @@ func.func @attended_turns(%x: tensor<?x8xbf16>, %w: tensor<24x8xbf16>) -> tensor
 // CHECK-NEXT:   %o = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %o : tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A part that is sliced again is split again.
+
+func.func @nested(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x16xbf16>) {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
+  %qk = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %mlp = coda.slice %z {dim = 1 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %q = coda.slice %qk {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+  %k = coda.slice %qk {dim = 1 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+  %a = coda.silu %q : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %b = coda.silu %k : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %c = coda.silu %mlp : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %a, %b, %c : tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @nested(
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %1 = coda.slice %w {dim = 0 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %mlp = coda.linear %x, %1 : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %2 = coda.slice %0 {dim = 0 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<16x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %q = coda.linear %x, %2 : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %3 = coda.slice %0 {dim = 0 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<16x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT:   %k = coda.linear %x, %3 : (tensor<?x8xbf16>, tensor<8x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %a = coda.silu %q : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %b = coda.silu %k : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %c = coda.silu %mlp : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %a, %b, %c : tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x16xbf16>
+// CHECK-NEXT: }
