@@ -57,7 +57,8 @@ NEVER = Refusal(
 def check_modulated(name: str, option: str, value: str) -> None:
     """Raise CodaError for an unknown value of `option` of the pass `name`."""
     if value not in MODULATED:
-        raise OptionError(f"{name}: unknown {option} '{value}'", f"use one of {', '.join(MODULATED)}")
+        message = f"{name}: unknown {option} '{value}'"
+        raise OptionError(message, f"use one of {', '.join(MODULATED)}")
 
 
 class DeferNormsPass(FunctionPass):

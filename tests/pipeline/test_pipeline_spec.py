@@ -97,7 +97,7 @@ ERRORS = {
     "schedule{tagret=a}": ("1:10: error: pass 'schedule' has no option 'tagret'", "are target,"),
     "cse{x=1}": ("1:5: error: pass 'cse' has no option 'x'", "cse has no options"),
     "schedule{warps=x}": ("1:10: error: option 'warps' of 'schedule' is 'x'", "warps=INTEGER"),
-    "schedule{warps=true}": ("1:10: error: option 'warps' of 'schedule' is 'true'", "warps=INTEGER"),
+    "schedule{warps=true}": ("1:10: error: option 'warps' of 'schedule' is 'true'", "=INTEGER"),
     "schedule{warps=4,8}": ("1:10: error: option 'warps' of 'schedule' is '4,8'", "warps=INTEGER"),
     "schedule{explain=yes}": ("1:10: error: option 'explain' of 'schedule' is 'yes'", "=true or"),
     "options{ratio=x}": ("1:9: error: option 'ratio' of 'options' is 'x'", "ratio=NUMBER"),
