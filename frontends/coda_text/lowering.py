@@ -449,11 +449,13 @@ class FunctionLowering(ExpressionLowering):
                 self._bind_symbol(new[0], quotient, name, bindings)
             elif size is not None and size != actual:
                 expected = size if factor is None else f"a multiple of {factor}"
-                word = declared.text if isinstance(declared, syntax.Name) else ""
-                is_option = word in self.definition.options
+                words = [each.text for each in syntax.names(declared)]
+                options = [word for word in words if word in self.definition.options]
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
-                    f"this extent is the option {word}" if is_option else declared_at,
+                    f"this extent follows from the option {options[0]}"
+                    if options
+                    else declared_at,
                     "E0507",
                     argument=name,
                 )

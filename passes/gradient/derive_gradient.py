@@ -265,8 +265,9 @@ def _no_derivative(obstacle: Obstacle) -> NoDerivativeError:
 
 
 _AFTER_FUSION = (
-    "differentiate before coda-to-gemm; in place of an epilogue of your own, write operators, "
-    "which are fused in the backward as well, or give the function a backward of your own"
+    "in place of an epilogue of your own, write operators, which are fused in the backward as "
+    "well, or give the function a backward of your own; in a pipeline, differentiate comes before "
+    "coda-to-gemm"
 )
 
 
