@@ -453,9 +453,7 @@ class FunctionLowering(ExpressionLowering):
                 options = [word for word in words if word in self.definition.options]
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
-                    f"this extent follows from the option {options[0]}"
-                    if options
-                    else declared_at,
+                    f"this extent follows from the option {options[0]}" if options else declared_at,
                     "E0507",
                     argument=name,
                 )
