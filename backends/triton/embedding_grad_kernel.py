@@ -23,14 +23,14 @@ from coda_ir.backends.triton.kernel_text import (
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.dialects.coda import EmbeddingGradOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.numbered_elements import FEW_ROWS
+from coda_ir.numbered_elements import FEW_IDS
 
 MAX_COLUMNS = 1024
 """Columns of a program, at most."""
 
-COLUMNS_OF_FEW = 128
-"""Columns of a program, at most, for short tables, whose ids are frequent: in 8192 tokens of
-one type, programs of 1024 columns took 436 us on an H100."""
+FREQUENT_COLUMNS = 128
+"""The same where programs share the ids of a row: in 8192 tokens of one type, programs of 1024
+columns took 436 us on an H100."""
 
 ELEMENTS = 8192
 """Elements that a program reads at a time: frequent ids take many turns."""
@@ -112,7 +112,8 @@ def own_ids_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
     shapes of as many ids and rows.
     """
     type, (table_rows, columns) = element_type_of(op.dy), shape_of(op.result)
-    tiling = _Tiling(columns, COLUMNS_OF_FEW if table_rows <= FEW_ROWS else MAX_COLUMNS)
+    is_frequent = DYNAMIC_INDEX in shape_of(op.ids) or prod(shape_of(op.ids)) > FEW_IDS
+    tiling = _Tiling(columns, FREQUENT_COLUMNS if is_frequent else MAX_COLUMNS)
     tiles = constant(table_rows * int(tiling.blocks))
     split = _split_of(op, tiling, table_rows)
     arguments = [

@@ -37,6 +37,7 @@ from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
+from coda_ir.numbered_elements import reads_all_ids
 from coda_ir.small_products import ALIGNED, SmallProduct
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
@@ -123,6 +124,9 @@ ms for 4.2 million, and mT5's 1.7 and 1.1 ms for 1.6 million."""
 
 ORDERED_US = 2e-3
 """Microseconds for each index of such a table in a program: 0.54 ms for 262144 of either."""
+
+SUM_US = 2e-7
+"""Microseconds for each row of dy and each element of a table whose programs read all ids."""
 
 TABLE_US, TABLE_ROWS = 40.0, 4096
 """Microseconds of the gradient of a table in a program beyond those of its bytes, for this many
@@ -421,6 +425,8 @@ class OperatorTimes:
         """
         if not isinstance(op, coda.EmbeddingGradOp):
             return 0.0
+        if not is_compiled and reads_all_ids(op):
+            return SUM_US * self.rows(op.dy) * prod(self.extents_of(op.results[0]))
         is_rounded = is_compiled and element_bytes(op.results[0].type) == 2
         us = 0.0 if is_compiled else TABLE_US * min(1.0, self.rows(op.dy) / TABLE_ROWS)
         us += self.moving_us(4 * self.bytes([op.results[0]])) if is_rounded else 0.0

@@ -32,11 +32,12 @@ class ConvertAttentionToGemmPass(FunctionPass):
 
     PyTorch has fast kernels for causal attention, and for masks that are Boolean or have the type
     of the queries. It expands a window to a Boolean mask of all scores, and sinks to an additional
-    key. With a softcap, or a mask of another type, it stores the scores. With a mask of keys, it
-    expands the causal mask or the window to a mask of all scores, and its kernels that also return
-    the logsumexp are slower, by up to 3 x with their backward. The gradient of the sinks follows
-    from the logsumexp and the moment: -sum(exp(sink - lse) ⊙ moment) for each head. Attention that
-    was written as products and a softmax has an exact moment, as its gradients have in PyTorch.
+    key. With a softcap, or a mask of another type, it stores the scores. With another mask, it
+    stores a mask of all scores that hides what the causal mask or the window hides as well, and its
+    kernels skip none of them. With a mask of keys, those that also return the logsumexp are slower,
+    by up to 3 x with their backward. The gradient of the sinks follows from the logsumexp and the
+    moment: -sum(exp(sink - lse) ⊙ moment) for each head. Attention that was written as products
+    and a softmax has an exact moment, as its gradients have in PyTorch.
 
     Legal iff tensor cores multiply the type of the operands; heads have up to 256 columns, a
     multiple of 8; in the forward, keys and values have the same number of columns; no gradient of a
@@ -59,7 +60,7 @@ class ConvertAttentionToGemmPass(FunctionPass):
 def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
     """Return whether PyTorch would store the scores of more than a few queries, or a mask of them:
     because of sinks, a cap, a window without a mask, or the element type of the mask, or positions
-    beside a mask of keys. With such a mask, its kernels that return the logsumexp are slow as well.
+    beside a mask. With a mask of keys, its kernels that return the logsumexp are slow as well.
     """
     if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False
@@ -72,7 +73,7 @@ def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
         return True
     is_of_keys = len(dims) == 1 or dims[-2] == 1
     is_positional = bool(op.causal.value.data) or _hides_by_window(op)
-    return is_of_keys and (is_positional or (type == i1 and op.lse is not None))
+    return is_positional or (is_of_keys and type == i1 and op.lse is not None)
 
 
 def _hides_by_window(op: coda.AttentionOp) -> bool:

@@ -31,6 +31,7 @@ from coda_ir.cost_model.operator_times import (
     SCAN_PASSES,
     SORTED_US,
     SUM_PASSES,
+    SUM_US,
     TABLE_ROWS,
     TABLE_US,
     TOPK_US,
@@ -721,9 +722,9 @@ def test_masks_are_read_by_own_kernels(type: str):
 
 
 TABLE = """
-func.func @f(%i: tensor<ROWSxi64>, %d: tensor<ROWSxCxbf16>) -> tensor<32xCxbf16> {
-  %t = coda.embedding_grad %i, %d : (tensor<ROWSxi64>, tensor<ROWSxCxbf16>) -> tensor<32xCxbf16>
-  func.return %t : tensor<32xCxbf16>
+func.func @f(%i: tensor<ROWSxi64>, %d: tensor<ROWSxCxbf16>) -> tensor<4096xCxbf16> {
+  %t = coda.embedding_grad %i, %d : (tensor<ROWSxi64>, tensor<ROWSxCxbf16>) -> tensor<4096xCxbf16>
+  func.return %t : tensor<4096xCxbf16>
 }
 """
 
@@ -743,9 +744,16 @@ def test_a_compiler_adds_up_tables_in_float32():
     (func,) = functions_of(coda_ir.parse(text)).values()
     (op,) = (op for op in func.body.block.ops if isinstance(op, coda.EmbeddingGradOp))
     times = OperatorTimes.of(func, SM_90)
-    zeros_and_sums_us = moving_us(2 * 4 * 32 * 256, SM_90)
+    zeros_and_sums_us = moving_us(2 * 4 * TABLE_ROWS * 256, SM_90)
     found = (times.table_us(op), times.table_us(op, is_compiled=True))
     assert found == (TABLE_US, zeros_and_sums_us)
+
+
+def test_a_small_table_takes_no_sort():
+    text = TABLE.replace("ROWS", "8192").replace("4096xC", "4x64").replace("xC", "x64")
+    (func,) = functions_of(coda_ir.parse(text)).values()
+    (op,) = (op for op in func.body.block.ops if isinstance(op, coda.EmbeddingGradOp))
+    assert OperatorTimes.of(func, SM_90).table_us(op) == SUM_US * 8192 * 4 * 64 < 1
 
 
 def test_symbols_have_one_size_in_all_estimates():

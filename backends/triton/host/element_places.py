@@ -63,6 +63,15 @@ class ElementPlaces:
         strides = [SymbolicSize.product(dims[axis + 1 :]) for axis in range(len(dims))]
         return ElementPlaces(_sizes(dims), tuple(strides), SymbolicSize())
 
+    @property
+    def has_repeats(self) -> bool:
+        """True if elements are repeated along a dimension."""
+        return any(
+            stride == SymbolicSize()
+            for dim, stride in zip(self.dims, self.strides, strict=True)
+            if dim != ONE
+        )
+
     def part(self, dim: int, start: int, dims: Dims) -> ElementPlaces:
         """Return the places of a slice with extents `dims`."""
         return ElementPlaces(_sizes(dims), self.strides, self.start + self.strides[dim] * start)

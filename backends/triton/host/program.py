@@ -229,7 +229,10 @@ class HostProgram:
         its elements there; None for other values.
         """
         found = ElementPlaces.of(value, self.dims)
-        return found if found is not None and self._is_kept_dense(found[0]) else None
+        if found is None:
+            return None
+        # A dense copy of a tensor takes less than one of its repeated elements by PyTorch.
+        return found if found[1].has_repeats or self._is_kept_dense(found[0]) else None
 
     def _is_kept_dense(self, value: SSAValue) -> bool:
         """Return whether a tensor is dense, or is made so if a caller's or PyTorch's is not: slices

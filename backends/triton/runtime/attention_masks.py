@@ -41,9 +41,9 @@ def bound_mask(
     first query. Store the largest number of the row, and the reciprocal of the number of keys that
     have it. Each column of the mask applies to REPEATS keys.
     """
-    row = tl.program_id(0).to(tl.int64)
-    query = row % ROWS
-    first_place = row // ROWS * matrix_stride + query * row_stride
+    number = tl.program_id(0)
+    row, query = number.to(tl.int64), number % ROWS
+    first_place = row // ROWS * matrix_stride + query.to(tl.int64) * row_stride
     top = tl.full((), float("-inf"), tl.float32)
     count = tl.zeros((), tl.int32)
     start = 0
@@ -57,8 +57,8 @@ def bound_mask(
             # This order of comparisons keeps NaN.
             x = x.to(tl.float32)
             x = tl.where(x == float("-inf"), HIDDEN, tl.where(x < LOWEST, LOWEST, x))
-        distance = query + SHIFT - columns
-        x = tl.where((distance >= FIRST) & (distance <= LAST), x, HIDDEN)
+        seen = (columns >= query + SHIFT - LAST) & (columns <= query + SHIFT - FIRST)
+        x = tl.where(seen, x, HIDDEN)
         tl.store(bounded_ptr + places, x.to(bounded_ptr.dtype.element_ty), is_there)
         x = tl.where(is_there, x, float("-inf"))
         block_top = tl.max(x, 0)

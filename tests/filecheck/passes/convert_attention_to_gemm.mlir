@@ -250,7 +250,11 @@ func.func @truth(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
 // CHECK-NEXT: }
 // CHECK:      func.func @scores(
-// CHECK-NEXT:   %y = coda.attention %q, %k, %v mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
 // CHECK-NEXT: }
 // CHECK:      func.func @truth(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<32x40xi1>) -> tensor<2x32x64xbf16> {
