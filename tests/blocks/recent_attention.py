@@ -1,4 +1,4 @@
-"""Attention and its position biases from papers of 2024 to 2026, untyped as its users write it."""
+"""Attention and its position biases from papers of 2019 to 2026, untyped as its users write it."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from blocks.common import Blocks, RMSNorm, SwiGLU, rotary, rotate, size
+from blocks.common import Blocks, Mlp, RMSNorm, SwiGLU, rotary, rotate, size
 
 MEMBERS = Blocks("attention")
 
@@ -307,3 +307,117 @@ def swin_v2():
     b, side, w = size(16, 1), size(32, 8), size(8, 4)
     d, h = size(384, 32), size(12, 2)
     return SwinV2(d, h, w), (torch.randn(b, side, side, d),)
+
+
+def split_heads(x, count):
+    """Split heads: batch x heads x tokens x width."""
+    return x.unflatten(-1, (count, -1)).transpose(1, 2)
+
+
+class MoBA(nn.Module):
+    """Mixture of block attention: a query reads its block and the best blocks by mean keys."""
+
+    def __init__(self, d, h, block, top):
+        super().__init__()
+        self.h, self.block, self.top = h, block, top
+        self.norm, self.qkv, self.out = (
+            RMSNorm(d),
+            nn.Linear(d, 3 * d, bias=False),
+            nn.Linear(d, d, bias=False),
+        )
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = (split_heads(y, self.h) for y in self.qkv(self.norm(x)).chunk(3, -1))
+        means = k.unflatten(2, (-1, self.block)).float().mean(3)
+        gate = torch.einsum("bhtd,bhnd->bhtn", q.float(), means)
+        own = torch.arange(t, device=x.device)[:, None] // self.block
+        n = torch.arange(t // self.block, device=x.device)
+        gate = gate.masked_fill(n > own, float("-inf")).masked_fill(n == own, float("inf"))
+        chosen = torch.zeros_like(gate, dtype=torch.bool).scatter(
+            -1, gate.topk(self.top).indices, True
+        )
+        mask = chosen.repeat_interleave(self.block, -1)
+        mask = mask & torch.ones(t, t, dtype=torch.bool, device=x.device).tril()
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+@MEMBERS
+def moba():
+    b, t, d, h = sequence()
+    return MoBA(d, h, *size((128, 4), (4, 2))), (torch.randn(b, t, d),)
+
+
+class TransformerXL(nn.Module):
+    """Relative positions by the shift of a second product of scores."""
+
+    def __init__(self, d, h):
+        super().__init__()
+        self.h, self.p = h, d // h
+        self.qkv, self.r, self.o = (
+            nn.Linear(d, 3 * d, bias=False),
+            nn.Linear(d, d, bias=False),
+            nn.Linear(d, d, bias=False),
+        )
+        self.u, self.v = (nn.Parameter(torch.randn(h, 1, d // h) * 0.1) for _ in range(2))
+        self.norm1, self.norm2, self.mlp = nn.LayerNorm(d), nn.LayerNorm(d), Mlp(d, 4 * d)
+
+    def forward(self, x, positions):
+        b, t, _ = x.shape
+        q, k, v = (split_heads(y, self.h) for y in self.qkv(x).chunk(3, -1))
+        r = split_heads(self.r(positions)[None], self.h)
+        content = (q + self.u) @ k.transpose(-1, -2)
+        place = (q + self.v) @ r.transpose(-1, -2)
+        place = F.pad(place, (1, 0)).view(b, self.h, t + 1, t)[:, :, 1:].view_as(place)
+        mask = torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1)
+        s = ((content + place) * self.p**-0.5).masked_fill(mask, float("-inf"))
+        y = (s.float().softmax(-1).type_as(v) @ v).transpose(1, 2).flatten(2)
+        x = self.norm1(x + self.o(y))
+        return self.norm2(x + self.mlp(x))
+
+
+@MEMBERS
+def transformer_xl():
+    b, t, d = 2, size(1024, 12), size(1024, 32)
+    return TransformerXL(d, size(16, 2)), (torch.randn(b, t, d), torch.randn(t, d))
+
+
+class GatedCross(nn.Module):
+    """Flamingo: gated cross attention to a few latents of each image, masked by the image."""
+
+    def __init__(self, d, dv, h):
+        super().__init__()
+        self.h, self.norm, self.normf = h, nn.LayerNorm(d), nn.LayerNorm(d)
+        self.q, self.kv, self.o = (
+            nn.Linear(d, d, bias=False),
+            nn.Linear(dv, 2 * d, bias=False),
+            nn.Linear(d, d, bias=False),
+        )
+        self.a, self.f = nn.Parameter(torch.tensor([0.3])), nn.Parameter(torch.tensor([0.2]))
+        self.up, self.down = nn.Linear(d, 4 * d, bias=False), nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x, media, places):
+        b, images, n, _ = media.shape
+        q = split_heads(self.q(self.norm(x)), self.h)
+        k, v = (split_heads(y, self.h) for y in self.kv(media.flatten(1, 2)).chunk(2, -1))
+        seen = places.cumsum(1)
+        index = torch.arange(1, images + 1, device=x.device).repeat_interleave(n)
+        mask = (seen[:, :, None] == index)[:, None]
+        s = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(
+            ~mask, -torch.finfo(q.dtype).max
+        )
+        p = s.softmax(-1).masked_fill((seen == 0)[:, None, :, None], 0.0)
+        x = x + self.o((p @ v).transpose(1, 2).flatten(2)) * self.a.tanh()
+        return x + self.down(F.gelu(self.up(self.normf(x)))) * self.f.tanh()
+
+
+@MEMBERS
+def flamingo():
+    b, t, d, h = sequence()
+    places = (torch.arange(t) % max(1, t // 3) == 2).expand(b, t).long()
+    return GatedCross(d, d, h), (
+        torch.randn(b, t, d),
+        torch.randn(b, 3, size(64, 4), d),
+        places,
+    )

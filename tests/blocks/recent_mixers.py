@@ -369,3 +369,41 @@ def product_keys():
     b, t, _ = sequence()
     d = size(512, 16)
     return ProductKeys(d, size(4, 2), size(64, 8), size(8, 3)), (torch.randn(b, t // 4, d),)
+
+
+class FakeQuant(nn.Module):
+    """Quantization-aware training: learned steps (LSQ) of weights and activations."""
+
+    def __init__(self, d, h):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(d, h), nn.Linear(h, d)
+        self.w1, self.w2 = (
+            nn.Parameter(torch.full((h, 1), 0.02)),
+            nn.Parameter(torch.full((d, 1), 0.02)),
+        )
+        self.a1, self.a2 = nn.Parameter(torch.tensor(0.3)), nn.Parameter(torch.tensor(0.1))
+
+    @staticmethod
+    def quantize(x, step, low, high):
+        y = (x / step).clamp(low, high)
+        return (y + (y.round() - y).detach()) * step
+
+    def forward(self, x):
+        y = F.linear(
+            self.quantize(x, self.a1, -8, 7),
+            self.quantize(self.fc1.weight, self.w1, -8, 7),
+            self.fc1.bias,
+        )
+        y = F.gelu(y, approximate="tanh")
+        y = F.linear(
+            self.quantize(y, self.a2, -8, 7),
+            self.quantize(self.fc2.weight, self.w2, -8, 7),
+            self.fc2.bias,
+        )
+        return x + y
+
+
+@MEMBERS
+def learned_steps():
+    d = size(1024, 32)
+    return FakeQuant(d, 4 * d), (torch.randn(2, size(2048, 12), d),)
