@@ -262,6 +262,7 @@ class Estimate:
         storing = (
             loop.unaligned_ns * workload.unaligned + loop.half_word_ns * workload.of_half_words
         )
+        storing += loop.scattered_ns * workload.has_scattered_rows
         return bm * bn * (moving + computing + storing) * (CROWDING if self._is_crowded else 1.0)
 
     @property

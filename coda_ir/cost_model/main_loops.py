@@ -43,6 +43,8 @@ class MainLoop:
     """True if the epilogue of one tile runs under the multiplications of the next."""
     unaligned_ns: float = 0.0
     """Nanoseconds more for an element of a result whose rows are no multiples of 16 bytes."""
+    scattered_ns: float = 0.0
+    """Nanoseconds more for an element of a result whose rows are scattered, which threads store."""
     half_word_ns: float = 0.0
     """Nanoseconds more where they are no multiples of 4 bytes either."""
     hides_steps: bool = False
@@ -89,7 +91,8 @@ def _staging_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 # and 4. Of 4096 x 50257 x 768 the result took 0.61 ms, of 50304 columns 0.45. Mixtral's 16384 rows
 # took 6.1 ms gathered and 5.4 in boxes (28672 x 4096), and 3.67 and 3.36 (14336 x 4096). On an
 # H200, 614656 x 8 x 8, 614656 x 32 x 32 and 131072 x 64 x 8 took 24.5, 27.6 and 16.6 us by TMA in
-# tiles of 128 rows, and 7.4, 20.3 and 6.1 through pointers.
+# tiles of 128 rows, and 7.4, 20.3 and 6.1 through pointers. There, 262144 x 2048 x 768 with
+# scattered rows took 1303 us by eight warps together, and 1172 in turns.
 _WARP_SPECIALIZED = MainLoop(
     "warp_specialized",
     "warp specialization",
@@ -100,6 +103,7 @@ _WARP_SPECIALIZED = MainLoop(
     short_row_ns=21,
     gathered_row_ns=0.7,
     unaligned_ns=0.1,
+    scattered_ns=0.045,
     loads_ahead=True,
     fallback="tma",
     runs_on=lambda device: device.has_tma,

@@ -108,6 +108,8 @@ class Workload:
     """The number of groups of rows with separate weights, or of groups that are summed over: rows
     are those of all accumulators, and the depth is that of one. The model assumes equal sizes.
     """
+    has_scattered_rows: bool = False
+    """True if results are stored in rows of any order."""
     gathered_bytes: float = 0.0
     """Bytes of the rows that are read through numbers of rows, each counted once."""
     sums_rows: bool = False
@@ -149,6 +151,7 @@ class Workload:
             loads_along_k=all(segment.layout != gemm.Layout.KN for segment in segments),
             is_float8=is_float8(element_type_of(op.x)),
             groups=groups,
+            has_scattered_rows=op.scatter is not None,
             gathered_bytes=_gathered_bytes(op, sum(depths) * groups if op.is_transposed else m),
             sums_rows=op.is_transposed,
         )

@@ -99,8 +99,10 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     obstacle = tile_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
-    if op.groups is not None and schedule.groups > 1:
-        return "its rows are in groups, and its groups of warps compute separate tiles"
+    if op.has_ragged_depth and schedule.alternates:
+        return "its tiles have different numbers of steps, and its groups of warps alternate"
+    if op.groups is not None and schedule.splits_rows:
+        return "its rows are in groups, and its groups of warps share a tile"
     if op.order is not None:
         return "its sums have a stated order"
     if len({segment.layout for segment in cuts.segments}) > 1:

@@ -135,6 +135,29 @@ def join_columns(first, second):
     return gl.reshape(halves, (first.shape[0], 2 * first.shape[1]))
 
 
+@gluon.constexpr_function
+def row_layout(COLUMNS, VECTOR, WARPS):
+    """Return the layout in which `store_rows` stores: threads have neighbouring parts of rows."""
+    LANES = min(32, COLUMNS // VECTOR)
+    return gl.BlockedLayout([1, VECTOR], [32 // LANES, LANES], [WARPS, 1], [1, 0])
+
+
+@gluon.jit
+def scattered_rows(
+    ids,
+    first_row,
+    M,
+    ROWS: gl.constexpr,
+    COLUMNS: gl.constexpr,
+    VECTOR: gl.constexpr,
+    WARPS: gl.constexpr,
+):
+    """Load the row of the result where `store_rows` stores each row of a tile."""
+    LAYOUT: gl.constexpr = row_layout(COLUMNS, VECTOR, WARPS)
+    row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
+    return gl.load(ids + row, mask=row < M, other=0)
+
+
 @gluon.jit
 def store_rows(
     pointer,
@@ -146,7 +169,7 @@ def store_rows(
     N: gl.constexpr,
     VECTOR: gl.constexpr,
     WARPS: gl.constexpr,
-    ids=None,
+    scattered=None,
     PITCH: gl.constexpr = None,
     place=None,
     RUN: gl.constexpr = None,
@@ -158,7 +181,8 @@ def store_rows(
     The tile goes through `buffer` in shared memory, so that the threads of a warp store
     neighbouring elements of a row.
 
-    `ids`: the row of the result where each row is stored; by default its own number.
+    `scattered`: the row of the result where each row is stored (see `scattered_rows`); by default
+    its own number.
 
     `PITCH`, `place`: the distance between rows of the result, and the first column of the tile in
     them; by default N and `first_column`.
@@ -168,10 +192,9 @@ def store_rows(
     """
     ROWS: gl.constexpr = value.shape[0]
     COLUMNS: gl.constexpr = value.shape[1]
-    LANES: gl.constexpr = 32 if COLUMNS // VECTOR > 32 else COLUMNS // VECTOR
-    LAYOUT: gl.constexpr = gl.BlockedLayout([1, VECTOR], [32 // LANES, LANES], [WARPS, 1], [1, 0])
+    LAYOUT: gl.constexpr = row_layout(COLUMNS, VECTOR, WARPS)
     row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
-    stored = row if ids is None else gl.load(ids + row, mask=row < M, other=0)
+    stored = row if scattered is None else scattered
     if RUN is not None:
         stored = row // RUN * PERIOD + OFFSET + row % RUN
     buffer.store(value)

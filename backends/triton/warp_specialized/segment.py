@@ -100,6 +100,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         """The loader of the ports of a subtile that vary by column, except tiles."""
         self.loaded_ahead: dict[str, tuple[list[str], str]] = {}
         """The statements that load such a port, and how its elements become float32, by name."""
+        self.scattered: dict[int, tuple[str, list[str]]] = {}
+        """The rows where results are stored by vectors of so many elements: name and statement."""
         self.taken: list[str] = []
         """The statements that take these ports, where several subtiles share them."""
         self.lane_columns = ColumnIndex("subtile", self.columns.extent, None)
@@ -133,6 +135,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         loop += self.tile_moves.count_loads()
         if self.ahead is not None:
             before.append(f"ahead = {self.ahead.call('0')}")
+        before += [line for _, lines in self.scattered.values() for line in lines]
         return [*before, *products, *split, *loop]
 
     def _emit_subtiles(self) -> list[str]:
@@ -400,12 +403,24 @@ class GroupSegmentEmitter(SegmentEmitter):
                 offset, run, period = rows
                 options = [f"RUN={run}", f"PERIOD={period}", f"OFFSET={offset}"]
         op = self.arguments.op
-        if isinstance(op, gemm.FusedOp) and op.scatter is not None:
-            options.append(f"ids={self.arguments.operand(op.scatter, 'ids')}")
         vector = aligned_bytes(shape[2], gcd(pitch, columns.extent)) // element_bytes(shape[2])
+        if isinstance(op, gemm.FusedOp) and op.scatter is not None:
+            ids = self.arguments.operand(op.scatter, "ids")
+            options.append(f"scattered={self._scattered_rows(ids, vector)}")
         extents = (self.end, str(columns.extent), str(vector), str(self.schedule.tile_warps))
         arguments = (pointer, buffer, value, "first_row", first_column, *extents, *options)
         self.lines += call("store_rows", arguments)
+
+    def _scattered_rows(self, ids: str, vector: int) -> str:
+        """Return the rows where those of a tile are stored, which are loaded before the main loop:
+        each subtile would wait for them.
+        """
+        if vector not in self.scattered:
+            extents = (self.rows, self.columns.lanes, vector, self.schedule.tile_warps)
+            arguments = (ids, "first_row", self.end, *map(str, extents))
+            name = self.names.fresh("scattered")
+            self.scattered[vector] = name, call(f"{name} = scattered_rows", arguments)
+        return self.scattered[vector][0]
 
     def _store_groups(self, columns: int, pointer: str, element: str) -> None:
         groups = self._groups(columns)

@@ -132,6 +132,40 @@ class TestMovedRows:
         check(text, ends, tmp_path)
 
 
+class TestGroupsOfWarpsInTurns:
+    """`ping_pong`: two groups of warps compute every other tile."""
+
+    SCHEDULES = (
+        'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2',
+        'ping_pong, "64x256x64", warps = 8, stages = 3, group_m = 2',
+    )
+
+    @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
+    def test_loads(self, ends: list[int], tmp_path: Path) -> None:
+        """Empty groups, groups of several tiles, and groups of which one ends within a tile."""
+        text = programs.moved_rows(
+            *("bf16", 136, 264, self.SCHEDULES[0]),
+            **{"rows": "scatter", "groups": 4, "column": "scatter_col"},
+        )
+        kernel = check(text, ends, tmp_path)
+        assert "turns.index(" in kernel.source and "scattered_rows(" in kernel.source
+
+    @pytest.mark.parametrize("rows", ["gather", "gather scatter"])
+    @pytest.mark.parametrize("schedule", SCHEDULES)
+    def test_moved_rows(self, schedule: str, rows: str, tmp_path: Path) -> None:
+        text = programs.moved_rows("bf16", 72, 264, schedule, rows=rows, groups=4)
+        check(text, LOADS["ragged"], tmp_path)
+
+    @pytest.mark.parametrize("schedule", SCHEDULES)
+    def test_ports(self, schedule: str, tmp_path: Path) -> None:
+        text = programs.grouped_residual("bf16", 136, 264, 4, schedule)
+        check(text, LOADS["ragged"], tmp_path)
+
+    def test_pairs(self, tmp_path: Path) -> None:
+        text = programs.grouped_swiglu("bf16", 72, 88, 4, self.SCHEDULES[1])
+        check(text, LOADS["a tile and a row"], tmp_path)
+
+
 class TestSummedRows:
     @pytest.mark.slow
     @pytest.mark.parametrize("gather", ["", "x", "weights"])
@@ -188,11 +222,14 @@ def test_compiled_ahead(text: str) -> None:
     compiled(text, "sm_90")
 
 
-@pytest.mark.parametrize("loop", ["ping_pong", "split_rows"])
-def test_groups_of_warps_share_tiles(loop: str) -> None:
-    text = programs.moved_rows(
-        "bf16", 72, 64, schedule().replace("warp_specialized", loop), groups=4
-    )
-    (op,) = gemms_of(parse_module(text))
-    with pytest.raises(CodaError, match="cannot run warp-specialized"):
+@pytest.mark.parametrize(
+    ("loop", "text", "reason"),
+    [
+        ("ping_pong", programs.summed_rows("bf16", 64, 64, 2, schedule()), "numbers of steps"),
+        ("split_rows", programs.moved_rows("bf16", 72, 64, schedule(), groups=4), "share a tile"),
+    ],
+)
+def test_refusals(loop: str, text: str, reason: str) -> None:
+    (op,) = gemms_of(parse_module(text.replace("warp_specialized", loop)))
+    with pytest.raises(CodaError, match=reason):
         emit_gemm(op, NameAllocator())
