@@ -3,6 +3,7 @@ float64, and compiled ahead of time.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -143,10 +144,8 @@ class TestGroupsOfWarpsInTurns:
     @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
     def test_loads(self, ends: list[int], tmp_path: Path) -> None:
         """Empty groups, groups of several tiles, and groups of which one ends within a tile."""
-        text = programs.moved_rows(
-            *("bf16", 136, 264, self.SCHEDULES[0]),
-            **{"rows": "scatter", "groups": 4, "column": "scatter_col"},
-        )
+        moves = partial(programs.moved_rows, rows="scatter", groups=4, column="scatter_col")
+        text = moves("bf16", 136, 264, self.SCHEDULES[0])
         kernel = check(text, ends, tmp_path)
         assert "turns.index(" in kernel.source and "scattered_rows(" in kernel.source
 
