@@ -241,6 +241,11 @@ HOPPER_FAULTS = (
         Text("op.scatter is not None", "op.scatter is None"),
     ),
     KernelFault(
+        "hopper: rows are scattered like those of the first tile",
+        f"{SEGMENT}_scattered_rows",
+        Text("'first_row'", "'0'"),
+    ),
+    KernelFault(
         "hopper: columns past the end of gathered rows are those of the next row",
         f"{W}gluon:_HELPERS[copy_rows]",
         Text("columns < COLUMNS", "columns < 2 * COLUMNS"),
