@@ -92,7 +92,7 @@ def _staging_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 # took 6.1 ms gathered and 5.4 in boxes (28672 x 4096), and 3.67 and 3.36 (14336 x 4096). On an
 # H200, 614656 x 8 x 8, 614656 x 32 x 32 and 131072 x 64 x 8 took 24.5, 27.6 and 16.6 us by TMA in
 # tiles of 128 rows, and 7.4, 20.3 and 6.1 through pointers. There, 262144 x 2048 x 768 with
-# scattered rows took 1303 us by eight warps together, and 1172 in turns.
+# scattered rows took 1330 us by eight warps together, and 1286 in turns.
 _WARP_SPECIALIZED = MainLoop(
     "warp_specialized",
     "warp specialization",
