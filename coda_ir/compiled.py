@@ -60,6 +60,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return self.signature.name
 
     def __repr__(self) -> str:
