@@ -112,7 +112,7 @@ class TritonExecutable:
     def finish_compiling(self) -> None:
         """Wait for the compiler, if there is one; the kernels are then in Triton's cache."""
         if self.compiler is not None:
-            self.compiler.wait()
+            self.compiler.wait(self.info.source)
             self.compiler = None
 
     @property

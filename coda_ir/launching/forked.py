@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,34 +226,53 @@ class KernelCompiler:
         """Start the compiler; `target` is Triton's (backend, architecture, warp size)."""
         command = [sys.executable, "-P", "-m", "coda_ir.launching.compile_worker"]
         self._process = ForkingProcess([*command, json.dumps(target)], jobs)
-        self._submitted: set[str] = set()
-        self._kernels = 0
+        self._sources: list[str] = []
+        """The module of each request."""
+        self._waiting: Counter[str] = Counter()
+        """The requests of each module that are not answered."""
+        self._answers: Iterator[Answer] | None = None
+        """Answers to come, once no more requests are taken."""
         self._lock = Lock()
         self._close = finalize(self, self._process.close)
-        self._is_open = True
 
     def submit(self, source: str, name: str, groups: Sequence[Sequence[str]]) -> None:
         """Start compiling kernels of a module by their launches, unless submitted or ended."""
         with self._lock:
-            if source in self._submitted or not self._is_open:
+            if source in self._waiting or self._answers is not None:
                 return
-            self._submitted.add(source)
-            self._kernels += len(groups)
+            self._sources += [source] * len(groups)
+            self._waiting[source] = len(groups)
             path = self._process.share(source)
             for launches in groups:
                 self._process.submit({"path": path, "name": name, "launches": launches})
 
-    def wait(self) -> None:
-        """Wait until all submitted kernels are compiled, and let the process exit."""
+    def wait(self, source: str) -> None:
+        """Wait until the submitted kernels of a module are compiled. No others are taken then, and
+        the process exits after the last.
+        """
         with self._lock:
-            if self._is_open:
-                self._is_open = False
-                try:
-                    with Progress({"compiling kernels": self._kernels}) as progress:
-                        # Lowering has left garbage, whose collection would delay the first call.
-                        if gc.isenabled():
-                            gc.collect()
-                        for _ in self._process.answers():
-                            progress.advance("compiling kernels")
-                finally:
+            if self._answers is None:
+                self._answers = self._process.answers()
+                # Lowering has left garbage, whose collection would delay the first call.
+                if gc.isenabled():
+                    gc.collect()
+            try:
+                self._wait(source, self._answers)
+            except BaseException:
+                self._waiting.clear()
+                raise
+            finally:
+                if not self._waiting.total():
                     Thread(target=self._close, name="coda-close").start()
+
+    def _wait(self, source: str, answers: Iterator[Answer]) -> None:
+        with Progress({"compiling kernels": self._waiting[source]}) as progress:
+            while self._waiting[source]:
+                answer = next(answers, None)
+                if answer is None:
+                    self._waiting.clear()
+                    return
+                answered = self._sources[answer.index]
+                self._waiting[answered] -= 1
+                if answered == source:
+                    progress.advance("compiling kernels")

@@ -164,8 +164,8 @@ class TrainableFunction(NotCopied):
         lowering = lower(origin, self._options)
         if accept is not None:
             accept(self._comparison(lowering))
-        # The backward first: its kernels are larger, and are compiled while the forward is emitted.
-        backward, forward = (self._compiled(lowering, name) for name in reversed(names))
+        # The forward first: it runs while the kernels of the backward are compiled.
+        forward, backward = (self._compiled(lowering, name) for name in names)
 
         def specialize(missing: Sequence[str]) -> CompiledFunction:
             special = _specialized(origin, lowering, backward.name, missing)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -62,18 +63,57 @@ def test_kernels_are_compiled_into_tritons_cache(tmp_path: Path, monkeypatch: py
     compiler.submit(source, "some", groups("add", "wrong"))
     compiler.submit(source, "some", groups("double"))  # known already
     compiler.submit(source + "# another\n", "others", groups("double"))
-    compiler.wait()
+    compiler.wait(source)
+    assert "add" in cubins(tmp_path / "triton")
+    compiler.wait(source + "# another\n")
     assert cubins(tmp_path / "triton") == {"add", "double"}
     # It is done, and asking again is no error.
     compiler.submit(source + "# a third\n", "third", groups("add"))
-    compiler.wait()
+    compiler.wait(source + "# a third\n")
+    compiler.wait(source)
+
+
+class Answering:
+    """A process that has an answer for each request, and is asked for them one by one."""
+
+    asked: int
+    closed: Event
+
+    def __init__(self, command: Sequence[str], jobs: int):
+        self.requests = 0
+        Answering.asked, Answering.closed = 0, Event()
+
+    def share(self, text: str) -> str:
+        return text
+
+    def submit(self, request: forked.Request) -> None:
+        self.requests += 1
+
+    def answers(self) -> Generator[forked.Answer]:
+        for index in range(self.requests):
+            Answering.asked += 1
+            yield forked.Answer(index, 0, None, "")
+
+    def close(self) -> None:
+        Answering.closed.set()
+
+
+def test_a_module_waits_for_no_kernels_of_later_ones(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(forked, "ForkingProcess", Answering)
+    compiler = KernelCompiler(SM_90, 2)
+    compiler.submit("forward", "f", groups("add", "double"))
+    compiler.submit("backward", "b", groups("add", "wrong", "double"))
+    compiler.wait("forward")
+    assert Answering.asked == 2 and not Answering.closed.is_set()
+    compiler.wait("backward")
+    assert Answering.asked == 5 and Answering.closed.wait(10)
 
 
 def test_a_process_that_cannot_start_compiles_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.executable", "/bin/false")
     compiler = KernelCompiler(SM_90, 2)
     compiler.submit(MODULE_HEADER + MODULE, "some", groups("add"))
-    compiler.wait()
+    compiler.wait(MODULE_HEADER + MODULE)
 
 
 class Noted:
@@ -84,15 +124,15 @@ class Noted:
     def __init__(self, target: Sequence[Any], jobs: int):
         assert tuple(target) == SM_90 and jobs == MIN_JOBS
         self.submitted: list[str] = []
-        self.waits = 0
+        self.waits: list[str] = []
         Noted.made.append(self)
 
     def submit(self, source: str, name: str, groups: Sequence[Sequence[str]]) -> None:
         assert groups and all(groups)
         self.submitted.append(name)
 
-    def wait(self) -> None:
-        self.waits += 1
+    def wait(self, source: str) -> None:
+        self.waits.append(source)
 
 
 @pytest.fixture(autouse=True)
@@ -113,13 +153,13 @@ def test_what_is_lowered_has_a_compiler():
     """Noted: both functions of a program have the same one, which begins as they are emitted."""
     text = PROGRAM + PROGRAM.replace("fn f", "fn g")
     lowering = Lowering(coda_ir.parse(text), GPU)
-    programs = [load(lowering, name, "triton", CPU) for name in ("f", "g")]
+    programs: list[Any] = [load(lowering, name, "triton", CPU) for name in ("f", "g")]
     (compiler,) = Noted.made
-    assert compiler.submitted == ["f", "g"] and compiler.waits == 0
+    assert compiler.submitted == ["f", "g"] and not compiler.waits
     for program in programs:
         assert isinstance(program, executable.TritonExecutable)
         program.finish_compiling()
-    assert compiler.waits == 2
+    assert compiler.waits == [program.info.source for program in programs]
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_launches_find_what_processes_compiled(
     artifact = Lowering(parse(text), CompileOptions(architecture="sm_90")).artifact()
     compiler = KernelCompiler(("cuda", 90, 32), 2)
     compiler.submit(artifact.source, "f", by_kernel(artifact.launches))
-    compiler.wait()
+    compiler.wait(artifact.source)
     compiled = made_in(tmp_path)
     module = load_source(artifact.source, "f")
     settle_keys(module)
