@@ -90,6 +90,9 @@ REASONS = {
     "frontends/torch/graph_inputs.py: torch.ops.aten._scaled_dot_product_attention_math": (
         "an operator of PyTorch's schema: attention with dropout as eager computes it on CPUs"
     ),
+    "frontends/torch/graph_inputs.py: _version": (
+        "the version counter that PyTorch documents: whether an input was changed in place"
+    ),
     "frontends/torch/graph_runner.py: _version": (
         "the version counter that PyTorch documents: which inputs a graph changes"
     ),
