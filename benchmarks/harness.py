@@ -28,13 +28,9 @@ torch.compile out, to check that it works. The times mean nothing."""
 
 TOY_SIZES: Mapping[str, int] = {
     "sizes": 64,
-    "shapes": 64,
-    "row_counts": 1,
     "tokens": 33,
     "batch": 1,
     "time": 8,
-    "heads": 4,
-    "kv_heads": 2,
     "head_dim": 16,
     "layers": 1,
     "rounds": 1,
@@ -78,11 +74,10 @@ def _do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of one candidate: the median over all rounds, and the spread of the rounds."""
+    """Milliseconds of one candidate: the median over all rounds, and the fastest round."""
 
     median: float
     fastest_round: float
-    slowest_round: float
 
 
 def time_interleaved(candidates: Mapping[str, Candidate], *, rounds: int = 5) -> dict[str, Timing]:
@@ -97,10 +92,7 @@ def time_interleaved(candidates: Mapping[str, Candidate], *, rounds: int = 5) ->
         order = list(candidates.items())
         for name, candidate in order if index % 2 == 0 else reversed(order):
             medians[name].append(do_bench(candidate, 100 if index == 0 else 20, 80))
-    return {
-        name: Timing(statistics.median(times), min(times), max(times))
-        for name, times in medians.items()
-    }
+    return {name: Timing(statistics.median(times), min(times)) for name, times in medians.items()}
 
 
 def host_microseconds(candidates: Mapping[str, Candidate], *, rounds: int = 50) -> dict[str, float]:
@@ -261,7 +253,6 @@ def add_layer_options(parser: argparse.ArgumentParser) -> None:
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that prints a table."""
-    parser.add_argument("--rounds", type=int, default=5, help="in which every variant is timed")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, help="write the results to this file")
 
