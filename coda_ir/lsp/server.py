@@ -60,9 +60,12 @@ class CodaLanguageServer(LanguageServer):
 
     def configure(self, value: object) -> None:
         """Apply settings, and analyse all files again."""
-        self.settings = Settings.read(value)
+        self.settings = Settings.read(value, self._warn)
         self.analyses.schedule = self.settings.schedule
         self.analyses.restart()
+
+    def _warn(self, text: str) -> None:
+        self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, text))
 
     @property
     def encoding(self) -> str:

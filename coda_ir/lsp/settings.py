@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from json import dumps
 from typing import Any, Literal, TypeAlias, cast
 
 ShownRemarks: TypeAlias = Literal["none", "missed", "all"]
@@ -22,24 +23,26 @@ class Settings:
     inlay_hints: bool = True
 
     @staticmethod
-    def read(value: Any) -> Settings:
-        """Read settings from JSON, with or without the section `coda` around them; missing
-        settings, and those of another type, keep their default.
+    def read(value: Any, warn: Callable[[str], object] = str) -> Settings:
+        """Read settings from JSON, with or without the section `coda` around them. Missing settings
+        keep their default, and so do those with an invalid value, which `warn` receives as a text.
         """
         given = _mapping(value)
         given = _mapping(given["coda"]) if "coda" in given else given
+
+        def read(name: str, default: Any, expected: str, valid: Sequence[object] = ()) -> Any:
+            found = default if given.get(name) is None else given[name]
+            if type(found) is type(default) and (not valid or found in valid):
+                return found
+            warn(f"the setting coda.{name} is {dumps(found)}, expected {expected}")
+            return default
+
         default = Settings()
-        remarks, schedule = given.get("remarks"), given.get("schedule")
-        hints = given.get("inlayHints")
         return Settings(
-            _one_of(SHOWN_REMARKS, remarks, default.remarks),
-            schedule if isinstance(schedule, str) else default.schedule,
-            hints if isinstance(hints, bool) else default.inlay_hints,
+            read("remarks", default.remarks, ", ".join(SHOWN_REMARKS), SHOWN_REMARKS),
+            read("schedule", default.schedule, "options of the pass schedule"),
+            read("inlayHints", default.inlay_hints, "true or false"),
         )
-
-
-def _one_of(kinds: tuple[ShownRemarks, ...], value: Any, default: ShownRemarks) -> ShownRemarks:
-    return kinds[kinds.index(value)] if value in kinds else default
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

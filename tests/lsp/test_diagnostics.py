@@ -109,6 +109,7 @@ def test_settings(tmp_path: Path):
     editor.stop()
     assert failure.severity == DiagnosticSeverity.Warning
     assert "the setting schedule is 'tiles=3'" in failure.message
+    assert editor.messages == ["the setting coda.remarks is 7, expected none, missed, all"]
 
 
 def test_a_program_that_the_backend_cannot_run(editor: Editor, tmp_path: Path):
