@@ -163,7 +163,7 @@ class DynamoGraph:
         # PyTorch compiles the graph again for a number on the other side of this condition.
         if value < 0:
             raise ModelError(
-                f"the graph reads {node.name}, a dynamic number, which is negative in this call",
+                "the graph reads a number that differs between calls and is negative in this one",
                 "pass it as a tensor",
             )
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})

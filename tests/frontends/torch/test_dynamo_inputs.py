@@ -312,7 +312,7 @@ def test_integers_of_the_caller_of_any_sign(caplog: pytest.LogCaptureFixture):
     fast, x = compiled(model), torch.randn(3, 8)
     for number in (3, 5, 0, -7, 4, -2):
         check(fast, model, x, number)
-    assert "a dynamic number, which is negative in this call" in caplog.text
+    assert "reads a number that differs between calls and is negative in this one" in caplog.text
 
 
 @pytest.mark.slow
