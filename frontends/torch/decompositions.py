@@ -28,7 +28,7 @@ derivatives of NaN where theirs are finite.
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Return decompositions of operators that the importer does not know: PyTorch's, or ours where
-    it has none, or where the derivative of its own is NaN although the operator has one.
+    it has none, or where the derivative of PyTorch's is NaN although the operator has one.
     """
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
     known: Any = torch.ops.aten

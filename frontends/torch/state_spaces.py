@@ -115,7 +115,7 @@ def _written(model: str) -> int:
     return 2 if model == DELTA_RULE else 0
 
 
-# The operator by itself
+# The operator alone
 
 
 def _result_types(operands: Tensors, model: str, states: int) -> tuple[torch.Tensor, torch.Tensor]:

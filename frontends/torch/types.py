@@ -234,7 +234,7 @@ def location_of(node: Node) -> LocationAttr:
 
 def _place_of(node: Node) -> LocationAttr:
     frames = list(_FRAME.finditer(node.stack_trace or ""))
-    place: LocationAttr = UnknownLoc()  # in a module of PyTorch's own that is compiled by itself
+    place: LocationAttr = UnknownLoc()  # in a module of PyTorch's own that is compiled alone
     if frames:
         own = (f for f in reversed(frames) if not f["file"].startswith(_FOREIGN))
         frame = next(own, frames[-1])
