@@ -101,7 +101,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.loaded_ahead: dict[str, tuple[list[str], str]] = {}
         """The statements that load such a port, and how its elements become float32, by name."""
         self.scattered: dict[int, tuple[str, list[str]]] = {}
-        """The rows where results are stored by vectors of this many elements: name and statement."""
+        """The rows where results are stored by vectors of this size: name and statement."""
         self.taken: list[str] = []
         """The statements that take these ports, where several subtiles share them."""
         self.lane_columns = ColumnIndex("subtile", self.columns.extent, None)
