@@ -494,3 +494,26 @@ func.func @heads(%x: tensor<2x3x4x1xf32>) -> (tensor<3x1x1xbf16>, tensor<2x3x1x1
 // CHECK-NEXT:   %d = coda.sum_to %x : (tensor<2x3x4x1xf32>) -> tensor<2x1x4x1xf32>
 // CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<3x1x1xbf16>, tensor<2x3x1x1xf32>, tensor<3x4x1xf32>, tensor<2x1x4x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Over the many rows of each sample of an argument.
+
+func.func @samples_of_argument(%x: tensor<?x128x8xbf16>) -> tensor<?x1x8xbf16> {
+  %d = coda.sum_to %x : (tensor<?x128x8xbf16>) -> tensor<?x1x8xbf16>
+  func.return %d : tensor<?x1x8xbf16>
+}
+
+// CHECK:      func.func @samples_of_argument(
+// CHECK-NEXT:   %partial = gemm.map tile(%x : tensor<?x128x8xbf16>)
+// CHECK-NEXT:       -> (partial_col<add> : tensor<?x?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       gemm.yield %x_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = gemm.finalize col (add %partial : tensor<?x?x8xf32>) -> (tensor<?x8xbf16>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %d_1 = coda.reshape %d : (tensor<?x8xbf16>) -> tensor<?x1x8xbf16>
+// CHECK-NEXT:   func.return %d_1 : tensor<?x1x8xbf16>
+// CHECK-NEXT: }

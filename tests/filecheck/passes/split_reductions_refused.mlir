@@ -334,3 +334,19 @@ func.func @other_sums(%x: tensor<?x4x16xbf16>, %y: tensor<8x8xbf16>) -> (tensor<
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %s, %d : tensor<4x16xbf16>, tensor<8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Sums over few rows of each sample of an argument, and over an unknown number.
+
+func.func @few_rows(%x: tensor<2x64x8xbf16>, %y: tensor<2x?x8xbf16>) -> (tensor<2x1x8xbf16>, tensor<2x1x8xbf16>) {
+  %s = coda.sum_to %x : (tensor<2x64x8xbf16>) -> tensor<2x1x8xbf16>
+  %t = coda.sum_to %y : (tensor<2x?x8xbf16>) -> tensor<2x1x8xbf16>
+  func.return %s, %t : tensor<2x1x8xbf16>, tensor<2x1x8xbf16>
+}
+
+// CHECK:      func.func @few_rows(
+// CHECK-NEXT:   %s = coda.sum_to %x : (tensor<2x64x8xbf16>) -> tensor<2x1x8xbf16>
+// CHECK-NEXT:   %t = coda.sum_to %y : (tensor<2x?x8xbf16>) -> tensor<2x1x8xbf16>
+// CHECK-NEXT:   func.return %s, %t : tensor<2x1x8xbf16>, tensor<2x1x8xbf16>
+// CHECK-NEXT: }
