@@ -51,14 +51,16 @@ ATTENTION_EFFICIENCY, ATTENTION_GRADIENT_EFFICIENCY = 0.6, 0.5
 """Share of the peak rate that PyTorch's kernels of attention reach. On an H100, 2 x 2048 tokens
 with 16 heads of 128 took 109 us, and their gradients 350."""
 
-OWN_ATTENTION_EFFICIENCY = 0.34
-"""The same of own kernels, which took 179 and 318 us for these gradients."""
+OWN_ATTENTION_EFFICIENCY, OWN_GRADIENT_EFFICIENCY = 0.34, 0.45
+"""The same of own kernels: with products that are waited for at once, which took 179 and 318 us for
+these gradients, and asynchronous ones. On an H200, the gradients of 4096 tokens with 32 heads took
+1352 us (64 columns 795), and by cuDNN 1207 (772); causal 715 (436), and by cuDNN 753 (495)."""
 
 CAUSAL_SHARE, OWN_CAUSAL_SHARE = 0.75, 0.65
 """Share of the time for all scores that causal attention takes, which computes half of them: there,
 PyTorch 82 us, 264 for the gradients, and own kernels 323."""
 
-NARROW, OWN_NARROW = 0.85, 0.5
+NARROW, OWN_NARROW, OWN_GRADIENT_NARROW = 0.85, 0.5, 0.75
 """Exponents of 128 divided by the columns of a narrower head, for how many times longer an
 operation takes with it: exponentials take as long. On an H100, 16 x 1025 tokens with 16 heads of 64
 took 225 us; their gradients 613, and 690 by own kernels."""
@@ -83,8 +85,9 @@ UNALIGNED_BYTES = 36
 multiple of 8 columns, for which it has no kernel. On an H200, 64 heads with 300 x 300 scores took
 150 us."""
 
-GRADIENT_PRODUCTS = 2.5
-"""Products of the gradients of attention, for each of attention: five for two."""
+GRADIENT_PRODUCTS, EXACT_MOMENT_PRODUCTS = 2.5, 0.3
+"""Products of the gradients of attention, for each of attention: five for two; and those of an
+exact moment. On an H200, it took 111 us for 4096 tokens with 32 heads of 128 (64 columns 125)."""
 
 SCORE_BYTES = 4 * 3
 """Bytes that are moved for each score: in float32, stored once and loaded twice."""
@@ -280,12 +283,16 @@ class OperatorTimes:
     def attention_us(self, op: Operation) -> float:
         """Return the time of the products of scores, or of their gradients."""
         is_own = isinstance(op, gemm.AttentionSumOp)
-        is_gradient = isinstance(op, coda.AttentionGradOp)
-        efficiency = ATTENTION_GRADIENT_EFFICIENCY if is_gradient else ATTENTION_EFFICIENCY
-        efficiency = OWN_ATTENTION_EFFICIENCY if is_own else efficiency
+        if is_own and op.wgmma_obstacle is None:
+            efficiency, narrow = OWN_GRADIENT_EFFICIENCY, OWN_GRADIENT_NARROW
+        elif is_own:
+            efficiency, narrow = OWN_ATTENTION_EFFICIENCY, OWN_NARROW
+        else:
+            is_gradient = isinstance(op, coda.AttentionGradOp)
+            efficiency = ATTENTION_GRADIENT_EFFICIENCY if is_gradient else ATTENTION_EFFICIENCY
+            narrow = NARROW
         products = self._attention_products(op) / (1e6 * efficiency * self.device.matrix_tflops)
         if isinstance(op, AttentionLike):
-            narrow = OWN_NARROW if is_own else NARROW
             products *= max(1.0, 128 / op.head_dim.value.data) ** narrow
         if isinstance(op, AttentionLike) and op.causal.value.data:
             # PyTorch reads a mask that hides those keys, too, and computes all scores.
@@ -298,14 +305,16 @@ class OperatorTimes:
         return products * (of_scores if of_queries else MASK_OF_KEYS)
 
     def _attention_products(self, op: Operation) -> float:
-        # One of two kernels of the gradients counts for both.
-        forward = (coda.AttentionOp, gemm.FusedAttentionOp)
-        if not isinstance(op, (*forward, coda.AttentionGradOp, gemm.AttentionDkvOp)):
+        # One of two kernels of the gradients counts for both, but for an exact moment.
+        is_dq = isinstance(op, gemm.AttentionDqOp)
+        if not isinstance(op, AttentionLike) or (is_dq and op.exact_moment is None):
             return 0.0
         columns = op.head_dim.value.data + op.value_columns
         products = 2 * self._scores_of_tiles(op) * columns / (2 if op.causal.value.data else 1)
-        if isinstance(op, forward):
+        if isinstance(op, coda.AttentionOp | gemm.FusedAttentionOp):
             return products
+        if is_dq:
+            return EXACT_MOMENT_PRODUCTS * products
         queries, keys = (self.extents_of(x)[-2] for x in (op.q, op.k))
         heads, is_own = self.scores(op) // (queries * keys), isinstance(op, gemm.AttentionDkvOp)
         idle = idle_factor(heads, keys, *([queries] if is_own else []))

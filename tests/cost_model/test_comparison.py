@@ -448,7 +448,7 @@ def test_a_compiler_stores_scores_that_were_decomposed_in_float32():
     )
     decomposed = decomposed_attention_us(64 * 16 * 512 * 512, 64, SM_90, products=1)
     assert wide.apart - plain.apart == pytest.approx((1 + GRADIENT_PRODUCTS) * decomposed)
-    assert wide.fused == plain.fused
+    assert 0 < wide.fused - plain.fused < decomposed, "a product for the exact moment"
 
 
 @pytest.mark.parametrize(

@@ -472,6 +472,7 @@ def divisions_in_loops(ttgir: str) -> list[str]:
     Pipelining computes the places of a loop's first loads ahead of it, also where the loop has no
     steps. A division by their number among that tells LLVM that it is not 0: the loads are issued.
     """
-    of_loops = re.findall(r"^ {6,}\S.*= arith\.(?:div|rem)[su]i .*", ttgir, re.MULTILINE)
-    assert "scf.for" in ttgir
+    loops = re.findall(r"^( *)\S.*scf\.for .*\n((?:\1 .*\n)*)", ttgir, re.MULTILINE)
+    assert loops
+    of_loops = re.findall(r".*= arith\.(?:div|rem)[su]i .*", "".join(body for _, body in loops))
     return [line for line in of_loops if not re.search(r", %c\d+_i32\w* :", line)]

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 from support.daily import daily
+from support.device import DEVICE
 from support.torch_compile import compiled, record_derived
 from torch import nn
 
 from coda_ir.float64 import relative_error
 
-pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+pytestmark = [pytest.mark.usefixtures("fresh_dynamo"), pytest.mark.any_device]
 
 HEADS, ROWS, INPUTS = 2, 45, 64
 Tensor = torch.Tensor
@@ -25,7 +26,7 @@ def plain(scores: Tensor, _: Tensor) -> Tensor:
 
 
 def causal(scores: Tensor, _: Tensor) -> Tensor:
-    i = torch.arange(scores.shape[-1])
+    i = torch.arange(scores.shape[-1], device=scores.device)
     return scores.masked_fill(i > i[:, None], -torch.inf).softmax(-1)
 
 
@@ -34,7 +35,8 @@ def capped(scores: Tensor, _: Tensor) -> Tensor:
 
 
 def biased(scores: Tensor, numbers: Tensor) -> Tensor:
-    return (scores + numbers[:, None, None] * torch.arange(scores.shape[-1])).softmax(-1)
+    places = torch.arange(scores.shape[-1], device=scores.device)
+    return (scores + numbers[:, None, None] * places).softmax(-1)
 
 
 def with_sinks(scores: Tensor, numbers: Tensor) -> Tensor:
@@ -68,7 +70,8 @@ def gradients(function: Any, tensors: list[Tensor], d_y: Tensor) -> list[Tensor]
 def similar_rows(width: int) -> list[Tensor]:
     """Queries, keys and values of rows that differ by a tenth."""
     x = torch.randn(1, 1, INPUTS) + 0.1 * torch.randn(2, ROWS, INPUTS)
-    return [(x @ (torch.randn(INPUTS, HEADS * width) / 8)).bfloat16() for _ in range(3)]
+    weights = [torch.randn(INPUTS, HEADS * width) / 8 for _ in range(3)]
+    return [(x @ weight).bfloat16().to(DEVICE) for weight in weights]
 
 
 @pytest.mark.slow
@@ -79,9 +82,9 @@ def test_gradients_of_similar_rows(
     weights: Callable[[Tensor, Tensor], Tensor], width: int, monkeypatch: pytest.MonkeyPatch
 ):
     derived = record_derived(monkeypatch)
-    model = Attention(weights, width).bfloat16()
+    model = Attention(weights, width).bfloat16().to(DEVICE)
     function = compiled(model, target="triton", fallback="eager", compare=False)
-    tensors, d_y = similar_rows(width), torch.randn(2, ROWS, 32).bfloat16()
+    tensors, d_y = similar_rows(width), torch.randn(2, ROWS, 32).bfloat16().to(DEVICE)
     exact = gradients(copy.deepcopy(model).double(), [x.double() for x in tensors], d_y.double())
     found, eager = (gradients(f, tensors, d_y) for f in (function, model))
     assert derived and "attention_dq" in derived[0].kernels
