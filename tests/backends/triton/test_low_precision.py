@@ -266,3 +266,21 @@ func.func @f(%x: {types[0]}, %y: {types[1]}, %w: {types[2]}, %w1: tensor<48x32xf
     w, v = drawn("f8e5m2", 48, 64, seed=1), drawn("f8e4m3", 48, 32, seed=2)
     exact = x.double() @ w.double().T + y.double() @ v.double().T
     assert_rounded(op.outputs[0], exact.float().double(), exact)
+
+
+@pytest.mark.any_device
+def test_known_scales_of_blocks() -> None:
+    """A tile has the columns of one scale, so that each of its rows loads one."""
+    text = """
+    fn f(x: bf16[M, 512], scales: f32[M, 4]) {
+        blocks = cast(reshape(x, [M, 4, 128]), f32) / reshape(scales, [M, 4, 1])
+        return cast(reshape(blocks, [M, 512]), f8e4m3)
+    }
+    """
+    x, scales = drawn("bf16", 37, 512), drawn("f32", 37, 4, seed=1).abs() + 0.1
+    function = coda_ir.compile(text, target="triton", device=DEVICE)
+    assert "tiles of 16 x 128" in function.source
+    y = on_device(function)(x, scales)
+    expected = x.float().view(37, 4, 128) / scales.view(37, 4, 1)
+    assert isinstance(y, torch.Tensor)
+    torch.testing.assert_close(y.float(), expected.view(37, 512).to(y.dtype).float())
