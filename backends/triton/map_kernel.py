@@ -189,11 +189,15 @@ def _loads_columns(segment: MapSegment) -> bool:
 
 
 def _group_of_ports(segment: MapSegment) -> int | None:
-    """Return the columns that share an element of the ports in groups; None if they are few."""
+    """Return the columns that share an element of the ports in groups; None if they are few, or if
+    each tile stores partials of its rows.
+    """
     widths = [shape_of(value)[-1] for kind, value in segment.ports if kind == gemm.PortKind.GROUP]
     found = min((segment.columns // width for width in widths if width > 1), default=0)
+    kinds = {result.port.kind.data for result in segment.results}
     is_tile = found >= LEAST_GROUP and found == next_power_of_2(found)
-    return found if is_tile and segment.pairing is None else None
+    is_free = segment.pairing is None and gemm.ResultKind.PARTIAL_ROW not in kinds
+    return found if is_tile and is_free else None
 
 
 def _reads_other_rows(segment: MapSegment) -> bool:
