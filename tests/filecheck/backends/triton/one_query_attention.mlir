@@ -10,11 +10,11 @@ func.func @f(%q: tensor<1x32x1x128xbf16>, %k: tensor<1x8x512x128xbf16>, %v: tens
 }
 
 // CHECK:      def attend_one_query(q_ptr, k_ptr, v_ptr, mask_ptr, out_ptr, partials_ptr, counters_ptr):
-// CHECK-NEXT:     """Attention of one query for each head, 64 keys at a time, shared by 4 programs."""
-// CHECK-NEXT:     SPLITS: tl.constexpr = 4
+// CHECK-NEXT:     """Attention of one query for each head, 32 keys at a time, shared by 8 programs."""
+// CHECK-NEXT:     SPLITS: tl.constexpr = 8
 // CHECK-NEXT:     head = (tl.program_id(0) // SPLITS).to(tl.int64)
 // CHECK-NEXT:     split = tl.program_id(0) % SPLITS
-// CHECK-NEXT:     first, last = depths_of_split(512, split, SPLITS, 64)
+// CHECK-NEXT:     first, last = depths_of_split(512, split, SPLITS, 32)
 // CHECK-NEXT:     query = tl.arange(0, 16)
 // CHECK-NEXT:     is_query = query < 4
 // CHECK-NEXT:     column = tl.arange(0, 128)[None, :]
@@ -24,13 +24,13 @@ func.func @f(%q: tensor<1x32x1x128xbf16>, %k: tensor<1x8x512x128xbf16>, %v: tens
 // CHECK-NEXT:     acc = tl.zeros((16, 128), tl.float32)
 // CHECK-NEXT:     largest = tl.full((16,), float("-inf"), tl.float32)
 // CHECK-NEXT:     total = tl.zeros((16,), tl.float32)
-// CHECK-NEXT:     for start in range(first, last, 64):
-// CHECK-NEXT:         key = start + tl.arange(0, 64)
+// CHECK-NEXT:     for start in range(first, last, 32):
+// CHECK-NEXT:         key = start + tl.arange(0, 32)
 // CHECK-NEXT:         inside = key < last
 // CHECK-NEXT:         place = first_key + key[:, None] * 128 + column
 // CHECK-NEXT:         k = tl.load(k_ptr + place, mask=inside[:, None], other=0.0)
 // CHECK-NEXT:         v = tl.load(v_ptr + place, mask=inside[:, None], other=0.0)
-// CHECK-NEXT:         scores = dot(q, tl.trans(k), tl.zeros((16, 64), tl.float32))
+// CHECK-NEXT:         scores = dot(q, tl.trans(k), tl.zeros((16, 32), tl.float32))
 // CHECK-NEXT:         seen = tl.load(mask_ptr + key[None, :], mask=inside[None, :], other=0)
 // CHECK-NEXT:         scores = tl.where(seen, scores * 0.08838834764831845, float("-inf"))
 // CHECK-NEXT:         acc, largest, total = attend_keys(acc, largest, total, scores, v)
@@ -49,7 +49,7 @@ func.func @f(%q: tensor<1x32x1x128xbf16>, %k: tensor<1x8x512x128xbf16>, %v: tens
 // CHECK-NEXT:             acc, largest, total = combine_attended(acc, largest, total, of_part, is_query)
 // CHECK-NEXT:         result = acc / tl.where(total == 0.0, 1.0, total)[:, None]
 // CHECK-NEXT:         tl.store(out_ptr + row, to_bf16(result), mask=is_query[:, None])
-// CHECK:          attend_one_query[(8 * 4,)](
+// CHECK:          attend_one_query[(8 * 8,)](
 // CHECK-NEXT:         q,
 // CHECK-NEXT:         k,
 // CHECK-NEXT:         v,
