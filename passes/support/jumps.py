@@ -22,11 +22,13 @@ _REDUCES = (coda.GluOp, coda.RMSNormOp, coda.LayerNormOp, coda.SoftmaxOp, coda.R
 
 def jumps(op: Operation) -> bool:
     """Return whether `op` is a discontinuous function of floats, but for roundings to a float."""
-    if not op.operands or not is_float(element_type_of(op.operands[0])):
+    if not isinstance(op, coda.CastOp | coda.ElementwiseOp):
+        return False
+    if not is_float(element_type_of(op.operands[0])):
         return False
     if isinstance(op, coda.CastOp):
         return not stores_floats(element_type_of(op.result))
-    return isinstance(op, coda.ElementwiseOp) and op.JUMPS
+    return op.JUMPS
 
 
 def values_before_jumps(ops: Iterable[Operation]) -> set[SSAValue]:

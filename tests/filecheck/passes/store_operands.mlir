@@ -94,3 +94,15 @@ func.func @exact(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %f = coda.floor %s : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %f : tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A function may have numbers, which are no tensors.
+
+func.func @number(%x: f32) -> f32 {
+  func.return %x : f32
+}
+
+// CHECK:      func.func @number(%x: f32) -> f32 {
+// CHECK-NEXT:   func.return %x : f32
+// CHECK-NEXT: }
