@@ -60,8 +60,12 @@ def test_transforms_of_a_compiled_function():
     reset()
     fast = compiled(gated)
     fast(X)
+
+    def total_of(x: torch.Tensor) -> torch.Tensor:
+        return fast(x).sum()
+
     torch.testing.assert_close(func.vmap(fast)(X), func.vmap(gated)(X), rtol=0, atol=0)
-    found = func.grad(lambda x: fast(x).sum())(X)
+    found = func.grad(total_of)(X)
     torch.testing.assert_close(found, func.grad(total)(X), rtol=0, atol=0)
     found = func.jvp(fast, (X,), (X,))
     torch.testing.assert_close(found, func.jvp(gated, (X,), (X,)), rtol=0, atol=0)

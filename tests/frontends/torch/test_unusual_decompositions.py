@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 import torch
@@ -378,7 +379,7 @@ def test_the_gradient_of_the_length_of_a_row_of_zeros() -> None:
 def test_norms_over_dimensions_of_extent_one_drop_them():
     """Fake tensors of PyTorch 2.11 keep those that count from the last one."""
 
-    def norms(x: Tensor) -> tuple[Tensor, ...]:
+    def norms(x: Any) -> tuple[Tensor, ...]:
         return x.norm(dim=-2), x.norm(p=1, dim=(-1, -2)), x.norm(dim=-3, keepdim=True)
 
     x = torch.randn(2, 1, 1)
