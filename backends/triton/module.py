@@ -79,7 +79,9 @@ def emit_program(
     source = _render(func, host)
     # The longest first, as they take longest to compile.
     lengths = {kernel.name: length_with_helpers(kernel) for kernel in kernels}
-    stand_ins = sorted(host.kernels.stand_ins, key=lambda text: -lengths[launched_kernel(text)])
+    stand_ins = sorted(
+        host.kernels.stand_ins, key=lambda text: -lengths.get(launched_kernel(text), 0)
+    )
     return EmittedProgram(source, kernels, tuple(host.kernels.launches), tuple(stand_ins))
 
 

@@ -340,10 +340,10 @@ def _masked_us(op: Operation, times: OperatorTimes) -> float:
         is_gradient = isinstance(op, coda.AttentionGradOp)
         scores = 0 if op.mask is None else times.scores(op)
         us = decomposed_attention_us(scores, op.head_dim.value.data, times.device)
-    elif isinstance(op, torch.CallOp) and (q_and_k := torch.masked_operands(op)):
+    elif isinstance(op, torch.CallOp) and (operands := torch.masked_operands(op)):
         is_gradient = op.callee.data == torch.FUSED_ATTENTION_GRAD
-        *queries, width = times.extents_of(q_and_k[0])
-        keys = times.extents_of(q_and_k[1])[-2]
+        *queries, width = times.extents_of(operands[0])
+        keys = times.extents_of(operands[1])[-2]
         us = decomposed_attention_us(prod((*queries, keys)), width, times.device)
     else:
         return 0.0

@@ -69,8 +69,8 @@ class AttentionCall:
         )
 
 
-def masked_operands(op: CallOp) -> tuple[SSAValue, SSAValue] | None:
-    """Return the queries and keys of masked attention, or of its gradient; else None."""
+def masked_operands(op: CallOp) -> tuple[SSAValue, ...] | None:
+    """Return q, k, v and the mask of masked attention, or of its gradient; else None."""
     names = (ATTENTION, FUSED_ATTENTION, FUSED_ATTENTION_GRAD)
     if op.callee.data not in names or not op.template.is_literal:
         return None
@@ -78,7 +78,7 @@ def masked_operands(op: CallOp) -> tuple[SSAValue, SSAValue] | None:
     if op.callee.data == FUSED_ATTENTION_GRAD:
         del positional[0]
     mask = positional[3] if len(positional) > 3 else named.get("attn_mask")
-    return None if mask is None else (positional[0], positional[1])
+    return None if mask is None else (*positional[:3], mask)
 
 
 def fused_attention_call(call: AttentionCall) -> CallOp:

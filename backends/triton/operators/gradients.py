@@ -7,6 +7,7 @@ from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel,
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
+from coda_ir.backends.triton.operators.attention_masks import compile_masks_ahead
 from coda_ir.backends.triton.operators.launching import Writer, kernel_named, launch
 from coda_ir.backends.triton.row_kernels import cross_entropy_grad_kernel
 from coda_ir.dialects import coda, torch
@@ -33,6 +34,7 @@ def _attention_grad(host: HostProgram, op: coda.AttentionGradOp) -> None:
     wrt = [name for name, result in results.items() if result is not None]
     wanted = f", wrt={wrt}" if wrt else ""
     call = f"attention_grad({saved}, {arguments}{wanted}{host.stream_argument()})"
+    compile_masks_ahead(host, op)
     host.assign_all(op.results, call, hint="gradient", is_dense=True)
 
 

@@ -10,6 +10,7 @@ from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
+from coda_ir.backends.triton.operators.attention_masks import compile_masks_ahead
 from coda_ir.backends.triton.operators.gradients import (
     ATTENTION_OF_HEADS,
     attention_arguments,
@@ -48,7 +49,9 @@ def _attention(host: HostProgram, op: coda.AttentionOp) -> None:
     arguments, is_dense = attention_arguments(host, op), not has_transposed_rows(op.result)
     arguments += "" if is_dense else ", dense=False"
     function = "attention" if op.lse is None else "attention_with_lse"
-    arguments += "" if op.lse is None else host.stream_argument()
+    if op.lse is not None:
+        arguments += host.stream_argument()
+        compile_masks_ahead(host, op)
     host.assign_all(op.results, f"{function}({arguments})", hint="attended", is_dense=is_dense)
 
 
@@ -84,7 +87,10 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
     callee = op.callee.data if op.in_place is None else in_place(op.callee.data)
     of_heads = ATTENTION_OF_HEADS.get(op.callee.data)
     callee = of_heads or _function_for(op, host) or f"torch.ops.{callee}"
-    stream = "" if of_heads is None else host.stream_argument()
+    stream = ""
+    if of_heads is not None:
+        stream = host.stream_argument()
+        compile_masks_ahead(host, op)
     call = f"{callee}({template.render(operands, symbols)}{stream})"
     hint = op.callee.data.split(".")[1]
     with repeatable(host, op):

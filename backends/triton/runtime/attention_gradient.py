@@ -192,8 +192,9 @@ class Heads:
         )
         lse = lse.reshape(self.q.shape[:3])
         if mask is not None:
-            launch = clear_unseen_launch(y.dtype, y.shape[-1], 1.5 * LOWEST)
-            launch(self.stream, (lse.numel(), *lse.shape[1:], *y.stride()[:3]), y, lse)
+            launch = clear_unseen_launch(y.dtype, y.shape[-1])
+            numbers = *lse.shape[1:], *y.stride()[:3], 1.5 * LOWEST
+            launch(self.stream, (lse.numel(), *numbers), y, lse)
         return y, lse
 
     def gradients(self, d_y, y, lse, wants_mask=False):

@@ -17,7 +17,7 @@ ANY_DISTANCE = 2**30
 """More positions than there are between a query and a key."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["ROWS", "REPEATS", "SHIFT", "FIRST", "LAST"])
 def bound_mask(
     mask_ptr,
     bounded_ptr,
@@ -32,8 +32,8 @@ def bound_mask(
     SHIFT,
     FIRST,
     LAST,
-    LOWEST: tl.constexpr,
-    HIDDEN: tl.constexpr,
+    LOWEST,
+    HIDDEN,
     BLOCK: tl.constexpr,
 ):
     """Compute a row of `bounded_mask`: raise finite numbers below LOWEST to LOWEST, and replace
@@ -72,13 +72,14 @@ def bound_mask(
 
 
 @functools.cache
-def bound_mask_launch(types, lowest, hidden, block):
-    """Return the launch of `bound_mask` for the element types of a mask and of the result."""
+def bound_mask_launch(types):
+    """Return the launch of `bound_mask` for the element types of a mask and of the result. See also
+    `operators/attention_masks.py`, which compiles the kernel ahead.
+    """
 
     def launch(kernel, programs, *arguments):
         *numbers, mask, bounded, top, shares = arguments
-        tensors = mask, bounded, top, shares
-        return kernel[(programs,)](*tensors, *numbers, LOWEST=lowest, HIDDEN=hidden, BLOCK=block)
+        return kernel[(programs,)](mask, bounded, top, shares, *numbers, BLOCK=1024)
 
     return direct(bound_mask, range(4))(launch)
 
@@ -102,15 +103,16 @@ def bounded_mask(mask, queries, keys, dtype, distances=None, hidden=float("-inf"
     first, last = distances or (-ANY_DISTANCE, ANY_DISTANCE)
     strides = matrix.numel(), matrix[1] * (matrix[0] > 1), int(matrix[1] > 1)
     lowest = max(LOWEST, torch.finfo(dtype).min)
-    block = min(triton.next_power_of_2(columns), 4096)
     if bounded.numel():
-        launch = bound_mask_launch((mask.dtype, dtype), lowest, hidden, block)
+        launch = bound_mask_launch((mask.dtype, dtype))
         numbers = rows, columns, *strides, keys // columns, keys - queries, first, last
-        launch(stream, (top.numel(), *numbers), mask, bounded, top, shares)
+        launch(stream, (top.numel(), *numbers, lowest, hidden), mask, bounded, top, shares)
     return bounded, top, shares
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=["ROWS", "HEADS", "QUERIES", "batch_stride", "head_stride", "row_stride"]
+)
 def clear_unseen(
     y_ptr,
     lse_ptr,
@@ -120,9 +122,9 @@ def clear_unseen(
     batch_stride,
     head_stride,
     row_stride,
+    BOUND,
     COLUMNS: tl.constexpr,
     LANES: tl.constexpr,
-    BOUND: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Store 0 and a logsumexp of inf for queries that see no key: the logsumexp is below BOUND."""
@@ -136,13 +138,13 @@ def clear_unseen(
 
 
 @functools.cache
-def clear_unseen_launch(dtype, columns, bound):
+def clear_unseen_launch(dtype, columns):
     """Return the launch of `clear_unseen` for results with an element type and some columns."""
     lanes, block = triton.next_power_of_2(columns), 128
 
     def launch(kernel, rows, *arguments):
         *numbers, y, lse = arguments
-        constants = {"COLUMNS": columns, "LANES": lanes, "BOUND": bound, "BLOCK": block}
+        constants = {"COLUMNS": columns, "LANES": lanes, "BLOCK": block}
         return kernel[(triton.cdiv(rows, block),)](y, lse, rows, *numbers, **constants)
 
     return direct(clear_unseen, range(2))(launch)

@@ -199,6 +199,8 @@ def attempt(make, *arguments):
 
 def specialization(x):
     """Return the properties of an argument that Triton may specialize a kernel for."""
+    if isinstance(x, float):
+        return ()
     if isinstance(x, int):
         return x % 16 == 0, x == 1, -(2**31) <= x < 2**31
     return tensor_of(x).data_ptr() % 16 == 0
@@ -242,8 +244,8 @@ def parameter_formats(type, argument):
     """Return the formats of the parameters for an argument; none for a constant."""
     if type == "constexpr":
         return ()
-    if type == "i32":
-        return ("i",)
+    if type in ("i32", "fp32"):
+        return ("i" if type == "i32" else "f",)
     if type.startswith("*"):
         return ("Q",)
     rank = len(argument.shape)
@@ -327,7 +329,7 @@ class Template:
         origins = iter(origins)
         for x, parameters in zip(arguments, layout.parameters):
             values = (x,)
-            if not isinstance(x, int):
+            if not isinstance(x, int | float):
                 is_tensor = isinstance(x, torch.Tensor)
                 values = (0,) if is_tensor else (b"", *x.shape, *x.strides)
                 tensor_map = None if is_tensor else TensorMap(x, next(maps))

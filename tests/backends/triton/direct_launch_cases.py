@@ -63,8 +63,8 @@ MASKS = """
 def run(mask, y, lse, hidden):
     stream = direct_stream(mask.device)
     bounded_mask(mask, mask.shape[-2], mask.shape[-1], y.dtype, None, hidden, stream)
-    launch = clear_unseen_launch(y.dtype, y.shape[-1], -1.0)
-    launch(stream, (lse.numel(), *lse.shape[1:], *y.stride()[:3]), y, lse)
+    launch = clear_unseen_launch(y.dtype, y.shape[-1])
+    launch(stream, (lse.numel(), *lse.shape[1:], *y.stride()[:3], -1.0), y, lse)
 """
 
 

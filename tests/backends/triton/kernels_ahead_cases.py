@@ -127,6 +127,56 @@ def test_gradients_of_attention_are_compiled_ahead(asked: list[tuple[str, str]])
     assert {name for name, _ in asked} == set(artifact.kernels)
 
 
+MASKED = """
+func.func @f(%q: tensor<2x4x?x64xbf16>, %v: tensor<2x4x?x24xbf16>, %m: tensor<2x1x?x?xTYPE>)
+    -> (tensor<2x4x?x24xbf16>, tensor<2x4x?xf32>) {
+  %y, %lse = torch.call "aten._scaled_dot_product_fused_attention_overrideable.default"
+    (%q, %q, %v, %m) {arguments = "{0}, {1}, {2}, {3}, 0.0, False", positions = [0, 1]}
+    : (tensor<2x4x?x64xbf16>, tensor<2x4x?x64xbf16>, tensor<2x4x?x24xbf16>, tensor<2x1x?x?xTYPE>)
+    -> (tensor<2x4x?x24xbf16>, tensor<2x4x?xf32>)
+  func.return %y, %lse : tensor<2x4x?x24xbf16>, tensor<2x4x?xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("type", [torch.bool, torch.bfloat16])
+@pytest.mark.parametrize("streams", [None, (0, 0)])
+def test_kernels_for_masks_are_compiled_ahead(
+    asked: list[tuple[str, str]], type: torch.dtype, streams: tuple[int, int] | None
+):
+    """One for each type of masks, for any sizes and for each number that hides keys."""
+    text = MASKED.replace("TYPE", "i1" if type == torch.bool else "bf16")
+    program = parse(text)
+    artifact = Lowering(program, CompileOptions(architecture="sm_90")).artifact()
+    module: Any = load_source(artifact.source, "f")
+    for launch in artifact.launches:
+        compile_launch(module, launch)
+    ahead = set(asked)
+    assert sorted(name for name, _ in ahead) == ["bound_mask", "clear_unseen"]
+    bf16, distances = torch.bfloat16, (0, 5)
+    for rows, columns in ((16, 16), (3, 48), (1, 4096)):
+        asked.clear()
+        mask = torch.zeros(2, 1, rows, columns, dtype=type)
+        for hidden in (float("-inf"), 2 * module.LOWEST):
+            module.bounded_mask(mask, rows, columns, bf16, distances, hidden, streams)
+        y, lse = torch.zeros(2, 4, rows, 24, dtype=bf16), torch.zeros(2, 4, rows)
+        launch = module.clear_unseen_launch(bf16, 24)
+        launch(streams, (lse.numel(), *lse.shape[1:], *y.stride()[:3], -1.0), y, lse)
+        assert set(asked) == ahead
+
+
+def test_gradients_compile_kernels_for_masks_ahead():
+    program = parse("""fn f(x: bf16[2, T, 256], w: bf16[256, 256], m: bf16[2, 1, T, T]) {
+        q = linear(x, w)
+        return attention(q, q, x, head_dim=64, causal=false, mask=m)
+    }""")
+    DifferentiatePass("f").apply(make_context(), program)
+    artifact = Lowering(program, CompileOptions(architecture="sm_90")).artifact("f_backward")
+    assert "attention_grad(" in artifact.source
+    (launch,) = [each for each in artifact.launches if each.startswith("bound_mask[")]
+    assert launch.count('tensor("bf16")') == 2
+
+
 def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: pytest.MonkeyPatch):
     module = load_source(MODULE_HEADER + KERNELS, "ahead")
     compile_ahead([(module, LAUNCHES)], torch.device("cpu"), 2)
