@@ -20,7 +20,7 @@ from coda_ir.passes.layout.leftover_cost import saved_us
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.split_joint import fresh_name, sizes_in
-from coda_ir.storage import is_donated
+from coda_ir.storage import is_donated, place_of
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp)
@@ -76,22 +76,22 @@ class OutlineProgramsPass(NamedPass):
     read.
 
     Legal iff the sizes of the arguments and results of a function follow from the arguments of the
-    program. The number of tiles of a kernel, or a size that depends on data, does not. Other
-    programs are unchanged, and so are programs that already call functions. `lower-leftovers`
-    decides where outlining is worth it.
+    program, and no result is stored as a part of another tensor. The number of tiles of a kernel,
+    or a size that depends on data, does not follow from them. Other programs are unchanged, and so
+    are programs that already call functions. `lower-leftovers` decides where outlining is worth it.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [func for func in op.ops if isinstance(func, FuncOp) and _is_whole(func)]:
             rewriter = FunctionRewriter(self.name, func)
             levels = _levels(func.body.block)
-            undeclared = _undeclared(_plans(func.body.block, levels), rewriter.shapes)
-            if undeclared is None:
+            refused = _refused(_plans(func.body.block, levels), rewriter.shapes)
+            if refused is None:
                 _outline(rewriter, levels)
             else:
-                owner = undeclared.owner
-                at = owner if isinstance(owner, Operation) else func
-                rewriter.missed(at, _why_not_outlined(undeclared))
+                value, refusal = refused
+                at = value.owner if isinstance(value.owner, Operation) else func
+                rewriter.missed(at, refusal)
 
 
 def _is_whole(func: FuncOp) -> bool:
@@ -129,8 +129,8 @@ def why_no_graph(
     has_epilogues = any(isinstance(op, FusedOp) and not is_plain(op) for op in levels)
     if not (has_epilogues and is_worth_it):
         return _COST
-    undeclared = _undeclared(plans, rewriter.shapes)
-    return None if undeclared is None else _why_not_outlined(undeclared)
+    refused = _refused(plans, rewriter.shapes)
+    return None if refused is None else refused[1]
 
 
 _ROUNDING = Refusal(
@@ -148,18 +148,24 @@ _COST = Refusal(
 )
 
 
-def _undeclared(plans: Sequence[_Plan], shapes: SymbolicShapes) -> SSAValue | None:
-    """Return an input or output of a program whose size follows from no argument."""
-    values = (value for plan in plans for value in (*plan.inputs, *plan.outputs))
-    return next((v for v in values if not shapes.are_declared(shapes.dims(v))), None)
-
-
-def _why_not_outlined(undeclared: SSAValue) -> Refusal:
-    return Refusal(
-        "sizes between kernels and other operators follow from the arguments",
-        f"the size of {name_of(undeclared)} does not follow from the arguments",
-        "no action is needed: each operator runs as a separate kernel or call",
-    )
+def _refused(plans: Sequence[_Plan], shapes: SymbolicShapes) -> tuple[SSAValue, Refusal] | None:
+    """Return a value that prevents outlining, and why."""
+    for plan in plans:
+        for value in (value for op in plan.ops for value in op.results):
+            if place_of(value) is not None:
+                return value, Refusal(
+                    "a program returns whole tensors",
+                    f"{name_of(value)} is stored as a part of another tensor",
+                    "run outline-programs before place-parts",
+                )
+        for value in (*plan.inputs, *plan.outputs):
+            if not shapes.are_declared(shapes.dims(value)):
+                return value, Refusal(
+                    "sizes between kernels and other operators follow from the arguments",
+                    f"the size of {name_of(value)} does not follow from the arguments",
+                    "no action is needed: each operator runs as a separate kernel or call",
+                )
+    return None
 
 
 @dataclass(frozen=True)

@@ -77,3 +77,33 @@ func.func @tiles(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %c: tensor<?x1xf32>
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %y : tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A function would return a part of the memory of the concatenation.
+
+func.func @placed(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %y: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<8x8xf32>) -> (tensor<?x16xf32> {coda.dims = ["M", 16]}) {
+  %h = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<8x8xf32>)
+      -> (tile at<8, 8, 16> : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      %a = arith.mulf %acc, %acc : f32
+      gemm.yield %a : f32
+    }
+  %joined = coda.concat %y, %h {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x16xf32>
+  func.return %joined : tensor<?x16xf32>
+}
+
+// REMARK: remark[missed] outline-programs: gemm.fused: %h is stored as a part of another tensor; failed condition: a program returns whole tensors
+// REMARK: help: run outline-programs before place-parts
+// CHECK:      func.func @placed(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %y: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %w: tensor<8x8xf32>) -> (tensor<?x16xf32> {coda.dims = ["M", 16 : i64]}) {
+// CHECK-NEXT:   %h = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x8xf32>)
+// CHECK-NEXT:       -> (tile at<8, 8, 16> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %a = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %a : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %joined = coda.concat %y, %h {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %joined : tensor<?x16xf32>
+// CHECK-NEXT: }
