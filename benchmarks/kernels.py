@@ -6,7 +6,7 @@
 
 bf16, batch 2 x 8192 tokens, random normal data. Each GEMM runs alone, and is timed as tuning times
 it: on copies of its operands that exceed the L2 cache, without the host. The bare GEMM has the same
-main loop and schedule with nothing behind it, and cuBLAS gets packed operands.
+main loop and schedule without an epilogue, and cuBLAS gets packed operands.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class ScoreGradients:
     heads: Heads
     d_y: torch.Tensor
     moment: torch.Tensor
-    """What was subtracted in each row."""
+    """The sum(dO ⊙ O) of each row, which the gradients of its scores subtract."""
     weights: torch.Tensor
     d_scores: torch.Tensor
     d_products: torch.Tensor

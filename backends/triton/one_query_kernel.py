@@ -80,7 +80,7 @@ class _Tiling:
 
     @property
     def _share(self) -> int:
-        """By how many the keys of a step, and those of a program, are divided."""
+        """The divisor of the keys of a step, and of those of a program."""
         return 2 if self.keys is not None and self.keys <= FEW_KEYS else 1
 
     @property

@@ -1,4 +1,4 @@
-"""What the benchmarks time with, on the CPU."""
+"""The harness that times benchmarks, on the CPU."""
 
 from types import SimpleNamespace
 

@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import triton_type
+from coda_ir.backends.triton.kernel_text import next_power_of_2
 from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
@@ -44,8 +45,7 @@ def _launches(q: SSAValue, mask: SSAValue | None, columns: int, *, is_forward: b
     launches = [f"bound_mask[(1,)]({tensors}, {numbers}, BLOCK=1024)"]
     if is_forward and type == bf16 and columns != DYNAMIC_INDEX:
         # Only cuDNN's results are cleared, which adds masks of this type alone.
-        lanes = 1 << (columns - 1).bit_length()
         arguments = 'tensor("bf16"), tensor("fp32"), 16, 16, 16, 16, 16, 16, 1.0'
-        constants = f"COLUMNS={columns}, LANES={lanes}, BLOCK=128"
+        constants = f"COLUMNS={columns}, LANES={next_power_of_2(columns)}, BLOCK=128"
         launches.append(f"clear_unseen[(1,)]({arguments}, {constants})")
     return launches

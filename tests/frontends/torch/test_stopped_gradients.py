@@ -152,7 +152,7 @@ def seeded_gradients(function: Any, model: nn.Module, x: Tensor) -> list[Tensor 
 
 
 def test_inference_mode_within_a_graph():
-    """What it computes is a constant, as in eager PyTorch."""
+    """Autograd treats what inference mode computes as a constant, as in eager PyTorch."""
 
     def forward(model: Model, x: Tensor) -> Tensor:
         with torch.inference_mode():
