@@ -86,12 +86,12 @@ def measure(
     inputs = member.inputs(model, setting)
     step = training_step if part == "training" else _forward
     are_left: list[bool] = []
-    compile_by_name = {**compilers(setting, noting(are_left)), **member.others}
     variants = list(dict.fromkeys([*variants, *member.others]))
-    for name in variants:
-        if name.startswith(SCHEDULED):
-            schedule = name.removeprefix(SCHEDULED)
-            compile_by_name[name] = compilers(setting, schedule=schedule)[CODA]
+    compile_by_name = {
+        **compilers(setting, noting(are_left)),
+        **member.others,
+        **_scheduled(variants, setting),
+    }
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     harness.reset_compilers()
@@ -136,6 +136,13 @@ def measure(
         harness.release_memory()  # of the copy in float64
         harness.synchronize()
     return record
+
+
+def _scheduled(variants: Sequence[str], setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+    """Return the compilers of the variants that have options of the pass `schedule`."""
+    names = [name for name in variants if name.startswith(SCHEDULED)]
+    options = {name: name.removeprefix(SCHEDULED) for name in names}
+    return {name: compilers(setting, schedule=text)[CODA] for name, text in options.items()}
 
 
 def _has_room_for_wide_copy(model: torch.nn.Module) -> bool:
