@@ -39,7 +39,7 @@ _RELATIONS: dict[str, Callable[[Number, Number], bool]] = {
 def _compare(op: CompareOp) -> Operation | None:
     """compare(1, 2) {lt} -> true, if rounding to the element type changes nothing about it."""
     exact = [number for number in map(_number, op.operands) if number is not None]
-    rounded = [_rounded(number, element_type_of(op.lhs)) for number in exact]
+    rounded = [rounded_number(number, element_type_of(op.lhs)) for number in exact]
     known = [number for number in rounded if number is not None]
     holds = _RELATIONS[op.relation.data]
     if len(known) < 2 or holds(*exact) != holds(*known):
@@ -47,7 +47,7 @@ def _compare(op: CompareOp) -> Operation | None:
     return ConstantOp(int(holds(*exact)), i1)
 
 
-def _rounded(number: Number, type: Attribute) -> Number | None:
+def rounded_number(number: Number, type: Attribute) -> Number | None:
     """Return the number as an element of `type`; None if it is out of range."""
     if not isinstance(type, AnyFloat):
         return number

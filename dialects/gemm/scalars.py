@@ -21,8 +21,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from coda_ir.dialects.coda.shapes import float_type, is_float, is_narrow_integer
+from coda_ir.dialects.coda.truth_folding import rounded_number
 from coda_ir.dialects.gemm.attrs import Combiner
-from coda_ir.dialects.gemm.constants import float_constant
+from coda_ir.dialects.gemm.constants import exact_number, float_constant
 from coda_ir.dialects.gemm.numerics import NumericsMode
 from coda_ir.dialects.gemm.region_ops import NormalCdfOp
 from coda_ir.dialects.gemm.segment import region_type
@@ -38,6 +39,29 @@ class RotationTypes(NamedTuple):
     @staticmethod
     def of(x: Attribute, cos: Attribute) -> "RotationTypes":
         return RotationTypes(x, x if x == cos else f32)
+
+
+_EXACT = (
+    *(arith.MaximumfOp, arith.MinimumfOp, arith.NegfOp, math.AbsFOp),
+    *(math.RoundEvenOp, math.FloorOp, math.CeilOp, math.TruncOp),
+)
+"""Operators whose results are elements of a type if their operands are."""
+
+
+def _is_of_type(a: SSAValue, type: AnyFloat) -> bool:
+    """Return whether a float32 is known to be an element of `type`, which rounding preserves."""
+    match a.owner:
+        case arith.ExtFOp() as widened:
+            return widened.input.type == type
+        case arith.ConstantOp() as constant:
+            number = exact_number(constant)
+            return number == rounded_number(number, type)
+        case arith.SelectOp() as choice:
+            return all(_is_of_type(value, type) for value in choice.operands[1:])
+        case Operation() as op if isinstance(op, _EXACT):
+            return all(_is_of_type(value, type) for value in op.operands)
+        case _:
+            return False
 
 
 class ScalarBuilder:
@@ -220,9 +244,7 @@ class ScalarBuilder:
 
     def round_to(self, a: SSAValue, type: AnyFloat) -> SSAValue:
         """Round `a` to `type` and widen it to float32 again: an explicit rounding point."""
-        widened = a.owner
-        is_rounded = isinstance(widened, arith.ExtFOp) and widened.input.type == type
-        if type == f32 or is_rounded:
+        if type == f32 or _is_of_type(a, type):
             return a
         return self.insert(arith.ExtFOp(self.insert(arith.TruncFOp(a, type)), f32))
 

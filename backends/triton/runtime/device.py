@@ -291,11 +291,10 @@ def multiply_add(a, b, c):
 
 @triton.jit
 def round_even(x):
-    """Round x to the nearest integer, ties to even."""
-    below = tl.floor(x)
-    rest = x - below
-    is_odd = below - 2.0 * tl.floor(below * 0.5) != 0.0
-    return tl.where((rest > 0.5) | ((rest == 0.5) & is_odd), below + 1.0, below)
+    """Round x to the nearest integer, ties to even: as sums with 2^23 are, if x is smaller."""
+    size = tl.abs(x)
+    nearest = (size + 8388608.0) - 8388608.0
+    return tl.where(size < 8388608.0, tl.where(x < 0.0, -1.0 * nearest, nearest), x)
 
 
 @triton.jit

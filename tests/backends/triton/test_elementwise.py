@@ -152,8 +152,12 @@ def test_powers(exponent: float) -> None:
 def test_round_takes_the_even_number_at_a_tie() -> None:
     numbers = torch.arange(-9, 10) / 2
     near = torch.nextafter(numbers, numbers + 1), torch.nextafter(numbers, numbers - 1)
-    x = torch.stack([numbers, *near, numbers * 2**23])
-    torch.testing.assert_close(run_operator("coda.round", x), x.round(), rtol=0, atol=0)
+    large = [2.0**22 + numbers, 2.0**23 + numbers, -(2.0**22) - numbers, numbers * 2**23]
+    special = torch.tensor([NAN, INF, -INF, -0.3, 3e38]).repeat(4)[: len(numbers)]
+    x = torch.stack([numbers, *near, *large, special])
+    found = run_operator("coda.round", x)
+    torch.testing.assert_close(found, x.round(), rtol=0, atol=0, equal_nan=True)
+    assert found[-1, 3].signbit()
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.equivalence import assert_results_close
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, bf16, f32
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, bf16, f16, f32
 from xdsl.ir import Block, SSAValue
 
 from coda_ir.backends.reference.numerics import Numerics
@@ -72,6 +72,23 @@ def test_rounding_points():
     exact = evaluate(lambda b, x, y: b.round_to(x, bf16))
     assert torch.equal(exact, A)
     assert torch.equal(evaluate(lambda b, x, y: b.round_to(x, f32), stated=True), A.float())
+
+
+def test_elements_of_a_type_are_rounded_to_it_once():
+    def clamped(b: ScalarBuilder, x: SSAValue, bound: float) -> list[SSAValue]:
+        rounded = b.neg(b.round_to(x, bf16))
+        larger = b.maximum(rounded, b.constant(bound))
+        return [larger, b.select(b.compare("ole", x, larger), b.abs(larger), rounded)]
+
+    block = Block(arg_types=[f32])
+    builder = ScalarBuilder(block)
+    for value in clamped(builder, block.args[0], -8.0):
+        assert builder.round_to(value, bf16) is value and builder.round_to(value, f16) is not value
+    # Other numbers, and sums, are no elements of the type.
+    for value in clamped(builder, block.args[0], 0.1) + clamped(builder, block.args[0], 1e39):
+        assert builder.round_to(value, bf16) is not value
+    total = builder.add(*clamped(builder, block.args[0], -8.0))
+    assert builder.round_to(total, bf16) is not total
 
 
 def test_a_constant_is_made_once():
