@@ -64,9 +64,8 @@ class SplitReductionsPass(FunctionPass):
     float32. They are computed from the unrounded elements, and combined in a fixed order without
     atomics, so two runs agree bit by bit.
     Legal iff the operand is the tile of a kernel of the same function, or a tensor that a kernel
-    loads which does not need the sum. A mean, a sum over rows, and a sum over the tile of a
-    pointwise kernel need a static number of columns. The statistics of a LayerNorm need a type in
-    which rounding costs more accuracy than E[x²] − mean² does.
+    loads which does not need the sum, with a static number of columns. The statistics of a
+    LayerNorm need a type in which rounding costs more accuracy than E[x²] − mean² does.
 
     A sum over all rows of another tensor, such as an argument or a gradient of attention, or over
     at least 128 rows of each sample, gets a kernel that loads it; `fuse-attention` moves this
@@ -99,7 +98,7 @@ class SplitReductionsPass(FunctionPass):
         if isinstance(op, coda.SumToOp) and _is_of_everything(op):
             op = _sum_over_rows(op, rewriter)
         is_sum = isinstance(op, coda.SumToOp)
-        reduction = _column_sum(op, site) if is_sum else _take_apart(op, site)
+        reduction = _column_sum(op, site) if is_sum else _take_apart(op)
         if not isinstance(reduction, Refusal):
             rewriter.passed(op, "split into tile partials")
             rewriter.order.sink(op, site.op)
@@ -183,7 +182,7 @@ def _itself(_: gemm.ScalarBuilder, value: SSAValue) -> SSAValue:
     return value
 
 
-def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction | Refusal:
+def _take_apart(op: coda.NormStatsOp | coda.ReduceOp) -> Reduction | Refusal:
     if not shape_of(op.x)[-1]:
         found = f"the reduction runs as a separate kernel: {name_of(op.x)} has no columns"
         return Refusal("no operand is empty", found)
@@ -192,18 +191,16 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
         if refusal is not None:
             return refusal
     columns = static_columns(op.x)
-    kind = op.kind.data
-    needs_count = kind in ("rms", "layer", "mean") or isinstance(site.op, gemm.MapOp)
-    if needs_count and isinstance(columns, Refusal):
+    if isinstance(columns, Refusal):
         return columns
-    count = 1 if isinstance(columns, Refusal) else columns
+    kind = op.kind.data
     if isinstance(op, coda.NormStatsOp):
-        return _norm_stats(kind, op.eps.value.data, count)
+        return _norm_stats(kind, op.eps.value.data, columns)
     combiner = {"max": gemm.Combiner.MAX, "lse": gemm.Combiner.LSE}.get(kind, gemm.Combiner.ADD)
     type = element_type_of(op.result)
 
     def close(builder: gemm.ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
-        value = builder.divide_by(total[0], count) if kind == "mean" else total[0]
+        value = builder.divide_by(total[0], columns) if kind == "mean" else total[0]
         return [builder.result(value, type)]
 
     return Reduction([(combiner, _itself)], close)

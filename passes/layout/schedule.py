@@ -22,14 +22,19 @@ from coda_ir.cost_model.ranking import structure_of
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.cost_model.workload import Tile, Workload, total_depth
 from coda_ir.diagnostics import LoweringError, OptionError
-from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionGradSumOp, AttentionSumOp, FusedOp, ScheduleAttr
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.copy_gathered import COPY_MARGIN, CopiedRows, GatheredRows
 from coda_ir.passes.layout.number_groups import number_groups_of
 from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
-from coda_ir.passes.layout.unfusing import BY, products_of, unfuse, why_not_unfused
+from coda_ir.passes.layout.unfusing import (
+    BY,
+    extents_of_weights,
+    products_of,
+    unfuse,
+    why_not_unfused,
+)
 from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
 from coda_ir.symbolic_size import parse_sizes
@@ -102,6 +107,7 @@ class SchedulePass(NamedPass):
         self.check_options()
         if self.gemms is not None and self.gemms in BY:
             UnfuseGemmsPass(BY[self.gemms]).apply(ctx, op)
+        UnfuseGemmsPass("library", symbolic=True).apply(ctx, op)
         rows = RowCounts(parse_sizes(self.sizes))
         choices: dict[Hashable, Ranked] = {}
         keyed = self._add_choices(choices, op, rows)
@@ -366,18 +372,11 @@ def gemm_shape(op: FusedOp) -> tuple[str, str, str]:
 
 
 def _check_static(op: FusedOp) -> None:
-    """Check that N and K, or for transposed x M and N, are static: kernels require it."""
-    last = "M" if op.is_transposed else "K"
-    extents = [(last, shape_of(x)[-1]) for x in op.inputs]
-    if op.groups is not None:
-        groups = op.row_shape[0] if op.is_transposed else shape_of(op.weights[0])[0]
-        extents.append(("the number of groups", groups))
-    for name, extent in [*extents, *(("N", part.columns) for part in op.segments())]:
+    for name, extent in extents_of_weights(op):
         if extent == DYNAMIC_INDEX:
             raise LoweringError(
                 f"{format_location(op.location)}: schedule: {name} of gemm.fused is symbolic",
-                "give the extents of weights as numbers or consts; only rows may be symbols. "
-                "PyTorch multiplies activations: give both a dimension in front, for x @ w",
+                "give the extents of weights as numbers or consts; only rows may be symbols",
             )
         if not extent:
             raise LoweringError(

@@ -2,10 +2,18 @@
 
 from typing import cast, get_args
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+
 from coda_ir.diagnostics import OptionError
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.passes.layout.unfusing import By, is_bare, unfuse, why_not_unfused
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.layout.unfusing import (
+    By,
+    extents_of_weights,
+    is_bare,
+    unfuse,
+    why_not_unfused,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
 
 class UnfuseGemmsPass(FunctionPass):
@@ -19,7 +27,8 @@ class UnfuseGemmsPass(FunctionPass):
     With `by=library`, PyTorch computes the products, even without an epilogue: `%p = gemm.library
     %x columns(%w)`, one for each weight. Products are stored in float32, or in a narrower type if
     every use rounds them to it first, so rounding points do not move. GEMMs with a schedule are
-    unchanged.
+    unchanged. With `symbolic`, so are those whose weights have extents that are numbers: kernels
+    need such extents, and `schedule` leaves all other products to PyTorch.
 
     Refused if the program states the order of reductions, which belongs to a kernel; if tiles are
     stored transposed beside other code; and if the library would have to place the products of
@@ -27,6 +36,7 @@ class UnfuseGemmsPass(FunctionPass):
     """
 
     by: str = "kernels"
+    symbolic: bool = False
 
     def check_options(self) -> None:
         if self.by not in get_args(By):
@@ -39,13 +49,25 @@ class UnfuseGemmsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, FusedOp) and op.schedule is None:
                 epilogues = sum(not is_bare(segment) for segment in op.segments())
-                if epilogues or by == "library":
-                    self._take_apart(op, by, epilogues, rewriter)
+                symbol = next((x for x, n in extents_of_weights(op) if n == DYNAMIC_INDEX), None)
+                is_wanted = epilogues or by == "library"
+                if symbol is not None if self.symbolic else is_wanted:
+                    self._take_apart(op, by, epilogues, symbol, rewriter)
 
-    def _take_apart(self, op: FusedOp, by: By, epilogues: int, rewriter: FunctionRewriter) -> None:
+    def _take_apart(
+        self, op: FusedOp, by: By, epilogues: int, symbol: str | None, rewriter: FunctionRewriter
+    ) -> None:
         if rewriter.refuses(op, why_not_unfused(op, by)):
             return
         what = "the library computes its products" if by == "library" else "its products are stored"
         kernels = f"{epilogues} pointwise kernel{'s' * (epilogues != 1)}"
-        rewriter.passed(op, f"{what}, {kernels} its epilogue" if epilogues else what)
+        text = f"{what}, {kernels} its epilogue" if epilogues else what
+        if self.symbolic:
+            condition = "kernels know the extents of weights"
+            rewriter.missed(op, Refusal(condition, f"{symbol} is symbolic: {text}", _REMEDY))
+        else:
+            rewriter.passed(op, text)
         unfuse(op, by)
+
+
+_REMEDY = "for a GEMM with a fused epilogue, give the extents of weights as numbers or consts"

@@ -1,6 +1,6 @@
 """Unfused GEMMs: their epilogues run as separate pointwise kernels on stored products."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     GroupReduceOp,
@@ -65,11 +65,12 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
     of_rows = (op.numbered, op.gather, op.gather_weights, op.scatter)
     if any(value is not None for value in of_rows):
         return _ROWS
-    if any(segment.columns == DYNAMIC_INDEX for segment in op.segments()):
-        return _COLUMNS
     if by == "library" and not op.has_one_type:
         return _NARROW
     for segment in op.segments():
+        is_pair = segment.pairing is not None and (by == "kernels" or len(segment.weights) == 1)
+        if is_pair and segment.columns == DYNAMIC_INDEX:
+            return _COLUMNS
         if not is_bare(segment):
             refusal = _why_no_map(segment)
             if refusal is not None:
@@ -79,6 +80,17 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
         if by == "library" and is_bare(segment) and segment.results[0].port.is_placed:
             return _PLACE
     return _GROUPS if by == "library" and not _has_library_product(op) else None
+
+
+def extents_of_weights(op: FusedOp) -> Iterator[tuple[str, int]]:
+    """Give the extents that kernels need as numbers: N and K, or of transposed x M and N."""
+    for x in op.inputs:
+        yield "M" if op.is_transposed else "K", shape_of(x)[-1]
+    if op.groups is not None:
+        groups = op.row_shape[0] if op.is_transposed else shape_of(op.weights[0])[0]
+        yield "the number of groups", groups
+    for segment in op.segments():
+        yield "N", segment.columns
 
 
 def _has_library_product(op: FusedOp) -> bool:
@@ -104,8 +116,8 @@ _ROWS = Refusal(
 )
 
 _COLUMNS = Refusal(
-    "the number of columns is known",
-    "the epilogue stays in the GEMM: the number of its columns is symbolic",
+    "the number of columns of pairs is known",
+    "the epilogue stays in the GEMM: it sees pairs of a symbolic number of columns",
 )
 
 _PLACE = Refusal(

@@ -119,7 +119,7 @@ class TestCompile:
         text = """
 fn f(x: f32[M, 8]) { return twice(x) + 1 }
 fn twice(x: f32[M, 8]) { return 2 * x }
-fn head(x: f32[M, 8], weight w: f32[V, 8]) { return linear(x, w) }"""
+fn head(x: f32[M, 8], weight w: i8[V, 8]) { return linear(x, w) }"""
         with pytest.raises(CodaError, match="is symbolic"):
             coda_ir.compile(text, entry="head", device="cpu")
         assert coda_ir.compile(text, entry="f", device="cpu")(torch.zeros(1, 8)).sum() == 8

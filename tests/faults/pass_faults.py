@@ -244,7 +244,7 @@ PASS_FAULTS = (
         f"{P}fusion.split_reductions:_square",
         Nth("keep", "mul", 1),
     ),
-    Fault("mean is a sum", f"{P}fusion.split_reductions:_take_apart", Nth("keep", "IfExp", 3)),
+    Fault("mean is a sum", f"{P}fusion.split_reductions:_take_apart", Nth("keep", "IfExp", 1)),
     Fault(
         "maximum is a sum",
         f"{P}fusion.split_reductions:_take_apart",

@@ -23,9 +23,6 @@ TO_KERNELS = "coda-to-gemm,schedule{target=interpreter},plan-buffers"
 FOLDED = "coda-to-gemm{fold-weights=true}"
 TO_PROGRAMS = "coda-to-gemm{leftovers=graphs}"
 
-NOT_SCHEDULED = {"shapes-symbolic_columns"}
-"""Programs with GEMMs whose columns are a symbol, which kernels cannot have."""
-
 ALL_GOLDENS, ALL_PROGRAMS = goldens(), programs()
 
 
@@ -79,8 +76,7 @@ def test_every_run_line_with_passes_is_tested():
 @pytest.mark.slow
 @cases(ALL_PROGRAMS)
 def test_program(golden: Golden, number: int):
-    pipeline = "coda-to-gemm" if golden.name in NOT_SCHEDULED else TO_KERNELS
-    check(golden.module(), pipeline, number)
+    check(golden.module(), TO_KERNELS, number)
 
 
 @pytest.mark.slow

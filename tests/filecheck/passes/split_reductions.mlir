@@ -185,35 +185,6 @@ func.func @pairs(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x1xf32>,
 
 // -----
 
-// A sum needs no number of columns.
-
-func.func @symbolic(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
-  %z = gemm.fused %x : tensor<?x8xf32>
-    columns(%w : tensor<?x8xf32>)
-      -> (tile : tensor<?x?xf32>) {
-    ^bb0(%acc: f32):
-      gemm.yield %acc : f32
-    }
-  %sum = coda.reduce %z {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
-  func.return %sum : tensor<?x1xf32>
-}
-
-// CHECK:      func.func @symbolic(
-// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
-// CHECK-NEXT:     columns(%w : tensor<?x8xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x?xf32>, partial_row<add> : tensor<?x?xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32):
-// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
-// CHECK-NEXT:     }
-// CHECK-NEXT:   %sum = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
-// CHECK-NEXT:   ^bb0(%0: f32):
-// CHECK-NEXT:     gemm.yield %0 : f32
-// CHECK-NEXT:   }
-// CHECK-NEXT:   func.return %sum : tensor<?x1xf32>
-// CHECK-NEXT: }
-
-// -----
-
 // Every column of a tile is summed over all rows: the gradient of a bias, in pair mode too.
 
 func.func @bias(%x: tensor<?x?x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x?x16xbf16>, tensor<16xbf16>) {

@@ -179,7 +179,7 @@ func.func @symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}) -> ten
 
 // -----
 
-// A pointwise kernel has no tiles of a symbolic number of columns; a GEMM has.
+// Kernels have no tiles of a symbolic number of columns. PyTorch computes such a product.
 
 func.func @rows_of_symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}, %w: tensor<?x8xf32> {coda.dims = ["N", 8]}, %a: tensor<?x8xf32> {coda.dims = ["M", 8]}) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
   %y = gemm.map tile(%x : tensor<?x?xf32>) -> (tile : tensor<?x?xf32>) {
@@ -198,8 +198,9 @@ func.func @rows_of_symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}
 
 // CHECK-LABEL: func.func @rows_of_symbolic_columns(
 // CHECK:         %s = coda.reduce %y {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
-// CHECK:         %t = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>)
+// CHECK:         %t = coda.reduce %z {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
 // REMARK: coda.reduce: the reduction runs as a separate kernel: %y has a symbolic number of columns; failed condition: the number of columns is static
+// REMARK: coda.reduce: the reduction runs as a separate kernel: %z has a symbolic number of columns; failed condition: the number of columns is static
 
 // -----
 
