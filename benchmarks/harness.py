@@ -10,10 +10,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
+from rich.console import Console
 from rich.table import Table
 
 from coda_ir.devices import default_device, interpret_without_gpu
@@ -135,6 +137,66 @@ def peak_memory(candidate: Candidate) -> float | None:
     candidate()
     torch.cuda.synchronize()
     return (torch.cuda.max_memory_allocated() - before) / 2**30
+
+
+def millijoules(candidate: Candidate, milliseconds: float) -> float | None:
+    """Return the energy of a call, by the counter of the GPU; None without `pynvml` or a GPU.
+
+    Calls run for a second: the counter is updated about every 100 milliseconds.
+    """
+    if not torch.cuda.is_available() or find_spec("pynvml") is None:
+        return None
+    nvml: Any = import_module("pynvml")
+    nvml.nvmlInit()
+    cuda: Any = torch.cuda  # its properties have no types
+    uuid = cuda.get_device_properties(cuda.current_device()).uuid
+    handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    count = max(1, round(1000 / milliseconds))
+    synchronize()
+    before = nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+    for _ in range(count):
+        candidate()
+    synchronize()
+    return (nvml.nvmlDeviceGetTotalEnergyConsumption(handle) - before) / count
+
+
+def print_kernels(title: str, candidate: Candidate, count: int) -> None:
+    """Print the kernels that take longest in a call, with their calls and shares."""
+    profiler: Any = import_module("torch.profiler")
+    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
+        candidate()
+        synchronize()
+    found: list[Any] = [e for e in profile.key_averages() if e.self_device_time_total > 0]
+    whole = sum(event.self_device_time_total for event in found)
+    table = table_of(f"{title}: {whole / 1000:.3f} ms of kernels", "kernel", "calls", "ms", "%")
+    for event in sorted(found, key=lambda e: -e.self_device_time_total)[:count]:
+        us = event.self_device_time_total
+        row = (event.key[:80], str(event.count), f"{us / 1000:.3f}", f"{100 * us / whole:.1f}")
+        table.add_row(*row)
+    Console(width=130).print(table)
+
+
+def captured(call: Callable[[], ResultT]) -> Callable[[], ResultT]:
+    """Capture a call as one CUDA graph, which reads tensors at their addresses.
+
+    Raises RuntimeError without a GPU.
+    """
+    if not torch.cuda.is_available():
+        raise RuntimeError("CUDA graphs need a GPU")
+    stream: Any = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = call()
+
+    def replay() -> ResultT:
+        graph.replay()
+        return results
+
+    return replay
 
 
 def torch_compile(function: Any, **options: Any) -> Any:

@@ -27,30 +27,32 @@ def to_jax(jax: Any, tensor: torch.Tensor) -> Any:
 
 
 class XlaStep:
-    """A step that gives logits, with the weights of `model`.
+    """A step that gives logits, with the weights of a model, or of one with a cache.
 
-    With a `cache`, whose keys and values of all tokens but the last are copied, the step computes
-    the last of `ids`, and stores its keys and values; without one it computes all of them. The
-    first `shown` logits are given as a tensor. Raises ImportError where JAX is missing or does not
-    see the device.
+    A cache is that of a `NextToken`, whose keys and values are copied; the step stores the keys and
+    values of its token. The first call compiles. Raises ImportError where JAX is missing or does
+    not see the device.
     """
 
-    def __init__(self, model: Any, ids: torch.Tensor, cache: Any = None, shown: int | None = None):
-        self.shown = shown
-        self.jax = jax_on(ids.device)
+    def __init__(self, step: Any):
+        cache = getattr(step, "cache", None)
+        model = step if cache is None else step.model
+        self.jax = jax_on(model.device)
         self.model = _Model(self.jax, model)
+        self.function = self.model.prefill if cache is None else self.model.decode
         self.caches = () if cache is None else [self._copied(layer) for layer in cache.layers]
-        self.ids = to_jax(self.jax, (ids if cache is None else ids[:, -1:]).int())
-        call = self.model.prefill if cache is None else self.model.decode
-        jitted = self.jax.jit(call, donate_argnums=2)
-        self.program = jitted.lower(self.model.weights, self.ids, self.caches).compile()
+        self.program: Any = None
 
-    def __call__(self) -> dict[str, torch.Tensor]:
+    def __call__(self, input_ids: torch.Tensor, **_: object) -> torch.Tensor:
+        if self.program is None:
+            self.ids = to_jax(self.jax, input_ids.int())
+            jitted = self.jax.jit(self.function, donate_argnums=2)
+            self.program = jitted.lower(self.model.weights, self.ids, self.caches).compile()
         logits = self._run()
         self.jax.block_until_ready(logits)
-        copied = torch.from_dlpack(logits)[:, : self.shown].clone()
+        copied = torch.from_dlpack(logits).clone()
         synchronize()  # or JAX would use the memory again while PyTorch's stream reads it
-        return {"logits": copied}
+        return copied
 
     @property
     def queued(self) -> Queued:

@@ -27,6 +27,7 @@ from rich.console import Console
 
 from coda_ir.progress import Progress
 from fleet.measure import (
+    CAPTURED,
     CODA,
     CODA_FOLDED,
     CODA_GRAPHS,
@@ -88,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=300, help="seconds of one part")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--host", action="store_true", help="also time the host in a call")
+    parser.add_argument("--energy", action="store_true", help="also count the energy of a call")
+    parser.add_argument("--profile", type=int, default=0, help="kernels of each variant to print")
     parser.add_argument("--json", type=Path, default=Path("fleet.json"))
     parser.add_argument("--autocast", action="store_true", help="weights in float32")
     parser.add_argument("--float32", action="store_true", help="weights and products in float32")
@@ -96,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
 
 ALL = (
     *(*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, CODA_TUNED, CODA_FOLDED, CODA_GRAPHS),
-    *(COMPILED_GRAPHS, MAX_AUTOTUNE, LIGER),
+    *(COMPILED_GRAPHS, MAX_AUTOTUNE, LIGER, f"{COMPILED}{CAPTURED}", f"{CODA}{CAPTURED}"),
 )
 
 _Raw = argparse.RawDescriptionHelpFormatter
@@ -125,11 +128,35 @@ def _print(console: Console, records: Sequence[Record]) -> None:
     for record in sorted(records, key=lambda record: -(record.ratio or 99)):
         table.add_row(*_row(record, names))
     console.print(table)
+    _print_work(console, records)
     for part in PARTS:
         ratios = [r.ratio for r in records if r.part == part and r.ratio]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             console.print(f"{part}: {len(ratios)} models, geometric mean {mean:.3f}")
+
+
+def _print_work(console: Console, records: Sequence[Record]) -> None:
+    """Print a line for each variant of models whose work or energy is known."""
+    columns = ("model", "variant", "ms", "x eager", "% of peak", "mJ", "mJ / token", "error")
+    table = table_of("", *columns, texts=2)
+    for record in records:
+        if record.peak_ms is None and not record.millijoules:
+            continue
+        for name, ms in record.milliseconds.items():
+            joules, eager = record.millijoules.get(name), record.milliseconds.get(EAGER)
+            cells = (
+                ("{:.3f}", ms),
+                ("{:.3f}", eager and ms / eager),
+                ("{:.1f}", record.peak_ms and 100 * record.peak_ms / ms),
+                ("{:.0f}", joules),
+                ("{:.3g}", joules and record.tokens and joules / record.tokens),
+                ("{:.2e}", record.errors.get(name)),
+            )
+            shown = ["-" if value is None else text.format(value) for text, value in cells]
+            table.add_row(f"{record.model}, {record.part}", name, *shown)
+    if table.row_count:
+        console.print(table)
 
 
 def _row(record: Record, names: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import harness
@@ -12,9 +13,12 @@ import torch
 from harness import Candidate
 from liger import LigerModel
 
-from coda_ir.float64 import relative_error
+from coda_ir.cost_model import DEVICES
+from coda_ir.cost_model.devices import Device
+from coda_ir.devices import architecture_name
+from coda_ir.float64 import computing_in_float64, relative_error
 from coda_ir.frontends.torch.dynamo import LeftGraph, coda
-from fleet.models import Member, Setting
+from fleet.models import Member, Setting, Work
 
 EAGER, COMPILED, CODA = "eager", "torch.compile", "coda"
 CODA_KERNELS = "coda-kernels"
@@ -23,6 +27,8 @@ CODA_INDUCTOR = "coda-inductor"
 """With Inductor for what no GEMM takes, and no graph left to it whole."""
 COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile-graphs", "coda-graphs"
 """In CUDA graphs (`mode="reduce-overhead"`)."""
+CAPTURED = "-captured"
+"""After a variant: its forward, captured as one CUDA graph."""
 MAX_AUTOTUNE, CODA_TUNED, CODA_FOLDED = "max-autotune", "coda-tuned", "coda-folded"
 """With measured schedules, which takes minutes; with weights that the weights of norms are folded
 into."""
@@ -58,6 +64,12 @@ class Record:
     peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
     host_us: dict[str, float] = field(default_factory=dict[str, float])
     """Microseconds of the host for a call, where they are asked for."""
+    millijoules: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
+    """Energy of a call, where it is asked for."""
+    peak_ms: float | None = None
+    """The time of the work of a forward at the peak rate of products or of memory, by the vendor's
+    figures for the GPU; None where they or the work are not known."""
+    tokens: int | None = None
     notes: dict[str, str] = field(default_factory=dict[str, str])
     equal_programs: bool = False
     """True if coda left all graphs to Inductor, so that it differs from torch.compile by noise."""
@@ -78,12 +90,21 @@ def measure(
     rounds: int = 3,
     *,
     host: bool = False,
+    energy: bool = False,
+    kernels: int = 0,
 ) -> Record:
-    """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time."""
+    """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time.
+
+    `host` and `energy` add the times of the host and the energy of a call; `kernels` is the number
+    of the longest kernels of each variant that are printed.
+    """
     record = Record(member.name, member.family, part)
     harness.seed()
     model = member.build(setting)
     inputs = member.inputs(model, setting)
+    if member.work is not None and part == "forward":
+        work = member.work(model, inputs)
+        record.tokens, record.peak_ms = work.tokens, _peak_ms(work)
     step = training_step if part == "training" else _forward
     are_left: list[bool] = []
     variants = list(dict.fromkeys([*variants, *member.others]))
@@ -92,17 +113,26 @@ def measure(
         **member.others,
         **_scheduled(variants, setting),
     }
-    steps: dict[str, Callable[[], Tensors]] = {}
+    calls: dict[str, Any] = {}
+    steps: dict[str, Candidate] = {}
     results: dict[str, Tensors] = {}
     harness.reset_compilers()
 
+    def started(name: str) -> Callable[[], Tensors]:
+        base = name.removesuffix(CAPTURED)
+        if base not in calls:
+            calls[base] = compile_by_name[base](model)
+        call = _autocast(calls[base]) if setting.autocast else calls[base]
+        candidate: Callable[[], Tensors] = partial(step, call, model, inputs)
+        candidate = candidate if base == name else harness.captured(candidate)
+        candidate()
+        return candidate
+
     def call_first(name: str) -> None:
         try:
-            call = compile_by_name[name](model)
-            candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
-            _, record.first_call_s[name] = harness.timed(candidate)
+            candidate, record.first_call_s[name] = harness.timed(partial(started, name))
             results[name] = {key: _sample(x).cpu() for key, x in candidate().items()}
-            steps[name] = candidate
+            steps[name] = getattr(calls.get(name), "queued", candidate)
         except Exception as error:
             record.notes[name] = note_of(error)
         if torch.cuda.is_available():
@@ -128,6 +158,11 @@ def measure(
         _time(record, timed, rounds)
         if host:
             record.host_us = harness.host_microseconds(timed)
+        for name, candidate in timed.items():
+            if energy:
+                record.millijoules[name] = harness.millijoules(candidate, record.milliseconds[name])
+            if kernels:
+                harness.print_kernels(f"{member.name}, {part}, {name}", candidate, kernels)
         if record.errors.keys() != results.keys():
             try:
                 _compare(record, results, _exact(model, step, inputs))
@@ -143,6 +178,21 @@ def _scheduled(variants: Sequence[str], setting: Setting) -> Mapping[str, Callab
     names = [name for name in variants if name.startswith(SCHEDULED)]
     options = {name: name.removeprefix(SCHEDULED) for name in names}
     return {name: compilers(setting, schedule=text)[CODA] for name, text in options.items()}
+
+
+def _peak_ms(work: Work) -> float | None:
+    if not torch.cuda.is_available():
+        return None
+    words = torch.cuda.get_device_name().lower().split()
+    known = [word for word in words if word in DEVICES]
+    device = DEVICES.get(known[0] if known else architecture_name(torch.device("cuda")))
+    return None if device is None else peak_ms(work, device)
+
+
+def peak_ms(work: Work, device: Device) -> float:
+    """Return the time of products or of memory at the peak rate, whichever is longer."""
+    products = work.flops / (1e9 * device.matrix_tflops)
+    return max(products, work.bytes / (1e6 * device.memory_gb_per_s))
 
 
 def _has_room_for_wide_copy(model: torch.nn.Module) -> bool:
@@ -229,7 +279,10 @@ def _autocast(call: Any) -> Callable[..., Any]:
 
 
 def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
+    restore: Callable[[], None] | None = getattr(model, "restore", None)
     with torch.no_grad():
+        if restore is not None:
+            restore()  # of what a forward changes
         return _named(_results(call(**inputs)))
 
 
@@ -282,11 +335,39 @@ def _named(results: Sequence[torch.Tensor]) -> Tensors:
 def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
-    """Return the results of a copy in float64, or in float32 if that is impossible."""
+    """Return the results of a copy in float64, or in float32 if that is impossible.
+
+    Where a copy does not fit, the layers of a forward are copied one at a time.
+    """
     with suppress(RuntimeError):  # what it holds is free before another copy is made
         return _in_type(model, step, inputs, torch.float64)
     harness.release_memory()
+    if step is _forward:
+        with suppress(RuntimeError, AttributeError):
+            layers = {id(layer): _Widened(layer) for layer in _layers(model)}
+            return _in_type(model, step, inputs, torch.float64, layers)
+        harness.release_memory()
     return _in_type(model, step, inputs, torch.float32)
+
+
+class _Widened(torch.nn.Module):
+    """A layer that is a copy in float64 while it is called."""
+
+    def __init__(self, layer: torch.nn.Module):
+        super().__init__()
+        self.narrow = (layer,)
+        """Kept in a tuple, so that conversions of the model do not reach it."""
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        """Call the copy."""
+        return copy.deepcopy(self.narrow[0]).double()(*arguments, **options)
+
+
+def _layers(module: torch.nn.Module) -> Sequence[torch.nn.Module]:
+    """Return the members of all lists of layers, but for those in layers."""
+    if isinstance(module, torch.nn.ModuleList):
+        return list(module)
+    return [layer for child in module.children() for layer in _layers(child)]
 
 
 def _in_type(
@@ -294,12 +375,15 @@ def _in_type(
     step: Callable[..., Tensors],
     inputs: Mapping[str, Any],
     dtype: torch.dtype,
+    replaced: Mapping[int, torch.nn.Module] = MappingProxyType({}),
 ) -> Tensors:
-    wide = copy.deepcopy(model).to(dtype)
+    """Return the results of a copy in another type, with modules `replaced` by their ids."""
+    wide = copy.deepcopy(model, dict(replaced)).to(dtype)
     given = {
         name: x.detach().to(dtype).requires_grad_(x.requires_grad)
         if isinstance(x, torch.Tensor) and x.is_floating_point()
         else x
         for name, x in inputs.items()
     }
-    return {name: x.detach() for name, x in step(wide, wide, given).items()}
+    with computing_in_float64() if dtype == torch.float64 else nullcontext():
+        return {name: x.detach() for name, x in step(wide, wide, given).items()}

@@ -29,6 +29,16 @@ class Setting:
     """Tiny widths, for tests on a CPU."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """The work of a call: floating-point operations of its products, bytes that it moves."""
+
+    flops: float
+    bytes: float
+    tokens: int
+    """Images for a model of images."""
+
+
 @dataclass(frozen=True, eq=False)
 class Member:
     """A model of the fleet."""
@@ -43,6 +53,8 @@ class Member:
     """Other implementations: each makes a function that is called like the model."""
     baselines: Baselines | None = None
     """Functions that are timed beside a part, given the model and its inputs."""
+    work: Callable[[Any, Mapping[str, Any]], Work] | None = None
+    """The work of a forward of the model on its inputs."""
 
 
 def sharing_copy(model: Any) -> Any:

@@ -187,7 +187,10 @@ def _work(
     variants = options.variants.split(",")
     try:
         record = measure(
-            member, part, setting, variants, lambda: turn, options.rounds, host=options.host
+            *(member, part, setting, variants, lambda: turn, options.rounds),
+            host=options.host,
+            energy=options.energy,
+            kernels=options.profile,
         )
         results.send(record)
     except Exception as error:

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from fleet import runner
+from fleet import measure, runner
 from fleet.__main__ import main
 from fleet.measure import LACKED_MEMORY, Record, training_step
 from fleet.members import FLEET
-from fleet.models import Setting
+from fleet.models import Setting, Work
 from fleet.runner import Task, run
 from harness import TOOK_TOO_LONG
+
+from coda_ir.cost_model import DEVICES
 
 
 def test_a_tiny_model_is_measured_and_a_second_run_continues(
@@ -22,10 +24,10 @@ def test_a_tiny_model_is_measured_and_a_second_run_continues(
 ) -> None:
     path = tmp_path / "fleet.json"
     options = ["--json", str(path), "--models", "llama", "--tokens", "8", "--rounds", "1"]
-    options += ["--layers", "1", "--variants", "eager"]
+    options += ["--layers", "1", "--variants", "eager,eager-captured", "--energy"]
     main(options)
     (record,) = json.loads(path.read_text())
-    assert not record["notes"]
+    assert record["notes"] == {"eager-captured": "RuntimeError: CUDA graphs need a GPU"}
     assert record["errors"]["eager"] < 1e-5
     assert "llama" in capsys.readouterr().out
     main(options)
@@ -121,6 +123,34 @@ def test_gradients_of_images_do_not_vanish_in_a_last_norm() -> None:
     model = Image().double()
     step = training_step(model, model, {"x": torch.randn(2, 3, 4, 5).double()})
     assert step["convolution.weight"].abs().max() > 1e-3
+
+
+def test_layers_may_be_compared_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a copy of the model in float64 does not fit into memory."""
+    copies: list[object] = []
+
+    def is_whole(self: torch.nn.Module, *to: Any) -> torch.nn.Module:
+        copies.append(self)
+        if len(copies) == 1:
+            raise torch.OutOfMemoryError
+        return convert(self, *to)
+
+    def lacks_room(_: torch.nn.Module) -> bool:
+        return False
+
+    (member,) = (member for member in FLEET if member.name == "llama")
+    setting = Setting("cpu", torch.float32, 1, 1, 8, small=True)
+    monkeypatch.setattr(measure, "_has_room_for_wide_copy", lacks_room)
+    convert = torch.nn.Module.to
+    monkeypatch.setattr(torch.nn.Module, "to", is_whole)
+    record = measure.measure(member, "forward", setting, ["eager"], rounds=1)
+    assert 0 < record.errors["eager"] < 1e-5
+    assert len(copies) == 2
+
+
+def test_share_of_the_peak() -> None:
+    for work in (Work(494.7e9, 1, 1), Work(1, 3.35e9 / 2, 1)):
+        assert measure.peak_ms(work, DEVICES["sm_90"]) == pytest.approx(0.5, 1e-3)
 
 
 def test_without_records_the_command_says_so(

@@ -2,18 +2,21 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from fleet.__main__ import main
 from fleet.members import members_of
+from fleet.models import Setting
 from support.daily import daily
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = {
     file: [member.name for member in members_of(str(BENCHMARKS / file))]
-    for file in ("attention.py", "epilogues.py", "experts.py", "layer.py")
+    for file in ("attention.py", "epilogues.py", "experts.py", "layer.py", "published.py")
 }
-NEED_A_GPU = {"liger", "flash", "efficient", "cuDNN", "torch.compile rowwise"}
+NEED_A_GPU = {"liger", "coda-captured", "flash", "efficient", "cuDNN", "torch.compile rowwise"}
 
 
 @pytest.mark.slow
@@ -25,6 +28,8 @@ NEED_A_GPU = {"liger", "flash", "efficient", "cuDNN", "torch.compile rowwise"}
         *(("experts.py", name) for name in NAMES["experts.py"]),
         *(("layer.py", name) for name in NAMES["layer.py"] if name.endswith("2048")),
         ("attention.py", NAMES["attention.py"][1]),
+        *(("published.py", f"llama-7b {step}") for step in ("prefill 2048", "decode int4")),
+        ("published.py", "mamba-2.8b decode"),
     ],
 )
 def test_members(file: str, name: str, tmp_path: Path) -> None:
@@ -44,3 +49,14 @@ def test_members(file: str, name: str, tmp_path: Path) -> None:
         assert {"rowwise", "blocks"} <= errors.keys() or "float8" not in name
         baseline = {"epilogues.py": "GEMM", "layer.py": "GEMMs"}.get(file, "coda")
         assert baseline in record["milliseconds"]
+
+
+def test_rotary_frequencies_are_not_rounded() -> None:
+    (member,) = (
+        member
+        for member in members_of(str(BENCHMARKS / "published.py"))
+        if member.name == "llama-7b prefill 2048"
+    )
+    model: Any = member.build(Setting("cpu", torch.bfloat16, 1, 1, 8, small=True))
+    assert model.lm_head.weight.dtype == torch.bfloat16
+    assert model.model.rotary_emb.inv_freq.dtype == torch.float32
