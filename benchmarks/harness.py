@@ -6,12 +6,10 @@ import json
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
@@ -227,50 +225,6 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
-@dataclass
-class Budget:
-    """A command's time budget in seconds: a part begins only if the longest so far still fits."""
-
-    seconds: float
-    _start: float = field(default_factory=lambda: time.monotonic())
-    _longest: float = 0.0
-
-    @contextmanager
-    def part(self) -> Generator[None]:
-        start = time.monotonic()
-        yield
-        self._longest = max(self._longest, time.monotonic() - start)
-
-    def allows(self, what: str) -> bool:
-        """Return whether there is time for another part; print a line if not."""
-        spent = time.monotonic() - self._start
-        if not self._longest or spent + self._longest <= self.seconds:
-            return True
-        print(f"without {what}: {spent:.0f} of {self.seconds:.0f} s (--budget) are spent")
-        return False
-
-
-def wanted(text: str) -> list[str]:
-    """Split an option such as `forward,backward` into words."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def chosen(text: str, known: Sequence[str]) -> list[str]:
-    """Split an option into words, each among the `known` ones, or `all`.
-
-    Raises SystemExit for another one.
-    """
-    names = list(known) if text == "all" else wanted(text)
-    for name in names:
-        if name not in known:
-            raise SystemExit(f"unknown '{name}': use {', '.join(known)}, or all")
-    return names
-
-
-def wanted_sizes(text: str) -> list[int]:
-    return list(map(int, wanted(text)))
-
-
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
     """Make a parser that describes a command by the first line of its module's docstring."""
     return argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
@@ -299,26 +253,6 @@ def _at_most(most: int, value: Sequence[Any] | int | None) -> Any:
     return tuple(numbers) if isinstance(value, tuple) else list(dict.fromkeys(numbers))
 
 
-def add_sizes(parser: argparse.ArgumentParser, default: str = "2048") -> None:
-    """Add the option for the hidden sizes of a layer."""
-    parser.add_argument(
-        "--sizes", type=wanted_sizes, default=default, help="hidden sizes, separated by commas"
-    )
-
-
-def add_layer_options(parser: argparse.ArgumentParser) -> None:
-    """Add options for the shape of a layer other than its hidden size: heads and tokens."""
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
-    parser.add_argument("--head-dim", type=int, default=128)
-
-
-def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that prints a table."""
-    parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
-
-
 def table_of(title: str, *columns: str, texts: int = 1) -> Table:
     """Make an empty table whose first columns are `texts` and whose others are numbers."""
     table = Table(title=title)
@@ -327,17 +261,13 @@ def table_of(title: str, *columns: str, texts: int = 1) -> Table:
     return table
 
 
-def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
-    """Return `facts` with the device and the versions of PyTorch and Triton."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    triton: Any = import_module("triton")
-    return {"device": device, "torch": torch.__version__, "triton": triton.__version__, **facts}
-
-
 def publish(options: argparse.Namespace, **facts: object) -> None:
     """Write the results so far, with the device and versions, to the file named by `--json`."""
     if options.json is not None:
-        options.json.write_text(json.dumps(with_machine(facts), indent=2) + "\n")
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        triton: Any = import_module("triton")
+        machine = {"device": device, "torch": torch.__version__, "triton": triton.__version__}
+        options.json.write_text(json.dumps({**machine, **facts}, indent=2) + "\n")
 
 
 TOOK_TOO_LONG = "took too long"

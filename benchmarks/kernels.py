@@ -1,7 +1,7 @@
 """The GEMMs of a Llama layer: each with its epilogue, bare, and by cuBLAS.
 
-    python benchmarks/kernels.py --sizes 2048,4096 --json kernels.json
-    python benchmarks/kernels.py --parts forward,backward --sizes 2048
+    python benchmarks/kernels.py --sizes 2048 4096 --json kernels.json
+    python benchmarks/kernels.py --parts forward backward --sizes 2048
     python benchmarks/kernels.py --schedule "target=sm_90 mainloop=warp_specialized stages=4"
 
 bf16, batch 2 x 8192 tokens, random normal data. Each GEMM runs alone, and is timed as tuning times
@@ -14,23 +14,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import torch
-from harness import (
-    Budget,
-    add_common_options,
-    add_layer_options,
-    add_sizes,
-    chosen,
-    make_parser,
-    publish,
-    read_options,
-    seed,
-    table_of,
-    timed,
-)
-from llama_layer import PROGRAM, LayerShape, affordable_shapes
+from harness import make_parser, publish, read_options, seed, table_of, timed
+from llama_layer import PROGRAM, LayerShape
 from rich.console import Console
 from xdsl.ir import SSAValue
 
@@ -185,34 +175,32 @@ def print_kernels(title: str, found: Mapping[str, Mapping[str, KernelTimes]]) ->
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser(__doc__)
-    add_sizes(parser)
-    parser.add_argument("--parts", default=FORWARD, help="forward, backward or both, with a comma")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[2048], help="hidden sizes")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[FORWARD])
     parser.add_argument("--schedule", action="append", help="options of the pass schedule")
-    add_layer_options(parser)
-    add_common_options(parser)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
+    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--json", type=Path, help="write the results so far to this file")
     return read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     seed()
-    budget = Budget(options.budget)
     facts: dict[str, dict[str, dict[str, float]]] = {}
-    for shape in affordable_shapes(options, budget):
-        for part in chosen(options.parts, PARTS):
-            section = f"{part}, D = {shape.d}"
-            if not budget.allows(section):
-                break
-            with budget.part():
-                found = {
-                    text: measure(compiled(part, shape, options.device, text or None), shape)
-                    for text in options.schedule or (DEFAULT,)
-                }
-            print_kernels(section, found)
-            for text, gemms in found.items():
-                name = f"{section}, {text}" if text else section
-                facts[name] = {gemm: asdict(times) for gemm, times in gemms.items()}
-            publish(options, microseconds=facts)
+    for d, part in product(options.sizes, options.parts):
+        section = f"{part}, D = {d}"
+        shape = LayerShape(d, options.head_dim, options.batch, options.time)
+        found = {
+            text: measure(compiled(part, shape, options.device, text or None), shape)
+            for text in options.schedule or (DEFAULT,)
+        }
+        print_kernels(section, found)
+        for text, gemms in found.items():
+            name = f"{section}, {text}" if text else section
+            facts[name] = {gemm: asdict(times) for gemm, times in gemms.items()}
+        publish(options, microseconds=facts)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
 """The layer that the layer benchmarks measure: everything between two attentions of a Llama."""
 
-import argparse
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from harness import Budget
 
 PROGRAM = Path(__file__).parent.parent / "examples" / "llama_layer.coda"
 EPS = 1e-5
@@ -33,14 +30,6 @@ class LayerShape:
     def constants(self) -> dict[str, int]:
         """The constants of the program."""
         return {"D": self.d, "F": self.f, "HEAD": self.head_dim}
-
-
-def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[LayerShape]:
-    """Yield the shapes that a command's options name, while the time budget allows."""
-    for d in options.sizes:
-        if not budget.allows(f"D = {d}"):
-            return
-        yield LayerShape(d, options.head_dim, options.batch, options.time)
 
 
 def make_inputs(shape: LayerShape, device: str = "cuda") -> Tensors:

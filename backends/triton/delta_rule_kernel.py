@@ -11,16 +11,17 @@ The formulas are in `runtime/delta_rule.py`. The kernels call its functions and 
 `runtime/delta_rule_gradient.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, call
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2, pointer_argument
-from coda_ir.dialects.coda import DeltaRuleGradOp, DeltaRuleLike, DeltaRuleOp
+from coda_ir.dialects.coda import DeltaRuleLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 
 Pitches = Mapping[SSAValue, int]
@@ -60,122 +61,6 @@ def chunk_of(op: DeltaRuleLike) -> int:
     return FLOAT32_CHUNK if element_type_of(op.v) == f32 else CHUNK
 
 
-def solve_kernel(op: DeltaRuleLike, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the triangular systems. The rows of the launch are all chunks."""
-    text = _Text(op, pitches)
-    constants = text.constants("K", "k") | {"LEVELS": chunk_of(op).bit_length() - 1}
-    return text.emitted(
-        name,
-        "solve_delta_chunk",
-        text.operands("k", "beta", "decay") + text.outputs("sums", "system"),
-        constants,
-        summary=f"triangular systems of chunks of {chunk_of(op)} rows",
-    )
-
-
-def carry_states_kernel(op: DeltaRuleLike, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the states before each chunk, and of those after the last one where they
-    are a result. The rows of the launch are the samples.
-    """
-    text = _Text(op, pitches)
-    arguments = [
-        *text.operands("k", "v", "beta", "initial"),
-        *text.outputs("sums", "system", "states", "new"),
-        text.end("final", 4),
-    ]
-    return text.emitted(
-        name,
-        "carry_delta_states",
-        arguments,
-        text.constants("KV", "kv", text.carried),
-        summary=f"states carried over chunks of {chunk_of(op)} rows",
-        blocks=text.blocks(text.carried),
-        num_stages=STAGES,
-    )
-
-
-def read_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the results. The rows of the launch are all chunks."""
-    text = _Text(op, pitches)
-    arguments = [
-        *text.operands("q", "k"),
-        *text.outputs("sums", "states", "new"),
-        text.result("y", op.result, 3),
-    ]
-    return text.emitted(
-        name,
-        "read_delta_chunk",
-        arguments,
-        text.constants("KV", "qk", text.read),
-        summary=f"the gated delta rule by chunks of {chunk_of(op)} rows",
-        blocks=text.blocks(text.read),
-    )
-
-
-def step_kernel(op: DeltaRuleOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the only position of each sample, and the states after it.
-
-    The rows of the launch are the samples.
-    """
-    text = _Text(op, pitches)
-    arguments = [
-        *text.operands("q", "k", "v", "beta", "decay", "initial"),
-        text.result("y", op.result, 0),
-        text.end("final", 1),
-    ]
-    return text.emitted(
-        name,
-        "step_delta_states",
-        arguments,
-        text.constants("KV", "qkv", STEP_COLUMNS),
-        summary="one step of the gated delta rule",
-        blocks=text.blocks(STEP_COLUMNS),
-        has_rows=False,
-    )
-
-
-def carry_adjoints_kernel(op: DeltaRuleGradOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the adjoints of the states after each chunk, and of the first states where
-    they are a result. The rows of the launch are the samples.
-    """
-    text = _Text(op, pitches)
-    arguments = [
-        *text.operands("q", "k", "d_y", "beta", "d_final"),
-        *text.outputs("sums", "system", "adjoints", "d_missing"),
-        text.end("d_initial", 4),
-    ]
-    return text.emitted(
-        name,
-        "carry_delta_adjoints",
-        arguments,
-        text.constants("KV", "qk", text.carried),
-        summary=f"adjoints of states carried over chunks of {chunk_of(op)} rows",
-        blocks=text.blocks(text.carried),
-        num_stages=STAGES,
-    )
-
-
-def gradients_kernel(op: DeltaRuleGradOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of the gradients, those of q and k for each head of v, over all chunks."""
-    text = _Text(op, pitches)
-    arguments = [
-        *text.operands("q", "k", "v", "d_y", "beta"),
-        *text.outputs("sums", "states", "new", "adjoints", "d_missing", "d_q", "d_k"),
-        *(
-            text.result(f"d_{each}", getattr(op, f"d_{each}"), number)
-            for number, each in enumerate(("v", "beta", "decay"), 7)
-        ),
-    ]
-    return text.emitted(
-        name,
-        "delta_chunk_gradients",
-        arguments,
-        text.constants("KV", "qkv", text.carried),
-        summary=f"gradients of chunks of {chunk_of(op)} rows",
-        num_warps=8,
-    )
-
-
 @dataclass(frozen=True)
 class _Text:
     """Text shared by the kernels of the gated delta rule."""
@@ -204,81 +89,163 @@ class _Text:
         """The columns of a head of v, in a tile."""
         return max(MIN_TILE, next_power_of_2(self.op.head_columns))
 
-    def blocks(self, columns: int) -> int:
-        """Return the blocks of this many columns of a head of v."""
-        return -(-self.op.head_columns // columns)
-
-    def operands(self, *names: str) -> list[KernelArgument | None]:
-        """Return the arguments for operands, None for one that there is not."""
-        return [self._operand(name) for name in names]
-
-    def _operand(self, name: str) -> KernelArgument | None:
+    def operand(self, name: str) -> KernelArgument | None:
+        """Return the argument for an operand; None where there is none."""
         value = getattr(self.op, name, None)
         if value is None:
             return None
         place = nth_operand(list(self.op.operands).index(value))
         return pointer_argument(f"{name}_ptr", element_type_of(value), place)
 
-    def outputs(self, *names: str) -> list[KernelArgument | None]:
-        """Return the arguments for the first tensors that the host allocates."""
-        return [
-            pointer_argument(f"{name}_ptr", self._type(name), nth_output(number))
-            for number, name in enumerate(names)
-        ]
+    def output(self, name: str, number: int) -> KernelArgument:
+        """Return the argument for a tensor that the host allocates between kernels."""
+        type = f32 if name in WIDE else element_type_of(self.op.v)
+        return pointer_argument(f"{name}_ptr", type, nth_output(number))
 
-    def _type(self, name: str) -> Attribute:
-        return f32 if name in WIDE else element_type_of(self.op.v)
-
-    def result(self, name: str, value: SSAValue, number: int) -> KernelArgument:
-        """Return the argument for a result."""
+    def result(self, name: str, number: int) -> KernelArgument | None:
+        """Return the argument for a result; None where it is not wanted."""
+        value = self.op.results[0] if name == "y" else getattr(self.op, name, None)
+        if value is None:
+            return None
         return pointer_argument(f"{name}_ptr", element_type_of(value), nth_output(number))
 
-    def end(self, name: str, number: int) -> KernelArgument | None:
-        """Return the argument for a result of states; None where it is not wanted."""
-        value = getattr(self.op, name, None)
-        return None if value is None else self.result(name, value, number)
-
-    def constants(self, widths: str, pitches: str, columns: int = 0) -> Mapping[str, int]:
-        """Return the constants of a function: the `widths` K and V of heads, `pitches` of operands,
-        and the extents of tiles.
+    def constants(self, pitches: Sequence[str], columns: int) -> dict[str, int]:
+        """Return the constants of a function: the widths of heads, `pitches` of operands, and the
+        extents of tiles, for `columns` of v, if any.
         """
         op = self.op
         found = {"HEADS": op.heads, "MEMBERS": op.heads // op.key_heads}
-        found |= {"K": op.state_count} | ({"V": op.head_columns} if "V" in widths else {})
+        found |= {"K": op.state_count} | ({"V": op.head_columns} if columns else {})
         for name in pitches:
             value = getattr(op, name)
             found[f"{name.upper()}_PITCH"] = self.pitches.get(value, shape_of(value)[-1])
         found["BLOCK_K"] = max(MIN_TILE, next_power_of_2(op.state_count))
         return found | ({"BLOCK_V": columns} if columns else {})
 
-    def emitted(
-        self,
-        name: str,
-        function: str,
-        arguments: Sequence[KernelArgument | None],
-        constants: Mapping[str, int],
-        *,
-        summary: str,
-        blocks: int = 1,
-        has_rows: bool = True,
-        num_warps: int = 4,
-        num_stages: int = 1,
-    ) -> EmittedKernel:
-        """Return a kernel that calls a function, with `blocks` programs for each head of a row."""
-        given = [each for each in arguments if each is not None]
+
+@dataclass(frozen=True)
+class _Kernel:
+    """Emits a kernel that calls `function`, with programs for each head of a row of the launch.
+
+    Names are separated by spaces. An operand or a result that there is not is None.
+    """
+
+    function: str
+    summary: str
+    operands: str
+    outputs: str
+    """Tensors between kernels."""
+    results: str
+    pitches: str
+    """Operands that may be ranges of columns."""
+    columns: Callable[[_Text], int] = lambda _: 0
+    """The columns of v in a tile."""
+    is_split: bool = True
+    """True if each program has a tile of the columns of a head."""
+    is_step: bool = False
+    levels: bool = False
+    num_warps: int = 4
+    num_stages: int = 1
+
+    def __call__(self, op: DeltaRuleLike, name: str, pitches: Pitches) -> EmittedKernel:
+        text, rows = _Text(op, pitches), chunk_of(op)
+        outputs, columns = self.outputs.split(), self.columns(text)
+        arguments = [
+            *map(text.operand, self.operands.split()),
+            *map(text.output, outputs, count()),
+            *map(text.result, self.results.split(), count(len(outputs))),
+        ]
+        constants = text.constants(self.pitches.split(), columns)
+        if self.levels:
+            constants["LEVELS"] = rows.bit_length() - 1
+        if not self.is_step:
+            v = nth_operand(list(op.operands).index(op.v))
+            arguments.append(KernelArgument("T", "i32", v.shape(1)))
+            constants["ROWS"] = rows
         names = ["None" if each is None else each.name for each in arguments]
-        if has_rows:
-            v = nth_operand(list(self.op.operands).index(self.op.v))
-            given.append(KernelArgument("T", "i32", v.shape(1)))
-            names.append("T")
-            constants = {**constants, "ROWS": chunk_of(self.op)}
         numbers = [f"{key}={value}" for key, value in constants.items()]
+        blocks = -(-op.head_columns // columns) if columns and self.is_split else 1
         return emitted(
             name,
-            given,
-            call(function, ["tl.program_id(0)", *names, *numbers]),
-            summary=summary,
-            grid=ROW_COUNT * (self.op.heads * blocks),
-            num_warps=NARROW_WARPS if self.has_narrow_tiles else num_warps,
-            num_stages=num_stages,
+            [each for each in arguments if each is not None],
+            call(self.function, ["tl.program_id(0)", *names, *numbers]),
+            summary=self.summary.format(rows=rows),
+            grid=ROW_COUNT * (op.heads * blocks),
+            num_warps=NARROW_WARPS if text.has_narrow_tiles else self.num_warps,
+            num_stages=self.num_stages,
         )
+
+
+solve_kernel = _Kernel(
+    "solve_delta_chunk",
+    "triangular systems of chunks of {rows} rows",
+    operands="k beta decay",
+    outputs="sums system",
+    results="",
+    pitches="k",
+    levels=True,
+)
+"""The triangular systems. The rows of the launch are all chunks."""
+
+carry_states_kernel = _Kernel(
+    "carry_delta_states",
+    "states carried over chunks of {rows} rows",
+    operands="k v beta initial",
+    outputs="sums system states new",
+    results="final",
+    pitches="k v",
+    columns=lambda text: text.carried,
+    num_stages=STAGES,
+)
+"""The states before each chunk, and those after the last one where they are a result. The rows of
+the launch are the samples."""
+
+read_kernel = _Kernel(
+    "read_delta_chunk",
+    "the gated delta rule by chunks of {rows} rows",
+    operands="q k",
+    outputs="sums states new",
+    results="y",
+    pitches="q k",
+    columns=lambda text: text.read,
+)
+"""The results. The rows of the launch are all chunks."""
+
+step_kernel = _Kernel(
+    "step_delta_states",
+    "one step of the gated delta rule",
+    operands="q k v beta decay initial",
+    outputs="",
+    results="y final",
+    pitches="q k v",
+    columns=lambda _: STEP_COLUMNS,
+    is_step=True,
+)
+"""The result at the only position of each sample, and the states after it. The rows of the launch
+are the samples."""
+
+carry_adjoints_kernel = _Kernel(
+    "carry_delta_adjoints",
+    "adjoints of states carried over chunks of {rows} rows",
+    operands="q k d_y beta d_final",
+    outputs="sums system adjoints d_missing",
+    results="d_initial",
+    pitches="q k",
+    columns=lambda text: text.carried,
+    num_stages=STAGES,
+)
+"""The adjoints of the states after each chunk, and of the first states where they are a result. The
+rows of the launch are the samples."""
+
+gradients_kernel = _Kernel(
+    "delta_chunk_gradients",
+    "gradients of chunks of {rows} rows",
+    operands="q k v d_y beta",
+    outputs="sums states new adjoints d_missing d_q d_k",
+    results="d_v d_beta d_decay",
+    pitches="q k v",
+    columns=lambda text: text.carried,
+    is_split=False,
+    num_warps=8,
+)
+"""The gradients, those of q and k for each head of v, over all chunks."""

@@ -1,9 +1,7 @@
 """The harness that times benchmarks, on the CPU."""
 
-from types import SimpleNamespace
-
 import pytest
-from harness import Budget, Queued, do_bench
+from harness import Queued, do_bench
 
 
 def test_calls_in_a_queue_of_their_own():
@@ -15,16 +13,3 @@ def test_calls_in_a_queue_of_their_own():
         patch.setattr("time.perf_counter", lambda: 0.012 * next(clock))
         assert do_bench(candidate, warmup=0, rep=1) == pytest.approx(4.0)
     assert done == ["call", "call", "call", "wait"]
-
-
-def test_no_part_begins_that_would_not_fit(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr("time.monotonic", lambda: clock.now)
-    budget = Budget(100.0)
-    assert budget.allows("the first")
-    with budget.part():
-        clock.now = 60.0
-    assert not budget.allows("the second")
-    assert "without the second: 60 of 100 s" in capsys.readouterr().out

@@ -17,7 +17,7 @@ SMALL = ["--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
 @pytest.mark.slow
 def test_every_gemm_is_timed(tmp_path: Path):
     path = tmp_path / "kernels.json"
-    kernels.main([*SMALL, "--parts", "forward,backward", "--json", str(path)])
+    kernels.main([*SMALL, "--parts", "forward", "backward", "--json", str(path)])
     written = json.loads(path.read_text())["microseconds"]
     forward, backward = (written[f"{part}, D = 32"] for part in ("forward", "backward"))
     assert list(forward) == ["wo", "w_gate, w_up", "w_down", "wq, wk, wv"]
