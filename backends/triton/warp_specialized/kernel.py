@@ -218,6 +218,7 @@ class _Emitter(GemmEmitter):
         depth = f", {FLOAT8_DEPTH}" if is_float8(element_type_of(self.op.x)) else ""
         zeros = [f"accumulators({warps}, {rows}, {n}{depth})" for n in self.schedule.pieces]
         accumulators = f"acc = {_tuple(zeros)}"
+        shared = self._shared_products(accumulators)
         for segment, columns, start, first_partial in self.numbered_ranges():
             emitter = GroupSegmentEmitter(
                 segment=segment,
@@ -234,13 +235,14 @@ class _Emitter(GemmEmitter):
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
             )
             tile = self._tile(start)
-            body = emitter.emit_with(self._products(segment, columns, tile), tile)
+            own = [] if shared else self._products(segment, columns, tile)
+            body = [*([] if shared else [accumulators]), *emitter.emit_with(own, tile)]
             # Without numbers of tiles that nothing reads, ranges may have equal statements.
-            bodies.append(without_unused(self._numbered(start, [accumulators, *body])))
+            bodies.append(without_unused(self._numbered(start, body)))
             self.computing.append(emitter)
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)
-        bk, before = self.schedule.block_k.data, [self._first_row]
+        bk, before = self.schedule.block_k.data, [self._first_row, *shared]
         if self.ragged is not None:
             before.append(f"steps = tl.cdiv(end_k - first_k, {bk})")
         return [
@@ -264,6 +266,20 @@ class _Emitter(GemmEmitter):
             *(["step = GROUP * steps", "turn = 0"] if self.schedule.alternates else ["step = 0"]),
             *(f"{counter} = 0" for counter in self.protocol.counters),
         ]
+
+    def _shared_products(self, accumulators: str) -> list[str]:
+        """Return the statements before all ranges that leave the accumulators of a tile in `acc`.
+
+        There are none if K has several steps: each range then loads operands of its epilogue before
+        its main loop, which hides that. The compiler unrolls a loop of one step. It then computes
+        places in shared memory before the condition of a range; from those, ptxas 12.8, which is
+        Triton 3.6's, computes others in one range only, and uses them in the next one as well.
+        """
+        (segment, columns), *others = self.ranges
+        steps = self.depths.steps(self.schedule.block_k.data)
+        if not others or self.ragged is not None or steps != "1" or self.op.x_scales is not None:
+            return []
+        return [accumulators, *self._products(segment, columns, "tile_n")]
 
     def _products(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
         """Return the statements that leave the accumulators of a tile in `acc`."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support import gemm_programs as programs, gradient_programs as gradients
 from support.kernel_harness import check_against_reference, gemms_of, parse_module
+from support.machine_code import ambiguous_places
 
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
@@ -71,6 +72,27 @@ func.func @f(%x : tensor<?x?x72xbf16>, %w : tensor<264x72xbf16>, %wv : tensor<13
       }}
   func.return %y, %z, %v, %s
       : tensor<?x?x264x{dtype}>, tensor<?x?x264xbf16>, tensor<?x?x136xbf16>, tensor<?x?x?xf32>
+}}
+"""
+
+
+def biased_ranges(schedule: str, k: int = 64, n: int = 64) -> str:
+    """A GEMM of three ranges of columns, each with a bias."""
+    weights = ", ".join(f"%w{i} : tensor<{n}x{k}xbf16>, %b{i} : tensor<{n}xbf16>" for i in range(3))
+    result = f"tensor<?x{n}xbf16>"
+    ranges = "".join(
+        f"""
+      columns(%w{i} : tensor<{n}x{k}xbf16>) row(%b{i} : tensor<{n}xbf16>) -> (tile : {result}) {{
+      ^epilogue(%acc : f32, %bias : f32):
+        %sum = arith.addf %acc, %bias : f32
+        gemm.yield %sum : f32
+      }}"""
+        for i in range(3)
+    )
+    return f"""
+func.func @f(%x : tensor<?x{k}xbf16>, {weights}) -> ({", ".join([result] * 3)}) {{
+  %q, %k, %v = gemm.fused %x : tensor<?x{k}xbf16> schedule<{schedule}>{ranges}
+  func.return %q, %k, %v : {", ".join([result] * 3)}
 }}
 """
 
@@ -175,6 +197,14 @@ class TestNumbers:
         """One loads tiles, one only stores, and one does neither."""
         text = different_ranges(schedule(128) if how == "warp-specialized" else ping_pong(), dtype)
         check_against_reference(text, [2, 130], tmp_path)
+
+    @pytest.mark.parametrize("schedule", [schedule(128), ping_pong()])
+    def test_ranges_with_one_step(self, schedule: str, tmp_path: Path):
+        """They share the products, which compilers would otherwise make of common places."""
+        kernel = check_against_reference(biased_ranges(schedule), [300], tmp_path)
+        assert kernel.source.count(" accumulate(") == 1
+        kernel = check_against_reference(biased_ranges(schedule, 72), [150], tmp_path)
+        assert kernel.source.count(" accumulate(") == 3
 
     @pytest.mark.parametrize("schedule", [schedule(64), schedule(192), ping_pong()])
     def test_products_that_are_not_used(self, schedule: str, tmp_path: Path):
@@ -406,6 +436,14 @@ class TestStaging:
             emit_gemm(op, NameAllocator())
         is_for_pairs = "pairs" in reason
         assert ("tma or the pointer main loop" in str(error.value)) is not is_for_pairs
+
+
+@pytest.mark.parametrize(("k", "n"), [(64, 64), (64, 128), (128, 64)])
+def test_places_of_operands_of_ranges(k: int, n: int):
+    """Those that a range has computed were used by the next one, which had not computed them."""
+    (op,) = gemms_of(parse_module(biased_ranges(ping_pong(stages=6), k, n)))
+    (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90", "ptx")
+    assert not ambiguous_places(compiled.text)
 
 
 def test_ahead_of_time():
