@@ -159,6 +159,34 @@ def test_gradients_are_summed_without_sorting(name: str):
     torch.testing.assert_close(x.grad, wanted.float())
 
 
+@pytest.mark.parametrize("rows", [3, 9])
+def test_gradients_of_gathered_rows_are_those_of_a_table(rows: int):
+    """Masked autoencoders repeat the number of each row for all columns."""
+    module = parse_mlir(
+        f"""
+        func.func @f(%x: tensor<2x5x32xf32>, %i: tensor<2x{rows}xi64>) -> tensor<2x{rows}x32xf32> {{
+          %n = coda.reshape %i : (tensor<2x{rows}xi64>) -> tensor<2x{rows}x1xi64>
+          %e = torch.call "aten.expand.default"(%n) {{arguments = "{{0}}, [2, {rows}, 32]", view}}
+              : (tensor<2x{rows}x1xi64>) -> (tensor<2x{rows}x32xi64>)
+          %r = coda.gather %x, %e {{dim = 1 : i64}}
+              : (tensor<2x5x32xf32>, tensor<2x{rows}x32xi64>) -> tensor<2x{rows}x32xf32>
+          func.return %r : tensor<2x{rows}x32xf32>
+        }}
+        """
+    )
+    x, index, dy = (
+        torch.randn(2, 5, 32).requires_grad_(),
+        numbers(2, rows, below=5),
+        torch.randn(2, rows, 32),
+    )
+    calls = [op for op in joint_of(module.clone()).block.ops if isinstance(op, CallOp)]
+    assert not any("scatter" in op.callee.data for op in calls)
+    coda_ir.compile(module, training=True, device="cpu")(x, index).backward(dy)
+    places = index[..., None].expand(-1, -1, 32)
+    wanted = torch.zeros_like(x, dtype=torch.float64).scatter_add(1, places, dy.double())
+    torch.testing.assert_close(x.grad, wanted.float())
+
+
 def test_every_rule_is_tested():
     tested = {f"aten.{case.callee}" for case in CASES.values()}
     assert set(CALL_RULES) - tested == {"aten._grouped_mm.default"}

@@ -21,6 +21,7 @@ from coda_ir.passes.support.row_numbers import (
     is_permutation,
     quotient_of,
 )
+from coda_ir.storage import EXPAND
 
 CallRule = Callable[[Call, SSAValue], None]
 """Gives the operands of a call their gradients, from that of its first result. Raises
@@ -177,9 +178,12 @@ def _index_select(call: Call, dy: SSAValue) -> None:
 
 def _gather(call: Call, dy: SSAValue) -> None:
     """Add up what each element was taken for: in one pass over dy for few columns, and in one over
-    x if one element of each row was taken. The bits repeat without sorting the indices.
+    x if one element of each row was taken. The bits repeat without sorting the indices. If whole
+    rows were taken, add them up as the gradient of the table of an embedding.
     """
     x, index, dim = call.op.inputs[0], call.operand(2, "index"), call.literal(1, "dim", None)
+    if isinstance(call.op, coda.GatherOp) and (dx := _gathered_rows(call.op, call, dy)):
+        return call.adjoint.give(x, dx)
     if index is None or dim not in (-1, len(shape_of(x)) - 1) or not _are_of_rows(call, x, index):
         return _add_where_taken("aten.scatter_add.default", call, dy)
     if shape_of(index)[-1] == 1:
@@ -193,6 +197,28 @@ def _gather(call: Call, dy: SSAValue) -> None:
         is_here = insert(coda.CompareOp(index, insert(coda.ConstantOp(column, number)), "eq"))
         sums.append(insert(coda.ReduceOp(insert(coda.WhereOp(is_here, dy, zero)), "sum")))
     call.adjoint.give(x, coda.ConcatOp(sums, len(shape_of(x)) - 1))
+
+
+def _gathered_rows(op: coda.GatherOp, call: Call, dy: SSAValue) -> SSAValue | None:
+    """Return the gradient of rows that one number each names, repeated for their columns: a table
+    has the rows of all samples. None for unknown extents, and for rows of few elements.
+    """
+    (*batch, rows, columns), ids = shape_of(op.x), op.ids.owner
+    is_of_rows = op.given["dim"] in (-2, len(batch)) and shape_of(op.ids)[-1] == columns
+    is_known = DYNAMIC_INDEX not in (*shape_of(op.x), *shape_of(op.ids))
+    is_repeated = isinstance(ids, CallOp) and ids.callee.data == EXPAND
+    if not (is_of_rows and is_known and is_repeated) or columns < FEWEST_COLUMNS:
+        return None
+    numbers = ids.inputs[0]
+    if shape_of(numbers) != (*batch, shape_of(op.ids)[-2], 1):
+        return None
+    insert, count = call.adjoint.insert, prod(batch)
+    starts = coda.PositionsOp(count, step=rows, element_type=element_type_of(op.ids))
+    numbers = insert(coda.ReshapeOp(numbers, (count, shape_of(op.ids)[-2])))
+    numbers = call.adjoint.add(numbers, insert(coda.ReshapeOp(insert(starts), (count, 1))))
+    dy = insert(coda.ReshapeOp(dy, (*shape_of(numbers), columns)))
+    table = insert(coda.EmbeddingGradOp(numbers, dy, count * rows))
+    return call.adjoint.reshaped(table, op.x)
 
 
 def _in_column(call: Call, x: SSAValue, index: SSAValue, dy: SSAValue) -> SSAValue:
