@@ -77,13 +77,14 @@ class SaveOrRecomputePass(NamedPass):
     would have to recompute and keep all of them. Only a budget changes that. Weights of products
     that the forward computes from parameters, such as rows of length one or the bfloat16 copies of
     autocast, are saved as well: the forward stores them, no tile of the backward has their
-    elements, and they do not grow with the rows. So are operands of products that PyTorch runs,
-    which the backward would have to store again. Parts under activation checkpointing are
-    recomputed, except for random numbers, for discontinuous functions of computed values, and for
-    values that the rest of the forward reads, which are saved. Discontinuous functions of two
-    computed values are saved in any case, and of one if a budget lets GEMMs run again. `save` and
-    `recompute` name values that are saved or recomputed regardless of cost. `extents`
-    ("B=8,T=2048") gives the sizes of symbols, which are 256 by default.
+    elements, and they do not grow with the rows. So are operands of attention and of products that
+    PyTorch runs, which the backward would have to store again: rounded otherwise, queries and keys
+    would not have the sums of exponentials that the forward saves. Parts under activation
+    checkpointing are recomputed, except for random numbers, for discontinuous functions of computed
+    values, and for values that the rest of the forward reads, which are saved. Discontinuous
+    functions of two computed values are saved in any case, and of one if a budget lets GEMMs run
+    again. `save` and `recompute` name values that are saved or recomputed regardless of cost.
+    `extents` ("B=8,T=2048") gives the sizes of symbols, which are 256 by default.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
     `d_` and the name of a result.
@@ -180,16 +181,16 @@ class _Choice:
     def decompose_norms(self) -> None:
         """Make the backward apply the statistics of norms whose results it needs."""
         rewriter = FunctionRewriter(SaveOrRecomputePass.name, self.joint.func)
+        forward = [op for op in self.joint.block.ops if op in self.forward]
+        self.product_operands = product_operands(forward)
         for op in rewriter.ops:
-            if is_row_norm(op):
+            if is_row_norm(op) and op not in self.product_operands:
                 is_there = op.result in self.free or op.result.name_hint in self.save
                 if op in self.forward and not is_there:
                     self._decompose(op, rewriter)
         self.shapes = SymbolicShapes(self.joint.func)
-        forward = [op for op in self.joint.block.ops if op in self.forward]
         self.residual_sums = residual_sums(forward, _is_light)
         self.computed_weights = computed_weights(forward, _is_light)
-        self.product_operands = product_operands(forward)
 
     def _decompose(self, norm: Norm, rewriter: FunctionRewriter) -> None:
         after = norm.next_op
@@ -428,10 +429,17 @@ def computed_weights(
 
 
 def product_operands(forward: Iterable[Operation]) -> set[Operation]:
-    """Return the pointwise code whose results products of PyTorch read, but for widening casts."""
-    calls = [op for op in forward if isinstance(op, CallOp) and op.callee.data in PRODUCTS]
-    makers = {before(operand, _VIEWS).owner for op in calls for operand in op.operands}
-    return {op for op in makers if is_pointwise(op) and not _widens(op)}
+    """Return the pointwise code and the norms of whose results PyTorch or attention computes
+    products, but for widening casts.
+    """
+    read: list[SSAValue] = []
+    for op in forward:
+        if isinstance(op, coda.AttentionOp):
+            read += (op.q, op.k, op.v)
+        elif isinstance(op, CallOp) and op.callee.data in PRODUCTS:
+            read += op.operands
+    makers = {before(operand, _VIEWS).owner for operand in read}
+    return {op for op in makers if isinstance(op, Norm) or (is_pointwise(op) and not _widens(op))}
 
 
 def _widens(op: Operation) -> bool:

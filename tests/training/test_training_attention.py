@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 import torch
 from support.attention import AttentionCounter
+from support.emitted import relative_error
 from support.torch_compile import compiled, reset
 
 import coda_ir
@@ -173,3 +174,35 @@ def test_second_derivatives_are_an_error(
     (gradient,) = torch.autograd.grad(result.sum(), tensors["q"], create_graph=True)
     with pytest.raises(DoubleBackwardError, match="second derivatives"):
         torch.autograd.grad(gradient.square().sum(), tensors["q"])
+
+
+NORMALIZED = """
+fn f(x: bf16[B, T, 64], weight w: bf16[64, 64], v: bf16[B, T, 64]) {
+    z = 3 * rms_norm(linear(x, w))
+    return attention(z, z, v, head_dim=64, causal=true)
+}
+"""
+
+
+def test_queries_of_the_backward_have_the_scores_of_the_forward():
+    """What a GEMM rounds after its norm is not what a norm of the rounded product is; weights of
+    other scores than those of the saved logsumexp do not add up to 1.
+    """
+
+    def eager(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        z = 3 * torch.nn.functional.rms_norm(x @ w.t(), (64,), eps=1e-6)
+        q, k, v = z[:, None], z[:, None], v[:, None]
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[:, 0]
+
+    def gradient(function: Callable[..., Any], *tensors: torch.Tensor) -> torch.Tensor:
+        x, w, v = (tensor.clone().requires_grad_() for tensor in tensors)
+        (found,) = torch.autograd.grad(function(x, w, v), v, torch.ones_like(v))
+        return found
+
+    generator = torch.Generator().manual_seed(0)
+    shapes = (2, 24, 64), (64, 64), (2, 24, 64)
+    tensors = [torch.randn(shape, generator=generator).bfloat16() for shape in shapes]
+    exact = gradient(eager, *(tensor.double() for tensor in tensors))
+    function = coda_ir.compile(NORMALIZED, training=True, device="cpu")
+    found, other = (relative_error(gradient(each, *tensors), exact) for each in (function, eager))
+    assert found <= 1.25 * other
