@@ -30,6 +30,7 @@ from coda_ir.options import ProgramOptions, TrainingOptions
 from coda_ir.pages import page_of
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
+from coda_ir.sources import check_folder, write_file
 from coda_ir.untraced import untraced
 
 CALL_ATTRIBUTE = "coda.call"
@@ -123,7 +124,7 @@ class ExportedModel:
         `arch` is given, the page also has its machine code. Raises CodaError for an unknown `arch`
         or symbol, and if the page cannot be written.
         """
-        _write(Path(path), page_of(self.module, arch, sizes).encode())
+        write_file(Path(path), page_of(self.module, arch, sizes).encode())
 
     def save(
         self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
@@ -138,7 +139,7 @@ class ExportedModel:
         if self.weights:
             save_weights(tensor_file, self.weights)
         # The last one: where the program is, its weights are.
-        _write(text_file, located_text(saved).encode())
+        write_file(text_file, located_text(saved).encode())
 
 
 class CompiledModel:
@@ -290,11 +291,7 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
         else weight.detach().clone(memory_format=torch.contiguous_format)
         for name, weight in weights.items()
     }
-    if not path.parent.is_dir():
-        raise FileError(
-            f"{path}: cannot write the file: there is no folder {path.parent}",
-            "create it, or choose another path",
-        )
+    check_folder(path)
     try:
         safetensors.save_file(dense, path)
     except (OSError, SafetensorError) as error:
@@ -357,10 +354,3 @@ def _file_names(
     if tensor_file.suffix != ".safetensors":
         raise FileError(f"{tensor_file}: unknown file type", "name it *.safetensors")
     return text_file, tensor_file
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise FileError(f"{path}: cannot write the file: {error.strerror}") from error

@@ -20,6 +20,23 @@ def read_source(path: str) -> str:
     return decode_source(data, path)
 
 
+def write_file(path: str | Path, data: bytes) -> None:
+    """Write a file. Raises CodaError if it cannot be written."""
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise FileError(f"{path}: cannot write the file: {error.strerror}") from error
+
+
+def check_folder(path: Path) -> None:
+    """Raise CodaError for a file in a folder that does not exist."""
+    if not path.parent.is_dir():
+        raise FileError(
+            f"{path}: cannot write the file: there is no folder {path.parent}",
+            "create it, or choose another path",
+        )
+
+
 def decode_source(data: bytes, path: str) -> str:
     """Decode a source file, without a byte order mark. Raises CodaError if it is not UTF-8."""
     try:

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.argument_list import Pitch, RowRuns, row_start
 from coda_ir.backends.triton.copy_kernel import ELEMENTS
-from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
+from coda_ir.backends.triton.host.element_places import ElementPlaces
 from coda_ir.backends.triton.host.literals import written
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
@@ -72,12 +72,8 @@ class Part:
 
 def _pitch(places: ElementPlaces) -> Pitch | None:
     """Return the elements between neighbours, or where each one is; None if that is not known."""
-    runs = places.runs()[::-1] or [(ONE, ONE)]
-    extents, strides = [extent for extent, _ in runs[:-1]], [stride for _, stride in runs]
-    if any(size.symbols for size in (*extents, *strides)):
-        return None
-    found = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
-    return found if extents else found.strides[0]
+    runs = places.row_runs()
+    return runs if runs is None or runs.extents else (*runs.strides, 1)[0]
 
 
 def concat_kernel(

@@ -48,13 +48,10 @@ class Factor:
     @staticmethod
     def of(places: ElementPlaces) -> "Factor | None":
         """Return the places of matrices; None where they are known only at launch."""
-        runs = places.runs(-2)[::-1]
-        extents, strides = [extent for extent, _ in runs[:-1]], [stride for _, stride in runs]
-        numbers = (*extents, *strides, *places.strides[-2:], places.start)
-        if any(number.symbols for number in numbers):
+        batch, numbers = places.row_runs(-2), (*places.strides[-2:], places.start)
+        if batch is None or any(number.symbols for number in numbers):
             return None
-        batch = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
-        return Factor(batch, *map(int, places.strides[-2:]), int(places.start))
+        return Factor(batch, *map(int, numbers))
 
     @property
     def has_lines(self) -> bool:

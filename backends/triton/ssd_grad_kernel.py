@@ -70,7 +70,7 @@ def held_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
     lines = [
         *_block_of_head(text),
         text.tile("c", ""),
-        *_narrow_tile(text, "d_y", ""),
+        *_gradient_tile(text, ""),
         *_states_before(text),
         f"given = {text.product('c', 'h', (ROWS, text.columns))} * d_y.to(tl.float32)",
         f"held = tl.exp({text.before_block()} + passed) * tl.sum(given, 1)",
@@ -98,7 +98,7 @@ def x_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
     body = [
         *text.rows("_i", "(block + number)"),
         text.tile("c", "_i"),
-        *_narrow_tile(text, "d_y", "_i"),
+        *_gradient_tile(text, "_i"),
         *text.decays("_i", "", is_transposed=True),
         f"scores = {text.product('b', 'tl.trans(c_i)', _SQUARE)} * decays",
         f"d_x = dot({text.narrow('scores')}, d_y_i, d_x)",
@@ -151,7 +151,7 @@ def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
     ]
     head = [
         *text.rows("", "block"),
-        *_narrow_tile(text, "d_y", ""),
+        *_gradient_tile(text, ""),
         "gap = -whole",
         "for number in range(bound(block + 1)):",
         *indented(body),
@@ -168,7 +168,7 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
     body = [
         *text.rows("_i", "(block + number)"),
         text.tile("c", "_i"),
-        *_narrow_tile(text, "d_y", "_i"),
+        *_gradient_tile(text, "_i"),
         *text.decays("_i", "", is_transposed=True),
         f"weights = {text.product('x', 'tl.trans(d_y_i)', _SQUARE)} * decays * dt[:, None]",
         f"d_b = dot({text.narrow('weights')}, c_i, d_b)",
@@ -200,10 +200,10 @@ def _block_of_head(text: SSDText) -> list[str]:
     ]
 
 
-def _narrow_tile(text: SSDText, name: str, suffix: str) -> list[str]:
-    """The statements that load a tile that may be wider than operands of products."""
-    narrow = text.narrow(f"{name}{suffix}.to(tl.float32)")
-    return [text.tile(name, suffix), f"{name}{suffix} = {narrow}"]
+def _gradient_tile(text: SSDText, suffix: str) -> list[str]:
+    """The statements that load a tile of d_y, which may be wider than operands of products."""
+    name = f"d_y{suffix}"
+    return [text.tile("d_y", suffix), f"{name} = {text.narrow(f'{name}.to(tl.float32)')}"]
 
 
 def _states_before(text: SSDText) -> list[str]:

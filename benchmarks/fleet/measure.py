@@ -108,51 +108,27 @@ def measure(
     step = training_step if part == "training" else _forward
     are_left: list[bool] = []
     variants = list(dict.fromkeys([*variants, *member.others]))
-    compile_by_name = {
-        **compilers(setting, noting(are_left)),
-        **member.others,
-        **_scheduled(variants, setting),
-    }
-    calls: dict[str, Any] = {}
-    steps: dict[str, Candidate] = {}
-    results: dict[str, Tensors] = {}
+    own = compilers(setting, noting(are_left))
+    steps = _Steps(
+        *(record, model, inputs, step, setting),
+        {**own, **member.others, **_scheduled(variants, setting)},
+    )
     harness.reset_compilers()
-
-    def started(name: str) -> Callable[[], Tensors]:
-        base = name.removesuffix(CAPTURED)
-        if base not in calls:
-            calls[base] = compile_by_name[base](model)
-        call = _autocast(calls[base]) if setting.autocast else calls[base]
-        candidate: Callable[[], Tensors] = partial(step, call, model, inputs)
-        candidate = candidate if base == name else harness.captured(candidate)
-        candidate()
-        return candidate
-
-    def call_first(name: str) -> None:
-        try:
-            candidate, record.first_call_s[name] = harness.timed(partial(started, name))
-            results[name] = {key: _sample(x).cpu() for key, x in candidate().items()}
-            steps[name] = getattr(calls.get(name), "queued", candidate)
-        except Exception as error:
-            record.notes[name] = note_of(error)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
-
     for name in variants:
         are_left.clear()
-        call_first(name)
+        steps.call_first(name)
         if name == CODA:
             record.equal_programs = bool(are_left) and all(are_left)
     model.zero_grad(set_to_none=True)  # others need the memory until the exclusive part
     if _has_room_for_wide_copy(model):
         with suppress(RuntimeError):  # others may have taken the memory meanwhile
-            _compare(record, results, _in_type(model, step, inputs, torch.float64))
+            _compare(record, steps.results, _in_type(model, step, inputs, torch.float64))
     harness.release_memory()
     with exclusive() if exclusive is not None else nullcontext():
         for name in [name for name, note in record.notes.items() if LACKED_MEMORY in note]:
             del record.notes[name]  # others ran then that now wait
-            call_first(name)
-        timed: dict[str, Candidate] = {name: steps[name] for name in variants if name in steps}
+            steps.call_first(name)
+        timed = {name: steps.timed[name] for name in variants if name in steps.timed}
         if member.baselines is not None:
             timed |= member.baselines(model, inputs, part)
         _time(record, timed, rounds)
@@ -163,14 +139,52 @@ def measure(
                 record.millijoules[name] = harness.millijoules(candidate, record.milliseconds[name])
             if kernels:
                 harness.print_kernels(f"{member.name}, {part}, {name}", candidate, kernels)
-        if record.errors.keys() != results.keys():
+        if record.errors.keys() != steps.results.keys():
             try:
-                _compare(record, results, _exact(model, step, inputs))
+                _compare(record, steps.results, _exact(model, step, inputs))
             except torch.OutOfMemoryError as error:
                 record.notes["errors"] = note_of(error)
         harness.release_memory()  # of the copy in float64
         harness.synchronize()
     return record
+
+
+@dataclass
+class _Steps:
+    """The steps of the variants of a part."""
+
+    record: Record
+    model: torch.nn.Module
+    inputs: Mapping[str, Any]
+    step: Callable[..., Tensors]
+    setting: Setting
+    compilers: Mapping[str, Callable[[Any], Any]]
+    calls: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Compiled models."""
+    timed: dict[str, Candidate] = field(default_factory=dict[str, Candidate])
+    results: dict[str, Tensors] = field(default_factory=dict[str, Tensors])
+
+    def call_first(self, name: str) -> None:
+        """Compile and call a step; note why that fails."""
+        record = self.record
+        try:
+            candidate, record.first_call_s[name] = harness.timed(partial(self._started, name))
+            self.results[name] = {key: _sample(x).cpu() for key, x in candidate().items()}
+            self.timed[name] = getattr(self.calls.get(name), "queued", candidate)
+        except Exception as error:
+            record.notes[name] = note_of(error)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
+
+    def _started(self, name: str) -> Callable[[], Tensors]:
+        base = name.removesuffix(CAPTURED)
+        if base not in self.calls:
+            self.calls[base] = self.compilers[base](self.model)
+        call = _autocast(self.calls[base]) if self.setting.autocast else self.calls[base]
+        candidate: Callable[[], Tensors] = partial(self.step, call, self.model, self.inputs)
+        candidate = candidate if base == name else harness.captured(candidate)
+        candidate()
+        return candidate
 
 
 def _scheduled(variants: Sequence[str], setting: Setting) -> Mapping[str, Callable[[Any], Any]]:

@@ -1,6 +1,7 @@
 """The bytes that kernels move, and the times that they take for them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -69,3 +70,29 @@ def _loaded(value: SSAValue) -> SSAValue:
     """Return the tensor that a kernel loads to read `value`, which may be shifted rows of it."""
     op = value.owner
     return op.x if isinstance(op, coda.ShiftOp) and is_shifted_where_read(op) else value
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The predicted time of a kernel, with its bytes and operations."""
+
+    us: float
+    """Predicted microseconds."""
+    bytes: int
+    """Bytes from and to memory."""
+    flops: float
+    """Operations of products of matrices."""
+    memory_us: float
+    """Microseconds of the bytes at the peak rate of memory."""
+    products_us: float
+    """Microseconds of the products at the peak rate of their type."""
+
+    @property
+    def roof_us(self) -> float:
+        """The least microseconds of the kernel, by its bytes and its products."""
+        return max(self.memory_us, self.products_us)
+
+    @property
+    def bound(self) -> str:
+        """The resource that decides `roof_us`."""
+        return "FLOPs" if self.products_us > self.memory_us else "bytes"

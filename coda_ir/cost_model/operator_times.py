@@ -15,6 +15,7 @@ from coda_ir.cost_model.library_gemm import EXTENTS, LibraryGemm, products_us, s
 from coda_ir.cost_model.memory_times import (
     EXTENT,
     KERNEL_US,
+    Roofline,
     Sizes,
     kernel_us,
     moving_us,
@@ -154,32 +155,6 @@ STATE_BYTES = 4 * 2
 
 SSD_CHUNK, DELTA_CHUNK = 256, 64
 """Positions of a chunk of a state space model of heads in transformers, and of the delta rule."""
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """The predicted time of a kernel, with its bytes and operations."""
-
-    us: float
-    """Predicted microseconds."""
-    bytes: int
-    """Bytes from and to memory."""
-    flops: float
-    """Operations of products of matrices."""
-    memory_us: float
-    """Microseconds of the bytes at the peak rate of memory."""
-    products_us: float
-    """Microseconds of the products at the peak rate of their type."""
-
-    @property
-    def roof_us(self) -> float:
-        """The least microseconds of the kernel, by its bytes and its products."""
-        return max(self.memory_us, self.products_us)
-
-    @property
-    def bound(self) -> str:
-        """The resource that decides `roof_us`."""
-        return "FLOPs" if self.products_us > self.memory_us else "bytes"
 
 
 @dataclass(frozen=True)

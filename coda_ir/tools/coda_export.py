@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from coda_ir import __version__
 from coda_ir.diagnostics import CodaError, FileError
+from coda_ir.sources import check_folder, write_file
 from coda_ir.tools.boundary import exit_code_of
 from coda_ir.tools.opt.arguments import ARCH, DIM
 from coda_ir.tools.opt.command_line import ManualPage
@@ -195,12 +196,7 @@ def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
     if tensors.suffix != ".safetensors":
         raise UsageError(f"{tensors}: unknown file type", "name it *.safetensors")
     for path in (program, tensors):
-        # Before the model is made, which may take long.
-        if not path.parent.is_dir():
-            raise FileError(
-                f"{path}: cannot write the file: there is no folder {path.parent}",
-                "create it, or choose another path",
-            )
+        check_folder(path)  # before the model is made, which may take long
     return program, tensors
 
 
@@ -339,10 +335,7 @@ def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
     (names,) = written.parameters.values()
     if exported.weights:
         save_weights(weights, {names[name]: w for name, w in exported.weights.items()})
-    try:
-        output.write_text(written.text, encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"{output}: cannot write the file: {error.strerror}") from error
+    write_file(output, written.text.encode())
     if conditions := ", ".join(stated_conditions(find_entry(exported.module))):
         message = f"the model was exported for sizes with {conditions}, which the text does not say"
         print(f"coda-export: warning: {message}", file=sys.stderr)

@@ -3,11 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from coda_ir.diagnostics import CodaError, FileError
 from coda_ir.frontends.coda_text import format_text
-from coda_ir.sources import decode_source, read_source
+from coda_ir.sources import decode_source, read_source, write_file
 from coda_ir.tools.boundary import report_error
 
 STDIN = "-"
@@ -55,15 +54,8 @@ def _format(file: str, *, in_place: bool, check: bool) -> bool:
     if not in_place:
         sys.stdout.write(text)
     elif text != source:
-        _write(file, text)
+        write_file(file, text.encode())
     return True
-
-
-def _write(file: str, text: str) -> None:
-    try:
-        Path(file).write_bytes(text.encode("utf-8"))
-    except OSError as error:
-        raise FileError(f"{file}: cannot write the file: {error.strerror}") from error
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from xdsl.dialects.builtin import UnknownLoc
 
 from coda_ir.collector import collector_paused
@@ -46,8 +46,7 @@ from coda_ir.frontends.torch.masked_rows import select_masked_rows
 from coda_ir.frontends.torch.regions import has_products
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import NotDerivedError, forward_graph
-from coda_ir.frontends.torch.transforms import transforms_itself
-from coda_ir.frontends.torch.types import tensors_in
+from coda_ir.frontends.torch.types import called_name, example_tensors, graphs_in, tensors_in
 from coda_ir.frontends.torch.wide_operands import widen_losses, widen_tables
 from coda_ir.launching.executable import start_triton
 from coda_ir.remarks import Remark
@@ -71,6 +70,10 @@ READS_VALUES = (
     "  help: pass sizes as Python numbers, such as x.shape[0], and use torch.where for masks"
 )
 """The reason why graphs with `arange(end=tensor)` or gradients of `x[mask] = y` do not compile."""
+
+_TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")
+"""Modules of the functions that a graph calls for transforms. TorchDynamo replaces `torch.func` by
+these private functions, and only their modules distinguish them from operators."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     widen_losses(graph)
-    is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
+    is_whole = not (_transforms_itself(graph) or has_distributed_tensors(example_inputs))
     if is_whole:
         select_masked_rows(graph)
     if is_whole and not needs_gradients(graph, example_inputs):
@@ -231,3 +234,32 @@ def _trace_whole(
 def _aot_autograd(**compilers: Any) -> Any:
     # PyTorch documents it under this name, in its page on custom backends.
     return import_module("torch._dynamo.backends.common").aot_autograd(**compilers)
+
+
+def _transforms_itself(graph: GraphModule) -> bool:
+    """Return whether a graph applies `torch.func` transforms or `torch.autograd.grad` to numbers
+    that are no integers, which requires PyTorch's own rules for their operators.
+
+    Transformers build masks by `vmap` over the numbers of rows and columns, whose operators need no
+    such rules.
+    """
+    return any(map(_transforms_numbers, graphs_in(graph)))
+
+
+def _transforms_numbers(graph: GraphModule) -> bool:
+    transformed: set[Node] = set()
+    for node in graph.graph.nodes:
+        is_transform = str(getattr(node.target, "__module__", None) or "").startswith(_TRANSFORMS)
+        if is_transform and any(_has_numbers(given) for given in node.all_input_nodes):
+            return True
+        if is_transform or not transformed.isdisjoint(node.all_input_nodes):
+            if _has_numbers(node):
+                return True
+            if called_name(node) != "_remove_batch_dim":
+                transformed.add(node)
+    return False
+
+
+def _has_numbers(node: Node) -> bool:
+    """Return whether a node has a tensor of numbers that are no integers."""
+    return any(x.is_floating_point() or x.is_complex() for x in example_tensors(node))

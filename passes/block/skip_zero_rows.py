@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan
+from math import isfinite, isnan, nan
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    i64,
+)
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.elementwise import FloorDivideOp
+from coda_ir.dialects.coda.elementwise import FloorDivideOp, PowerOp, RemainderOp
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     element_type_of,
@@ -19,13 +26,20 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.torch import PRODUCTS, CallOp
-from coda_ir.passes.block.zero_elements import number_computed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.matching import defined_by, number_of, same_type
 from coda_ir.passes.support.row_numbers import bound_of, differ_in_rows
 from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 REPEATED = ("aten.expand.default", "aten.repeat.default")
+
+_ZERO_AT_ZERO = (coda.CastOp, *(op for op in coda.ELEMENTWISE_OPS if op.ZERO_AT_ZERO))
+_INFINITE_AT_ZERO = (
+    *(op for op in coda.ELEMENTWISE_OPS if op.OF_POSITIVE),
+    *(coda.DivOp, coda.PowOp, PowerOp, RemainderOp, FloorDivideOp),
+)
+_ZERO_AT_MINUS_INFINITY = (coda.SigmoidOp, coda.ExpOp, coda.ReluOp)
+_WITH_INFINITY = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 
 
 class SkipZeroRowsPass(FunctionPass):
@@ -305,7 +319,7 @@ class _Rows:
             return self._insert.again(op, operands, shape)
 
         numbers = [each.elsewhere if each else number_of(value) for value, each in pairs]
-        return _Chosen(number_computed(op, numbers), of_rows, make)
+        return _Chosen(_number_computed(op, numbers), of_rows, make)
 
     def _fits(
         self, value: SSAValue, found: _Chosen | None, columns: int | None, result: SSAValue
@@ -326,3 +340,22 @@ def _times_repeated(before: Dims, after: Dims) -> int | None:
         return after[0] if after[1:] == before and isinstance(after[0], int) else None
     count = SymbolicSize.of(after[0]).divided(SymbolicSize.of(before[0]))
     return int(count) if len(after) == 2 and count is not None and not count.symbols else None
+
+
+def _number_computed(op: Operation, operands: Sequence[float | None]) -> float | None:
+    """Return what `op` computes of numbers, if that is 0 or an infinity; None if it is an unknown
+    finite number, and NaN if it may be none.
+
+    An operand of None is an unknown finite number.
+    """
+    if all(number is None or isfinite(number) for number in operands):
+        if isinstance(op, coda.MulOp) and 0.0 in operands:
+            return 0.0
+        if set(operands) == {0.0} and isinstance(op, _ZERO_AT_ZERO):
+            return 0.0
+        return nan if 0.0 in operands and isinstance(op, _INFINITE_AT_ZERO) else None
+    if list(operands) != [float("-inf")]:
+        return nan
+    if isinstance(op, coda.CastOp) and isinstance(element_type_of(op.result), _WITH_INFINITY):
+        return float("-inf")
+    return 0.0 if isinstance(op, _ZERO_AT_MINUS_INFINITY) else nan

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.backends.triton.argument_list import RowRuns
 from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
 from coda_ir.storage import ALIGNMENT, repeats
 from coda_ir.symbolic_shapes import Dims
@@ -120,6 +121,14 @@ class ElementPlaces:
             else:
                 runs.append((dim, stride))
         return runs
+
+    def row_runs(self, end: int | None = None) -> RowRuns | None:
+        """Return where the elements of such runs start; None if that is known only at launch."""
+        runs = self.runs(end)[::-1]
+        extents, strides = [extent for extent, _ in runs[:-1]], [stride for _, stride in runs]
+        if any(size.symbols for size in (*extents, *strides)):
+            return None
+        return RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
 
     def starts_at_multiple_of(self, bytes: int) -> bool:
         """Return whether the first of elements of that many bytes is aligned for vector loads."""

@@ -197,12 +197,10 @@ def _pitch(places: ElementPlaces) -> Pitch | None:
     """
     if not places.dims or places.strides[-1] != ONE:
         return None
-    rows = places.runs(-1)[::-1]
-    extents, strides = [extent for extent, _ in rows[:-1]], [stride for _, stride in rows]
-    if not rows or any(size.symbols for size in (*extents, *strides)) or 0 in map(int, strides):
+    runs = places.row_runs(-1)
+    if runs is None or not runs.strides or 0 in runs.strides:
         return None
-    runs = RowRuns(tuple(map(int, extents)), tuple(map(int, strides)))
-    return runs if extents else runs.strides[0]
+    return runs if runs.extents else runs.strides[0]
 
 
 def _are_aligned(pitch: Pitch, bytes: int) -> bool:

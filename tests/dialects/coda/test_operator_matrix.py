@@ -233,7 +233,7 @@ and a golden. `dialects/gemm/scalars.py` is in place of the last two for functio
 SIMPLIFICATIONS = (
     "dialects/coda/canonicalization.py",
     "dialects/coda/truth_folding.py",
-    "passes/block/zero_elements.py",
+    "passes/block/skip_zero_rows.py",
     "passes/support/editing.py",
 )
 """Files with tables of some operators that become simpler, or give 0. No operator has to be there.
