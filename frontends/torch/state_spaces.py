@@ -7,7 +7,9 @@ length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,8 +22,8 @@ from coda_ir.api import compile
 from coda_ir.diagnostics import ArgumentError
 from coda_ir.dialects import coda
 from coda_ir.frontends.torch.importer import GraphImporter, Value
-from coda_ir.frontends.torch.rerun_operators import rerun_operator
 from coda_ir.frontends.torch.types import used_results
+from coda_ir.training.gradient_pair import DoubleBackwardError
 
 if TYPE_CHECKING:
     from coda_ir.training.functions import TrainableFunction
@@ -169,4 +171,83 @@ def _program(
     return compile(text, training=True, device=device, target=target)
 
 
-_OPERATOR = rerun_operator("state_space", _run, _result_types, ", str model, int states")
+def _forward(operands: Tensors, model: str, states: int) -> tuple[torch.Tensor, torch.Tensor]:
+    # Backward, and in compiled graphs, autocast is off.
+    with torch.autocast(operands[0].device.type, enabled=False):
+        return _run(operands, model, states)
+
+
+def _backward(
+    operands: Tensors, d_y: torch.Tensor, d_last: torch.Tensor, model: str, states: int
+) -> list[torch.Tensor]:
+    """Return the gradients of the operands, by running the model again.
+
+    This happens in a separate thread, on the current stream: autograd records nothing in a thread
+    that runs a graph of AOTAutograd. The gradients are computed there, too, because autograd's own
+    thread of a GPU waits for them.
+    """
+    device = d_y.device
+    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+
+    def differentiate() -> list[torch.Tensor]:
+        stays: Any = torch.autograd.set_multithreading_enabled(False)  # without types
+        with stays, nullcontext() if stream is None else torch.cuda.stream(stream):
+            leaves = [operand.detach().requires_grad_() for operand in operands]
+            results = _run(leaves, model, states)
+            gradients = torch.autograd.grad(results, leaves, (d_y, d_last))
+            return [gradient.contiguous() for gradient in gradients]
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(differentiate).result()
+
+
+def _gradient_types(operands: Tensors, *_: object) -> list[torch.Tensor]:
+    return [operand.new_empty(operand.shape) for operand in operands]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+    operands, *ctx.options = inputs
+    ctx.save_for_backward(*operands)
+
+
+def _gradients(ctx: Any, d_y: torch.Tensor, d_last: torch.Tensor) -> Any:
+    return _BACKWARD(ctx.saved_tensors, d_y, d_last, *ctx.options), None, None
+
+
+def _refuse(*_: object) -> Any:
+    raise DoubleBackwardError(
+        "a gradient of coda_ir::state_space is differentiated again; second derivatives are not "
+        "supported",
+        "leave out create_graph=True",
+    )
+
+
+_LIBRARY: Any = torch.library.Library("coda_ir", "FRAGMENT")  # partly without types
+
+
+def _operator(
+    schema: str,
+    run: Callable[..., Any],
+    types: Callable[..., Any],
+    gradients: Callable[..., Any],
+    save: Callable[..., None] | None = None,
+) -> Any:
+    """Register an operator of PyTorch and return it; `types` makes empty results."""
+    _LIBRARY.define(schema)
+    name, _, _ = schema.partition("(")
+    library: Any = torch.library  # partly without types
+    library.impl(f"coda_ir::{name}", "CompositeExplicitAutograd", run, lib=_LIBRARY)
+    library.register_fake(f"coda_ir::{name}", types, lib=_LIBRARY)
+    library.register_autograd(f"coda_ir::{name}", gradients, setup_context=save, lib=_LIBRARY)
+    return getattr(torch.ops.coda_ir, name).default
+
+
+_OPERATOR = _operator(
+    "state_space(Tensor[] operands, str model, int states) -> (Tensor, Tensor)",
+    *(_forward, _result_types, _gradients, _save),
+)
+_BACKWARD = _operator(
+    "state_space_backward(Tensor[] operands, Tensor d_y, Tensor d_last, str model, int states) "
+    "-> Tensor[]",
+    *(_backward, _gradient_types, _refuse),
+)
