@@ -1,15 +1,24 @@
 """Pass `fuse-qk-norm`: fuse an RMSNorm of each head into the kernel that computes the heads."""
 
-from xdsl.ir import SSAValue
+from collections.abc import Iterator
+
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.gemm import Combiner, GroupReduceOp, MapOp, ScalarBuilder
+from coda_ir.dialects.coda.elementwise import CosOp, SinOp
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
+from coda_ir.dialects.gemm import (
+    Combiner,
+    GroupReduceOp,
+    MapOp,
+    NumericsMode,
+    ScalarBuilder,
+    numerics_mode,
+)
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import check_qk_norm, kernel_name
-from coda_ir.passes.support.rotated_norms import check_rotated_norm
+from coda_ir.passes.support.legality import check_qk_norm, kernel_name, name_of
 
 
 class FuseQkNormPass(FunctionPass):
@@ -50,7 +59,7 @@ def _check(norm: coda.RMSNormOp, rewriter: FunctionRewriter) -> Site | Refusal:
     rope = norm.x.owner
     if not isinstance(rope, coda.RopeOp):
         return check_qk_norm(norm, norm.x, rewriter.order)
-    return check_rotated_norm(norm, rope) or check_qk_norm(norm, rope.x, rewriter.order)
+    return _check_rotated_norm(norm, rope) or check_qk_norm(norm, rope.x, rewriter.order)
 
 
 def _before_rotation(norm: coda.RMSNormOp, rewriter: FunctionRewriter) -> coda.RMSNormOp:
@@ -88,3 +97,53 @@ def _normalize(builder: ScalarBuilder, op: coda.RMSNormOp, value: SSAValue) -> S
     rstd = builder.rsqrt(builder.add(mean, builder.constant(op.eps.value.data)))
     rstd.name_hint = "rstd"
     return builder.mul(value, rstd)
+
+
+REARRANGED = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.BroadcastOp)
+
+
+def _check_rotated_norm(norm: coda.RMSNormOp, rope: coda.RopeOp) -> Refusal | None:
+    """Check that a norm of `rope` commutes: rotations keep the sum of squares of a pair."""
+    failed = next(_failures(norm, rope), None)
+    if failed is None:
+        return None
+    condition, why = failed
+    found = f"the norm does not move before the rotation of {name_of(rope.x)}: {why}"
+    return Refusal(condition, found)
+
+
+def _failures(norm: coda.RMSNormOp, rope: coda.RopeOp) -> Iterator[tuple[str, str]]:
+    """Yield the conditions that fail, each with the reason."""
+    if norm.weight is not None:
+        yield "a norm of rotated heads has no weight", "its weight may differ within a pair"
+    if norm.group_size != rope.head_dim.value.data:
+        yield "a norm of rotated heads has groups of a head", f"it has groups of {norm.group_size}"
+    if not rope.result.has_one_use():
+        yield "the norm is the only use of the rotated heads", "other operators read its result"
+    if not _turns_by_angles(rope):
+        yield (
+            "the tables of the rotation are cos and sin of the same angles, which the function "
+            "computes in float32 or float64",
+            "its tables may be any numbers",
+        )
+    if numerics_mode(norm) == NumericsMode.EAGER_EXACT:
+        yield (
+            "the numerics mode allows rounding points to move",
+            "eager PyTorch rounds its result, and the mode is eager-exact",
+        )
+
+
+def _turns_by_angles(rope: coda.RopeOp) -> bool:
+    """Return whether each pair of columns has one angle, whose cos and sin are in the tables."""
+    cos, sin = rope.cos.owner, rope.sin.owner
+    while isinstance(cos, REARRANGED) and isinstance(sin, REARRANGED):
+        if _form(cos) != _form(sin):
+            return False
+        cos, sin = cos.operands[0].owner, sin.operands[0].owner
+    if not isinstance(cos, CosOp) or not isinstance(sin, SinOp) or rope.is_per_column:
+        return False
+    return cos.operands == sin.operands and element_bytes(element_type_of(rope.cos)) >= 4
+
+
+def _form(op: Operation) -> tuple[object, ...]:
+    return op.name, op.properties, op.attributes, op.result_types

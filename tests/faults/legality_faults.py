@@ -10,7 +10,7 @@ fused into one is right.
 from faults.fault import Fault, Nth, Text
 
 L = "coda_ir.passes.support.legality:"
-R = "coda_ir.passes.support.rotated_norms:"
+R = "coda_ir.passes.fusion.fuse_qk_norm:"
 DEFERRAL = "coda_ir.passes.support.norm_deferral:"
 
 LEGALITY_FAULTS = (
