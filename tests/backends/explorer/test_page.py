@@ -76,7 +76,7 @@ def test_an_unknown_function_is_an_error():
 
 
 def test_errors_of_passes_name_the_place_in_the_program():
-    text = "fn f(x: bf16[M, K], weight w: bf16[96, K]) -> bf16[M, 96] {\n    return linear(x, w)\n}"
+    text = "fn f(x: f32[M, K], weight w: i8[96, K]) {\n    return linear(x, w)\n}"
     with pytest.raises(CodaError, match=r"^x\.coda:2:12: schedule: K of "):
         explore_module(parse_text(text, "x.coda"))
 
