@@ -340,6 +340,16 @@ def last_uses(
     return by_op
 
 
+def only_kernels_read(value: SSAValue) -> bool:
+    """Return whether kernels of the GEMM level alone read a value and its views."""
+    return all(
+        only_kernels_read(op.results[0])
+        if isinstance(op := use.operation, VIEW_OPS)
+        else isinstance(op, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp | gemm.AttentionSumOp)
+        for use in value.uses
+    )
+
+
 def may_be_overwritten(value: SSAValue) -> bool:
     """Return whether no other use needs the memory of `value`, so that its only use may store a
     result there: that of a kernel's result, or of a donated argument, without other views.

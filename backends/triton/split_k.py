@@ -98,7 +98,7 @@ def workspace(
     shared = kernel.shared_tiles
     if shared is None:
         return []
-    tensors = [x if isinstance(x, str) else x.text(x.root, host.extents.of) for x in operands]
+    tensors = [x if isinstance(x, str) else x.expression(host.extents.of) for x in operands]
     tiles = host.number(shared.tiles.text(given(rows, tensors, ())), "tiles")
     partials = host.scratch(f"{tiles} * {shared.programs * shared.elements}", "partials")
     return [partials, host.counters(tiles)]

@@ -8,7 +8,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from coda_ir.diagnostics import InvalidProgramError
+from coda_ir.backends.triton.host.workspace import Workspace
+from coda_ir.diagnostics import InvalidProgramError, LoweringError
+from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
 from coda_ir.storage import (
@@ -20,6 +22,7 @@ from coda_ir.storage import (
     stale_reads,
     storage_root,
 )
+from coda_ir.symbolic_shapes import SymbolicShapes
 
 SHARED_PREFIX = "b"
 """Buffers of the plan whose name starts so may be shared; the others are reserved names."""
@@ -38,6 +41,7 @@ class HostBuffers:
         self._variables: dict[SSAValue, list[str]] = {}
         self._dying = defaultdict[int, list[SSAValue]](list)
         """Values with variables by the position of their last use."""
+        self.workspace = Workspace()
         self._copies = defaultdict[int, list[str]](list)
         """Copies by the position of the last use of what they are copies of."""
         _check_changes(func)
@@ -61,13 +65,29 @@ class HostBuffers:
     def is_used(self, value: SSAValue) -> bool:
         return value in self._last_use
 
-    def is_dead_before(self, value: SSAValue, op: Operation) -> bool:
-        """Return whether the last use of the memory of `value` precedes `op`."""
-        return self._last_use[storage_root(value)] < self._position[op]
+    def check_fit(self, previous: SSAValue, result: SSAValue, shapes: SymbolicShapes) -> None:
+        """Raise LoweringError unless a result fits into the buffer of `previous`, which is dead."""
+        op = result.owner
+        assert isinstance(op, Operation), "an operator stores it"
+        same_size = shapes.numel(previous) == shapes.numel(result)
+        same_type = element_type_of(previous) == element_type_of(result)
+        is_dead = self._last_use[storage_root(previous)] < self._position[op]
+        if not (same_size and same_type and is_dead):
+            raise LoweringError(
+                f"{format_location(op.location)}: {op.name}: coda.buffers puts a result "
+                f"into buffer {self._buffer[result]}, which does not fit or is still in use",
+                "run the pass 'plan-buffers' again, after all passes that change the program",
+            )
 
-    def buffer(self, value: SSAValue) -> str | None:
-        """Return the name of the buffer that the plan assigns to a result."""
-        return self._buffer.get(value)
+    def place(self, result: SSAValue, size: int) -> int | None:
+        """Return where the bytes of a result begin in the workspace, instead of in the buffer of
+        the plan; None without such a buffer, as of results of the function, or without a place.
+        """
+        start = self.workspace.take(result, size) if result in self._buffer else None
+        if start is not None:
+            self.own(result, [])
+            self._takers[self._buffer.pop(result)].pop(0)
+        return start
 
     def holder(self, result: SSAValue) -> SSAValue | None:
         """Return the value that had the buffer of `result` last; None if it is new."""
@@ -104,6 +124,7 @@ class HostBuffers:
         """Return the variables of values last used in `op`, unless a later result reuses them."""
         dead: list[str] = []
         for value in self._dying.pop(self._position[op], ()):
+            self.workspace.free(value)
             buffer = self._buffer.get(value)
             if buffer is None or not self._takers[buffer]:
                 dead += self._variables[value]

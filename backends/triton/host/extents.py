@@ -52,7 +52,11 @@ class Extents:
 
     def bind(self, dim: Dim, expression: str) -> None:
         """Bind a new symbol to its extent; do nothing for a number or a known symbol."""
-        if isinstance(dim, str) and not self.is_bound(dim):
+        if not isinstance(dim, str) or self.is_bound(dim):
+            return
+        if expression.isdecimal():
+            self._variables[dim] = expression
+        else:
             self._lines.append(f"{self.declare(dim)} = {expression}")
 
     def bind_shape(self, value: SSAValue, tensor: str) -> None:

@@ -37,7 +37,7 @@ class Launched:
     kernel: EmittedKernel
     rows: str
     operands: Sequence[str | View]
-    outputs: Sequence[str]
+    outputs: Sequence[str | View]
 
     @property
     def programs(self) -> int | None:

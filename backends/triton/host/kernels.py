@@ -106,7 +106,7 @@ class HostKernels:
         kernel: EmittedKernel,
         rows: str,
         operands: Sequence[str | View],
-        outputs: Sequence[str],
+        outputs: Sequence[str | View],
         extent: Callable[[Dim], str],
     ) -> list[str]:
         """Return the statements of a launch; see `EmittedKernel.launch`. Only direct launches
@@ -117,9 +117,7 @@ class HostKernels:
             launch = direct_launch(kernel, rows, operands, outputs, extent)
             lines = [launch.call(self.functions.name_of(launch))]
         else:
-            tensors = [x for x in operands if isinstance(x, str)]
-            assert len(tensors) == len(operands), "Triton's launches take variables"
-            lines = self.statement(kernel, rows, tensors, outputs)
+            lines = self.statement(kernel, rows, *map(_variables, (operands, outputs)))
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:
             self.stand_ins[stand_in] = None
@@ -134,6 +132,13 @@ class HostKernels:
         """Return the statement of a launch by Triton, wherever the program has it."""
         self._launched[kernel.name] = None
         return kernel.launch(given(rows, operands, outputs))
+
+
+def _variables(tensors: Sequence[str | View]) -> list[str]:
+    """Return tensors that are variables, as all are in Triton's launches."""
+    variables = [x for x in tensors if isinstance(x, str)]
+    assert len(variables) == len(tensors), "Triton's launches take variables"
+    return variables
 
 
 # Launches with stand-ins

@@ -22,7 +22,7 @@ kernels read are made in the function.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coda_ir.backends.triton.host.views import View
+from coda_ir.backends.triton.host.views import Part, View
 from coda_ir.backends.triton.host_values import ROW_COUNT, ROWS, Place, constant
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, definition, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator, finished
@@ -81,7 +81,7 @@ def direct_launch(
     kernel: EmittedKernel,
     rows: str,
     operands: Sequence[str | View],
-    outputs: Sequence[str],
+    outputs: Sequence[str | View],
     extent: Callable[[Dim], str] = str,
 ) -> DirectLaunch:
     """Return the direct form of `EmittedKernel.launch`, which also accepts views as operands.
@@ -149,12 +149,21 @@ class _Writer:
         hint = _name_of(self._kernel, place)
         if isinstance(value, str):
             return self._tensors.of(value, hint)
-        root = self._tensors.of(value.root, f"{hint}_base")
+        root = self._root(value.root, f"{hint}_base")
         for dim in value.symbolic:
             self._number(dim)
         name = self._names.fresh(hint)
         self._views.append(f"{name} = {value.text(root, self._number)}")
         return name
+
+    def _root(self, root: str | Part, hint: str) -> str:
+        """Return the expression of what a view is of. Equal launches differ in where parts start,
+        so that these are numbers.
+        """
+        if isinstance(root, str):
+            return self._tensors.of(root, hint)
+        workspace = self._tensors.of(root.workspace, "workspace")
+        return root.text(workspace, self._numbers.passed(str(root.start), "start"))
 
     def _number(self, dim: Dim) -> str:
         text = self._extent(dim)
@@ -162,7 +171,7 @@ class _Writer:
 
     def _origin(self, argument: KernelArgument) -> int:
         value = self._given[argument.value.places[0]]
-        return self._tensors.position(value if isinstance(value, str) else value.root)
+        return self._tensors.position(value if isinstance(value, str) else value.variable)
 
 
 class _Parameters:
@@ -183,8 +192,10 @@ class _Parameters:
 
     def of(self, value: str, hint: str) -> str:
         """Return the parameter for an expression, or the literal that it is."""
-        if value.isdecimal():
-            return value
+        return value if value.isdecimal() else self.passed(value, hint)
+
+    def passed(self, value: str, hint: str) -> str:
+        """Return the parameter for an expression."""
         if value not in self._by_value:
             self._by_value[value] = self._names.fresh(hint)
         return self._by_value[value]

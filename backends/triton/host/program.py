@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from math import prod
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -16,16 +17,21 @@ from coda_ir.backends.triton.host.joined_launches import Launched, WaitingLaunch
 from coda_ir.backends.triton.host.kernels import HostKernels
 from coda_ir.backends.triton.host.literals import known_tensor
 from coda_ir.backends.triton.host.text import torch_type
-from coda_ir.backends.triton.host.views import Step, View, is_always_view, keeps_order
+from coda_ir.backends.triton.host.views import Part, Step, View, is_always_view, keeps_order
 from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
-from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda import IndexOp
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.torch import CallOp
-from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, has_transposed_rows, may_be_overwritten, place_of, placement
+from coda_ir.storage import (
+    BOXED,
+    has_transposed_rows,
+    may_be_overwritten,
+    only_kernels_read,
+    place_of,
+    placement,
+)
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -47,6 +53,7 @@ class HostProgram:
         self.arguments = HostArguments(func, self.names, self.extents)
         self.kernels = HostKernels(func, direct_launch=direct_launch)
         self.buffers = HostBuffers(func)
+        self.workspace = self.names.fresh("workspace")
         self.packs: list[str] = []
         """The statements that make what is kept of weights."""
         self.unused = self._hold_arguments() if self.is_boxed else []
@@ -104,7 +111,7 @@ class HostProgram:
         if value in self._pending:
             self._pending.remove(value)
             view = self._views[value]
-            text = view.text(view.root, self.extents.of)
+            text = view.expression(self.extents.of)
             self._assign_unread(value, text, "view", is_dense=view.has_stated_strides)
         if value not in self._variables:
             self._assign_unread(value, *known_tensor(value, self.extents))
@@ -272,17 +279,6 @@ class HostProgram:
                 self._dense[result] = name
             self.extents.bind_shape(result, name)
 
-    def expect(self, result: SSAValue, call: str) -> None:
-        """Emit a check of PyTorch's result: kernels rely on the type that the program states."""
-        name, dims = self._variables[result], self.dims(result)
-        extents = [
-            f"{name}.shape[{axis}]" if self.extents.unbound(dim) else self.extents.of(dim)
-            for axis, dim in enumerate(dims)
-        ]
-        shape = f"({', '.join(extents)}{',' * (len(dims) == 1)})"
-        dtype = torch_type(element_type_of(result))
-        self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
-
     def owned(self, value: SSAValue) -> str:
         """Return an operand's tensor for a kernel to overwrite: a copy if the caller keeps it."""
         name = self.operand(value)
@@ -321,6 +317,22 @@ class HostProgram:
         self.buffers.take(result, name)
         return name
 
+    def output(self, result: SSAValue) -> str | View:
+        """Return where a kernel stores a result: a part of the workspace if direct launches alone
+        read it, otherwise an allocated tensor.
+        """
+        dims, start = self.dims(result), None
+        extents = list(map(self.extents.of, dims))
+        if self.is_direct and only_kernels_read(result) and all(map(str.isdecimal, extents)):
+            start = self.buffers.place(result, prod(map(int, extents)) * element_bytes(result.type))
+        if start is None:
+            return self.allocate(result)
+        type = torch_type(element_type_of(result))
+        part = Part(self.workspace, start, type, self.extents.shape(dims))
+        self._views[result] = View(part, (), dims, is_dense=True, argument=None)
+        self._pending.add(result)
+        return self._views[result]
+
     def _allocate_part(self, result: SSAValue, whole: SSAValue) -> str:
         """Allocate the rows of a concatenation that `result` is, or all of it if `result` is stored
         among its columns by the kernel. A row of a cache is stored in the operand of its call.
@@ -354,12 +366,11 @@ class HostProgram:
             return f"torch.empty_strided({shape}, {strides}, dtype={dtype}, device=device)"
         return f"torch.empty({shape}, dtype={dtype}, device=device)"
 
-    def temporary(self, hint: str, like: SSAValue, dims: Dims) -> str:
-        """Return a tensor that only the current operator needs."""
-        name = self.names.fresh(hint)
-        self.lines.append(self.empty(name, like, dims))
-        self._temporaries.append(name)
-        return name
+    def workspace_lines(self) -> list[str]:
+        """Return the statement that allocates the workspace, if there is one."""
+        size = self.buffers.workspace.size
+        allocation = self._empty(f"({size},)", "(1,)", "torch.uint8")
+        return [f"{self.workspace} = {allocation}"] if size else []
 
     def temporaries(self, expression: str, hints: Sequence[str]) -> list[str]:
         """Return tensors of a PyTorch expression that only the current operator needs."""
@@ -412,17 +423,7 @@ class HostProgram:
 
     def _reused(self, previous: SSAValue, result: SSAValue) -> str:
         """Return the tensor of a dead value, as that of `result`."""
-        owner = result.owner
-        assert isinstance(owner, Operation)
-        same_size = self.extents.shapes.numel(previous) == self.extents.shapes.numel(result)
-        same_type = element_type_of(previous) == element_type_of(result)
-        is_dead = self.buffers.is_dead_before(previous, owner)
-        if not (same_size and same_type and is_dead):
-            raise LoweringError(
-                f"{format_location(owner.location)}: {owner.name}: coda.buffers puts a result "
-                f"into buffer {self.buffers.buffer(result)}, which does not fit or is still in use",
-                "run the pass 'plan-buffers' again, after all passes that change the program",
-            )
+        self.buffers.check_fit(previous, result, self.extents.shapes)
         variable = self._variables[previous]
         if self.dims(previous) == self.dims(result):
             return variable
@@ -444,7 +445,7 @@ class HostProgram:
         kernel: EmittedKernel,
         rows: str,
         operands: Sequence[str | View],
-        outputs: Sequence[str],
+        outputs: Sequence[str | View],
     ) -> None:
         launch = Launched(kernel, rows, operands, outputs)
         if not self._waiting.accepts(launch):

@@ -16,14 +16,30 @@ Step = tuple[str, Dims]
 
 
 @dataclass(frozen=True)
+class Part:
+    """A tensor that only kernels read: the bytes from `start` on of one that several share."""
+
+    workspace: str
+    """The variable of the shared tensor."""
+    start: int
+    dtype: str
+    shape: str
+
+    def text(self, workspace: str, start: str) -> str:
+        """Return the expression of the part, given those of the workspace and of its start."""
+        return f"part({workspace}, {start}, {self.dtype}, {self.shape})"
+
+
+@dataclass(frozen=True)
 class View:
-    """A view of the tensor in the variable `root`: the methods to call on it, in order.
+    """A view of a part of the workspace, or of the tensor in a variable: the methods to call on
+    it, in order.
 
     The methods take microseconds of the host. A direct launch calls them once for each combination
     of sizes (see `launches.py`); only what PyTorch reads needs a statement.
     """
 
-    root: str
+    root: str | Part
     steps: tuple[Step, ...]
     dims: Dims
     """The dimensions of the result."""
@@ -35,6 +51,18 @@ class View:
     @property
     def has_stated_strides(self) -> bool:
         return self.is_dense and self.argument is None
+
+    @property
+    def variable(self) -> str:
+        """The variable whose memory the view is in."""
+        return self.root if isinstance(self.root, str) else self.root.workspace
+
+    def expression(self, extent: Callable[[Dim], str]) -> str:
+        """Return the expression of the view, given those of extents."""
+        root = self.root
+        return self.text(
+            root if isinstance(root, str) else root.text(root.workspace, str(root.start)), extent
+        )
 
     def text(self, root: str, extent: Callable[[Dim], str]) -> str:
         """Return the expression of the view, given those of the root and of extents."""

@@ -13,6 +13,7 @@ from coda_ir.backends.triton.group_order_kernels import (
     group_order_kernel,
 )
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.numbered_elements_kernels import (
     is_checked,
@@ -42,7 +43,7 @@ from coda_ir.backends.triton.row_kernels import (
 from coda_ir.backends.triton.topk_kernel import topk_kernel
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.library import has_short_rows
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.numbered_elements import has_kernel, replaces_all
 
 
@@ -95,7 +96,7 @@ def _cross_entropy(host: HostProgram, op: coda.CrossEntropyOp) -> None:
     if op.reduction.data == "none":
         launch(host, op, kernel, rows, operands)
         return
-    losses = host.temporary("row_losses", op.result, host.dims(op.target))
+    losses = host.scratch(rows, "row_losses", torch_type(element_type_of(op.result)))
     result, *row_lse = map(host.allocate, op.results)
     host.launch(kernel, rows, operands, [losses, *row_lse])
     reduction = kernel_named(host, op, f"{op.reduction.data}_of_losses", loss_reduction_kernel)

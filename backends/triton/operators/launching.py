@@ -68,11 +68,11 @@ def launch(
     rows: str,
     operands: Sequence[str | View],
 ) -> None:
-    outputs: list[str] = []
+    outputs: list[str | View] = []
     for result in op.results:
         operand = overwritten(result)
         if operand is None:
-            outputs.append(host.allocate(result))
+            outputs.append(host.output(result))
         else:
             owned = operands[list(op.operands).index(operand)]
             assert isinstance(owned, str), "results are stored in separate variables"

@@ -9,6 +9,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.element_places import ONE, ElementPlaces
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
 from coda_ir.backends.triton.operators.attention_masks import compile_masks_ahead
 from coda_ir.backends.triton.operators.gradients import (
@@ -20,7 +21,7 @@ from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launc
 from coda_ir.backends.triton.product_kernel import Factor, product_kernel
 from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import PRODUCTS, CallOp, in_place
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
@@ -105,7 +106,19 @@ def _call_torch(host: HostProgram, op: CallOp) -> None:
         call = f"dense({call})" if is_dense else call
         host.assign_all(op.outputs, call, hint=hint, is_dense=is_dense)
     for result in op.outputs:
-        host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
+        _expect(host, result, f"{format_location(op.location)}: {op.callee.data}")
+
+
+def _expect(host: HostProgram, result: SSAValue, call: str) -> None:
+    """Emit a check of PyTorch's result: kernels rely on the type that the program states."""
+    name, dims = host.variable(result), host.dims(result)
+    extents = [
+        f"{name}.shape[{axis}]" if host.extents.unbound(dim) else host.extents.of(dim)
+        for axis, dim in enumerate(dims)
+    ]
+    shape = f"({', '.join(extents)}{',' * (len(dims) == 1)})"
+    dtype = torch_type(element_type_of(result))
+    host.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
 
 def _function_for(op: CallOp, host: HostProgram) -> str | None:

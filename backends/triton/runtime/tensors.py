@@ -2,6 +2,7 @@
 """Host functions that check, copy and multiply tensors."""
 
 import functools
+import math
 
 import torch
 
@@ -24,6 +25,12 @@ def aligned_rows(x):
     """Return x, or a copy whose rows start at multiples of 16 bytes, as TMA requires."""
     padding = -x.shape[-1] % (16 // x.element_size())
     return torch.nn.functional.pad(x, (0, padding)) if padding else x
+
+
+def part(workspace, start, dtype, shape):
+    """Return the tensor of a type and a shape that begins at a byte of the workspace."""
+    size = math.prod(shape) * dtype.itemsize
+    return workspace[start : start + size].view(dtype).view(shape)
 
 
 def expect(x, dtype, shape, call):
