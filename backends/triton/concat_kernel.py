@@ -20,7 +20,7 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
     rows_of_tiles,
 )
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def concat_kernel(
         ],
         [
             *rows_of_tiles(height, width, columns),
-            f"value = {written(float(number) if is_float(type) else int(number))}",
+            f"value = {written(float(number) if stores_floats(type) else int(number))}",
             *loads,
             f"tl.store(out_ptr + row.to(tl.int64) * {columns} + column, value, mask=inside)",
         ],

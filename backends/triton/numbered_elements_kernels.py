@@ -19,7 +19,7 @@ from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_outp
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2, pointer_argument, rounded
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dominance import before
 
 ELEMENTS = 1024
@@ -149,9 +149,8 @@ class _Text:
         type, number = element_type_of(value), number_filling(value)
         positions = coda.positions_in(value) if name == "values" else None
         if number is not None:
-            filled = (
-                f"tl.full((), {literal(number)}, {'tl.float32' if is_float(type) else 'tl.int64'})"
-            )
+            kind = "float32" if stores_floats(type) else "int64"
+            filled = f"tl.full((), {literal(number)}, tl.{kind})"
             return [f"filled = {filled}", f"value = {rounded('filled', type)}"]
         if positions is not None:
             start, step = positions.first_and_step

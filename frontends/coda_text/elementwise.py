@@ -100,12 +100,16 @@ def negation(call: Invocation) -> TensorValue:
 
 def clamp(call: Invocation) -> TensorValue:
     """x between two numbers, one of which may be left out."""
-    x = call.float_tensor("x")
+    x = call.tensor("x")
+    _expect_elements(call.name, "x", x, coda.MaximumOp.ELEMENTS)
     if not call.given("min") and not call.given("max"):
         raise Mistake("clamp: neither min nor max is given", "write clamp(x, min=0.0)", "E0401")
     for bound, operator in (("min", "maximum"), ("max", "minimum")):
         if call.given(bound):
-            x = combined(call, operator, x, call.number(bound, 0))
+            number = call.number(bound, 0)
+            if not x.type.is_float and not isinstance(number, int):
+                raise call.wrong(bound, "expected an integer", "convert x: cast($x, f32)", "E0508")
+            x = _combined(call, call.name, BINARY[operator], x, number)
     return x
 
 

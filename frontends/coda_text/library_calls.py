@@ -6,10 +6,12 @@ from functools import partial
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.shape_operators import padded
 from coda_ir.frontends.coda_text.values import (
+    ELEMENT_TYPES,
     Dim,
     TensorType,
     TensorValue,
@@ -77,8 +79,10 @@ def group_norm(call: Invocation) -> Value:
 
 
 def _numbers(call: Invocation) -> TensorValue:
-    """Return the operand `x`, which must not be boolean."""
+    """Return the operand `x`, which must be neither boolean nor float8."""
     x = call.tensor("x", least_rank=1)
+    if is_float8(ELEMENT_TYPES[x.type.element]):
+        return call.float_tensor("x")
     if x.type.element == "bool":
         raise call.wrong(
             "x", "expected numbers", "convert it: cast($x, i32)", "E0501", given=describe(x)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from support.elements import DTYPES
 from torch import nn
 from torch.export import Dim
 
@@ -66,6 +67,17 @@ def test_a_concatenation_is_that_of_pytorch(name: str):
 def test_elements_of_any_type(dtype: torch.dtype):
     wanted, found, _ = expected_and_found("parts", dtype)
     assert found.dtype == dtype and torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("element", ["f8e4m3", "f8e5m2"])
+def test_float8(element: str):
+    """No integer is converted to these types: what is between the parts is a float."""
+    text = f"fn f(x: {element}[M, 64]) {{ return concat(x, x), pad(x, 2) }}"
+    x = torch.randn(5, 64).to(DTYPES[element])
+    joined, padded = coda_ir.compile(text, device="cpu")(x)
+    bits = x.view(torch.uint8)
+    assert torch.equal(joined.view(torch.uint8), torch.cat([bits, bits], 1))
+    assert torch.equal(padded.view(torch.uint8), F.pad(bits, (2, 0)))
 
 
 def test_parts_and_permutations_are_read_in_place():
