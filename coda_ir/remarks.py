@@ -133,12 +133,12 @@ class Remark:
         return f"{self.pass_name}: {self.operator}{inside}: {self.reason}"
 
 
-def enclosing_function(op: Operation) -> str | None:
-    """Return the name of the function that `op` is, or is in."""
+def enclosing_function(op: Operation) -> FuncOp | None:
+    """Return the function that `op` is, or is in."""
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):
         around = around.parent_op()
-    return None if around is None else around.sym_name.data
+    return around
 
 
 def source_position(location: Attribute) -> tuple[str, int, int] | None:

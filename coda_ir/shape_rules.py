@@ -74,10 +74,6 @@ Rule: TypeAlias = Callable[[Any, list[Dims]], Sequence[Dims]]
 """For an operator of the class that it is for."""
 
 
-def _like_first(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [operands[0]]
-
-
 def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1 : 1 + len(op.results)]
 
@@ -288,7 +284,7 @@ RULES: dict[type, Rule] = {
     gemm.FinalizeOp: _finalize,
     gemm.LibraryOp: _library,
     gemm.PackWeightOp: _pack_weight,
-    gemm.ScaleWeightOp: _like_first,
+    gemm.ScaleWeightOp: lambda _, of: of[:1],
 }
 
 

@@ -54,11 +54,8 @@ class Pipeline:
     anchor: str = MODULE_ANCHOR
 
     def __str__(self) -> str:
-        return f"{self.anchor}({','.join(map(format_step, self.steps))})"
-
-
-def format_step(step: ModulePass | Pipeline) -> str:
-    return str(step) if isinstance(step, Pipeline) else format_pass(step)
+        steps = (each if isinstance(each, Pipeline) else format_pass(each) for each in self.steps)
+        return f"{self.anchor}({','.join(map(str, steps))})"
 
 
 def format_pass(pass_: ModulePass) -> str:

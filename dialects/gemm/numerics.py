@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntAttr, NoneAttr, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
@@ -17,6 +16,7 @@ from xdsl.utils.str_enum import StrEnum
 
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8
 from coda_ir.dialects.fields import FieldsAttr
+from coda_ir.remarks import enclosing_function
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.ops import FusedOp
@@ -68,9 +68,7 @@ class NumericsAttr(ParametrizedAttribute):
 
 def numerics_mode(op: Operation) -> NumericsMode:
     """Return the numerics mode of the function that contains `op`, or of `op` itself."""
-    func: Operation | None = op
-    while func is not None and not isinstance(func, FuncOp):
-        func = func.parent_op()
+    func = enclosing_function(op)
     attribute = None if func is None else func.attributes.get(NUMERICS_ATTRIBUTE)
     return attribute.mode if isinstance(attribute, NumericsAttr) else NumericsMode.FP32_EPILOGUE
 

@@ -95,12 +95,8 @@ def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
     for op in dict.fromkeys(use.operation for use in value.uses):
         if isinstance(op, coda.CastOp | coda.MulOp):
             yield from _sums_of(op.result)
-        elif isinstance(op, coda.ReduceOp) and _is_float32_sum(op):
-            yield op
-
-
-def _is_float32_sum(op: coda.ReduceOp) -> bool:
-    return op.kind.data == "sum" and element_type_of(op.result) == f32
+        elif isinstance(op, coda.ReduceOp) and op.kind.data == "sum":
+            yield from [op] if element_type_of(op.result) == f32 else []
 
 
 def _factors(reduce: coda.ReduceOp) -> set[SSAValue] | None:

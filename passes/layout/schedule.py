@@ -352,8 +352,9 @@ class SchedulePass(NamedPass):
         emit_remark(self._analysis(op, f"{' x '.join(gemm_shape(op))}: {text}"))
 
     def _analysis(self, op: FusedOp | AttentionSumOp, text: str) -> Remark:
-        function = enclosing_function(op)
-        return Remark("analysis", SchedulePass.name, op.name, op.location, text, function=function)
+        func = enclosing_function(op)
+        name = None if func is None else func.sym_name.data
+        return Remark("analysis", SchedulePass.name, op.name, op.location, text, function=name)
 
 
 def _apart_text(choice: Ranked) -> str:

@@ -122,12 +122,8 @@ def _group_order(host: HostProgram, op: coda.GroupOrderOp) -> None:
 
 
 def _topk(host: HostProgram, op: coda.TopkOp) -> None:
-    write = _row_kernel(_topk_kernel, "topk") if has_short_rows(op) else call_library
-    write(host, op)
-
-
-def _topk_kernel(op: coda.TopkOp, name: str, _: Pitches) -> EmittedKernel:
-    return topk_kernel(op, name)
+    own = _row_kernel(lambda op, name, _: topk_kernel(op, name), "topk")
+    (own if has_short_rows(op) else call_library)(host, op)
 
 
 def _by_number(host: HostProgram, op: coda.GatherOp | coda.ScatterOp | coda.IndexOp) -> None:

@@ -67,7 +67,7 @@ def make_session(arguments: Sequence[str], options: argparse.Namespace) -> Sessi
         parse=partial(source.parse_chunk, context=context, options=options),
         print_module=partial(target.print_module, context, options),
     )
-    target.check_target(session)
+    target.target_spec(session)
     return session
 
 

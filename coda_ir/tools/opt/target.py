@@ -38,12 +38,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_target(session: Session) -> None:
-    """Raise UsageError for a target that does not exist."""
-    _target_spec(session)
-
-
-def _target_spec(session: Session) -> ArgSpec:
+def target_spec(session: Session) -> ArgSpec:
+    """Return the target of the command line. Raises UsageError for one that does not exist."""
     try:
         spec = parse_spec(session.options.target or "mlir")
     except ArgSpecParseError as error:
@@ -73,7 +69,7 @@ def print_module(context: Context, options: argparse.Namespace, module: ModuleOp
 
 def write(session: Session, module: ModuleOp) -> str:
     """Return the output of the target of the command line for `module`."""
-    spec, output = _target_spec(session), StringIO()
+    spec, output = target_spec(session), StringIO()
     try:
         target = session.targets[spec.name]().from_spec(spec)
     except ValueError as error:
