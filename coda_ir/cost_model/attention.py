@@ -35,6 +35,10 @@ tokens. H200, dK and dV of 2 x 1024 tokens, 16 heads of 256, of which one fits: 
 289, 180 and 234 us for 4, 8 and 16 programs (32 tiles), with 4 269, 171 and 199 for 1, 2 and 4."""
 
 
+_UNKNOWN_ROWS = 4096
+"""What an unknown number of rows is taken for. More programs than are needed cost up to a tenth;
+too few took 2.27 times as long as cuDNN, for one head of keys."""
+
 _BUSY_TILES = 100
 """Tiles of 128 rows that occupy a GPU with the gradients of attention; fewer take as long. On an
 H200, those of 2 heads of 256 columns for 1024 queries with as many keys, and with 3076, took 132 us
@@ -183,9 +187,7 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
     """Return how many programs share a tile's query heads: the fewest that occupy the device."""
     heads = op.split_heads if op.value_dim is None else 1
     counts = [n for n in range(1, min(heads, MAX_SPLITS) + 1) if heads % n == 0]
-    if rows is None:
-        return 1
-    tiles = -(-rows // tile.rows) * op.tile_heads
+    tiles = -(-(_UNKNOWN_ROWS if rows is None else rows) // tile.rows) * op.tile_heads
     at_a_time = min(2, int(device.shared_memory // tile.shared_memory(op, device)))
     enough = (n for n in counts if tiles * n >= _ROUNDS * at_a_time * device.processors)
     return next(enough, counts[-1])

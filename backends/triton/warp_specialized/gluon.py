@@ -75,7 +75,7 @@ def _edits(node: ast.AST) -> Iterator[Edit]:
 _OTHERWISE = ("PropagateNan", "broadcast_to", "debug_barrier", "range")
 """Functions that Gluon lacks, or has under another name."""
 
-_SHARED = device_definitions().keys() - {"SUM_TYPE"}
+_SHARED = device_definitions().keys()
 
 
 def gluon_definitions() -> Mapping[str, Definition]:

@@ -51,9 +51,10 @@ def test_gradients_of_decomposed_attention_agree_with_float64(name: str, queries
 
 
 @pytest.mark.slow
-def test_programs_share_the_heads_of_queries():
+@pytest.mark.parametrize("is_known", [True, False])
+def test_programs_share_the_heads_of_queries(*, is_known: bool):
     of = Heads(6, 1, 64)
-    text = of.text.replace("B, T", "1, 70").replace("B, S", "1, 100")
+    text = of.text.replace("B, T", "1, 70").replace("B, S", "1, 100") if is_known else of.text
     program = check_simulated_backward(text, of.inputs(70, 100, batch=1), 2)
     assert program.kernels[1].shared_tiles is not None
 

@@ -172,3 +172,21 @@ func.func @exact(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %lse: tens
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %moment, %dq : tensor<2x2x6xf32>, tensor<2x6x512xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// An unknown number of rows is taken for 4096.
+
+func.func @unknown_rows(%dy: tensor<?x?x1024xbf16>, %moment: tensor<?x8x?xf32>, %lse: tensor<?x8x?xf32>, %q: tensor<?x?x1024xbf16>, %k: tensor<?x?x128xbf16>, %v: tensor<?x?x128xbf16>) -> (tensor<?x?x128xbf16>, tensor<?x?x128xbf16>) {
+  %dk, %dv = gemm.attention_dkv (%dy : tensor<?x?x1024xbf16>, %moment : tensor<?x8x?xf32>, %lse : tensor<?x8x?xf32>, %q : tensor<?x?x1024xbf16>, %k : tensor<?x?x128xbf16>, %v : tensor<?x?x128xbf16>) {head_dim = 128 : i64, causal = true}
+      -> (tile : tensor<?x?x128xbf16>, tile : tensor<?x?x128xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a, %b : f32, f32
+    }
+  func.return %dk, %dv : tensor<?x?x128xbf16>, tensor<?x?x128xbf16>
+}
+
+// REMARK: remark[analysis] schedule: gemm.attention_dkv: tiles of 64 rows of a head of 128 columns, 64 rows at a time, 4 warps, 2 stages, tma loads, asynchronous products, heads of queries split among 8 programs
+// CHECK:      func.func @unknown_rows(
+// CHECK-NEXT:   %dk, %dv = gemm.attention_dkv
+// CHECK-NEXT:     schedule<wgmma, "64x64x128", warps = 4, stages = 2, group_m = 8, split_k = 8>
