@@ -131,9 +131,10 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
     step = 1 if selection.step is None else selection.step
     if not isinstance(step, int) or step < 1:
         message = f"the step is {step}, expected a number, 1 or more"
-        raise ArgumentMistake(
-            message, "write x[::2] for every second element", selection.span, "E0505"
-        )
+        remedy = "write x[::2] for every second element"
+        if step == -1:
+            remedy = f"write index(x, {size} - 1 - arange({size}), {dim}) for the reverse order"
+        raise ArgumentMistake(message, remedy, selection.span, "E0505")
     if selection.kind == "index":
         assert selection.start is not None, "an index has a position"
         at = selection.start

@@ -69,7 +69,8 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
         return _NARROW
     for segment in op.segments():
         is_pair = segment.pairing is not None and (by == "kernels" or len(segment.weights) == 1)
-        if is_pair and segment.columns == DYNAMIC_INDEX:
+        has_partial = any(result.port.is_partial for result in segment.results)
+        if segment.columns == DYNAMIC_INDEX and (is_pair or has_partial):
             return _COLUMNS
         if not is_bare(segment):
             refusal = _why_no_map(segment)
@@ -116,8 +117,8 @@ _ROWS = Refusal(
 )
 
 _COLUMNS = Refusal(
-    "the number of columns of pairs is known",
-    "the epilogue stays in the GEMM: it sees pairs of a symbolic number of columns",
+    "the number of columns of pairs and partials is known",
+    "the epilogue stays in the GEMM: its pairs or partials have a symbolic number of columns",
 )
 
 _PLACE = Refusal(

@@ -106,7 +106,25 @@ func.func @any_pairs(%x: tensor<?x8xbf16>, %w: tensor<?x8xbf16>) -> tensor<?x?xb
 
 // CHECK:      func.func @any_pairs(
 // CHECK-NEXT:   %y = gemm.fused
-// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: it sees pairs of a symbolic number of columns; failed condition: the number of columns of pairs is known
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: its pairs or partials have a symbolic number of columns; failed condition: the number of columns of pairs and partials is known
+
+// -----
+
+// How many partials a row has depends on N, too.
+
+func.func @any_partials(%x: tensor<?x8xbf16>, %w: tensor<?x8xbf16>) -> tensor<?x?xf32> {
+  %p = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<?x8xbf16>)
+      -> (partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %p : tensor<?x?xf32>
+}
+
+// CHECK:      func.func @any_partials(
+// CHECK-NEXT:   %p = gemm.fused
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: its pairs or partials have a symbolic number of columns; failed condition: the number of columns of pairs and partials is known
 
 // -----
 
