@@ -90,6 +90,12 @@ class _SumEmitter(SegmentEmitter):
         self.lines.append(f"{name} = {name} % {extent}")
         return ColumnIndex(name, extent, mask)
 
+    def _neighbour_columns(self) -> ColumnIndex | None:
+        """Return None in Gluon, where rows have one layout, that of tiles with half of the columns;
+        Triton 3.6 aborts where it has to infer the layout of a tile that is split.
+        """
+        return None if self.layout is not None else super()._neighbour_columns()
+
     def _accumulators_of(self, total: str) -> list[str]:
         """Return `total`, or in pair mode its first and its second columns."""
         pairing = self.segment.pairing

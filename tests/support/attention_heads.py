@@ -137,6 +137,11 @@ def rotated_text(of: Heads, wide: int) -> str:
     return text
 
 
+def interleaved(text: str) -> str:
+    """A text that rotates pairs of neighbours, not those of both halves of a head."""
+    return re.sub(r"(rope\(.*head_dim=\d+)", r'\1, layout="interleaved"', text)
+
+
 def rotated_inputs(of: Heads, wide: int, batch: int, rows: int) -> list[torch.Tensor]:
     columns, shared = of.heads * of.width, of.kv_heads * of.width
     shapes = [(columns, wide), (shared, wide), (shared, wide), (wide, columns)]

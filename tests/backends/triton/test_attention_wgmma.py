@@ -1,7 +1,7 @@
 """The backward of attention with asynchronous products, in the simulator, against float64."""
 
 import pytest
-from support.attention_heads import Heads, rotated_inputs, rotated_text
+from support.attention_heads import Heads, interleaved, rotated_inputs, rotated_text
 from support.simulated_attention import check_simulated_backward
 
 pytestmark = pytest.mark.any_device
@@ -34,6 +34,15 @@ def test_agrees_with_float64(name: str, queries: int, keys: int):
 @pytest.mark.parametrize("of", [Heads(2, 1, 64), Heads(2, 2, 128, "causal=true, window=40")])
 def test_epilogues_agree_with_float64(of: Heads):
     program = check_simulated_backward(rotated_text(of, 64), rotated_inputs(of, 64, 2, 70), 1)
+    of_attention = [x for x in program.kernels if x.name.startswith("attention_d")]
+    assert all("_rope_sum" in x.name and x.language == "gluon" for x in of_attention)
+
+
+@pytest.mark.slow
+def test_epilogues_of_neighbours_agree_with_float64():
+    of = Heads(2, 1, 64)
+    text = interleaved(rotated_text(of, 64))
+    program = check_simulated_backward(text, rotated_inputs(of, 64, 2, 70), 1)
     of_attention = [x for x in program.kernels if x.name.startswith("attention_d")]
     assert all("_rope_sum" in x.name and x.language == "gluon" for x in of_attention)
 
