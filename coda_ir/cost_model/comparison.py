@@ -2,7 +2,7 @@
 kernels of a compiler between them. Attention without a mask is the same in both.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from coda_ir.cost_model.operator_kinds import (
 )
 from coda_ir.cost_model.operator_times import GRADIENT_PRODUCTS, SCORE_BYTES, OperatorTimes
 from coda_ir.cost_model.packed_products import packed_products, saved_us
+from coda_ir.cost_model.tables import table_us
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
@@ -192,14 +193,16 @@ class _Cost:
             self.gpu -= saved_us(group, times)
             self.host -= self.costs.library * (len(group) - 1)
         groups = _kernels(func.body.block, levels)
+        grouped = {op for group in groups for op in group}
         repeated = _repeated(groups)
         for group in groups:
-            if group[0] in repeated:
+            readers = grouped if group[0] in repeated else ()
+            if readers and not _is_stored(group, readers):
                 continue
-            self.gpu += times.compiled_us(group, _before(group, repeated))
+            self.gpu += times.compiled_us(group, _before(group, repeated), readers)
             self.host += self.costs.compiled
             for op in group:
-                self.gpu += times.table_us(op, is_compiled=programs is None)
+                self.gpu += table_us(op, times, is_compiled=programs is None)
                 self.gpu += times.topk_us(op)
                 if isinstance(op, coda.GroupNormOp):
                     self.gpu += times.kernel_us(times.bytes([op.x]))
@@ -228,7 +231,7 @@ class _Cost:
                 self.masked += _masked_us(op, times)
                 self.read += _read_us(op, times)
             elif is_left(op) and is_executed(op):
-                self.gpu += times.call_us(op) + times.table_us(op)
+                self.gpu += times.call_us(op) + table_us(op, times)
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
                 for part in transposed_parts(op, times.shapes, times.sizes):
@@ -398,38 +401,40 @@ def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operati
     return connected(list(ops), lambda a, b: levels[a] == levels[b], beside)
 
 
-def _repeated(groups: Sequence[list[Operation]]) -> dict[Operation, list[Operation]]:
-    """Return the operators that a compiler computes again in each kernel that reads them, with
-    their groups: pointwise code on few tensors that nothing else reads.
+def _repeated(groups: Sequence[list[Operation]]) -> set[Operation]:
+    """Return the operators that a compiler computes again in each kernel that reads them: pointwise
+    code on few tensors.
     """
-    grouped = {op for group in groups for op in group}
-    found: dict[Operation, list[Operation]] = {}
+    found = set[Operation]()
     for group in groups:
         within = set(group)
         read = {x for op in group for x in op.operands if x.owner not in within}
         tensors = [x for x in read if not isinstance(x.owner, coda.ConstantOp)]
-        uses = [use for op in group for result in op.results for use in result.uses]
-        are_in_kernels = all(use.operation in grouped for use in uses)
-        if are_in_kernels and len(tensors) <= MAX_READS and all(map(_is_cheap, group)):
-            found |= dict.fromkeys(group, group)
+        if len(tensors) <= MAX_READS and all(map(_is_cheap, group)):
+            found |= within
     return found
+
+
+def _is_stored(group: Iterable[Operation], grouped: Container[Operation]) -> bool:
+    """Return whether other operators than those in kernels read a result of the group."""
+    uses = [use for op in group for result in op.results for use in result.uses]
+    return any(use.operation not in grouped for use in uses)
 
 
 def _is_cheap(op: Operation) -> bool:
     return isinstance(op, coda.ElementwiseOp | coda.CastOp | coda.ReshapeOp)
 
 
-def _before(
-    group: Iterable[Operation], repeated: Mapping[Operation, list[Operation]]
-) -> set[Operation]:
-    """Return the operators that are computed again for a group."""
-    found, pending = set[Operation](), [*group]
+def _before(group: Iterable[Operation], repeated: Container[Operation]) -> set[Operation]:
+    """Return the operators of other groups that are computed again for a group."""
+    own = set(group)
+    found, pending = set[Operation](), [*own]
     while pending:
         for value in pending.pop().operands:
             op = value.owner
-            if isinstance(op, Operation) and op in repeated and op not in found:
-                found.update(repeated[op])
-                pending += repeated[op]
+            if isinstance(op, Operation) and op in repeated and op not in found | own:
+                found.add(op)
+                pending.append(op)
     return found
 
 

@@ -253,17 +253,25 @@ class Estimate:
     def epilogue(self) -> float:
         """The time of the epilogue of one tile: moving its ports and results, and computing."""
         bm, bn, _ = self.configuration.schedule.tile
-        workload, device = self.workload, self.device
+        workload, device, loop = self.workload, self.device, self.main_loop
         moving = workload.epilogue_bytes / device.cache_bytes_per_ns
-        operations = workload.operations + workload.reductions
-        per_ns = EPILOGUE_RATE * 500 * device.vector_tflops / device.processors
-        computing = operations / per_ns
-        loop = self.main_loop
+        computing = 1000 * device.processors * self._operations_us
         storing = (
             loop.unaligned_ns * workload.unaligned + loop.half_word_ns * workload.of_half_words
         )
         storing += loop.scattered_ns * workload.has_scattered_rows
         return bm * bn * (moving + computing + storing) * (CROWDING if self._is_crowded else 1.0)
+
+    @property
+    def _operations_us(self) -> float:
+        """The microseconds of the operations for an accumulator, on all processors."""
+        operations = self.workload.operations + self.workload.reductions
+        return operations / (EPILOGUE_RATE * 0.5e6 * self.device.vector_tflops)
+
+    @property
+    def computing_us(self) -> float:
+        """The microseconds of the operations of the epilogue, also in a separate kernel."""
+        return self.workload.rows * self.workload.columns * self._operations_us
 
     @property
     def epilogue_us(self) -> float:

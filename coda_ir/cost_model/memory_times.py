@@ -1,6 +1,6 @@
 """The bytes that kernels move, and the times that they take for them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -53,14 +53,18 @@ def traffic(
     shapes: SymbolicShapes,
     sizes: Mapping[str, int] | None = None,
     repeated: Iterable[Operation] = (),
+    readers: Container[Operation] = (),
 ) -> int:
-    """Return the bytes of one kernel of the operators that computes `repeated` ones again."""
+    """Return the bytes of one kernel of the operators that computes `repeated` ones again. It does
+    not store what only `readers` read.
+    """
     stored = set(group)
     members = stored.union(repeated)
     operands = {_loaded(value) for op in members for value in shapes.read_whole(op)}
     read = {value for value in operands if value.owner not in members}
     results = [result for op in stored for result in op.results]
-    written = {r for r in results if any(use.operation not in members for use in r.uses)}
+    uses = {r: [use.operation for use in r.uses] for r in results}
+    written = {r for r in results if any(op not in members and op not in readers for op in uses[r])}
     known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)
     return sum(shapes.bytes(value).evaluate(known) for value in read | written) + by_number

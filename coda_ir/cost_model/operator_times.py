@@ -1,6 +1,6 @@
 """The time of an operator as a kernel, and its roofline: the least for its bytes and products."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Container, Hashable, Iterable
 from dataclasses import dataclass, field
 from math import inf, prod
 
@@ -32,13 +32,12 @@ from coda_ir.cost_model.operator_kinds import (
     is_product,
 )
 from coda_ir.cost_model.ranking import described, structure_of
-from coda_ir.cost_model.workload import Workload
+from coda_ir.cost_model.workload import Workload, issuing_us
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
-from coda_ir.numbered_elements import reads_all_ids
 from coda_ir.small_products import ALIGNED, SmallProduct
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
@@ -120,22 +119,6 @@ MASK_PASSES = 6
 a kernel that bounds the mask, in the forward and the backward, and by copies. On an H100, a step of
 T5 took 13.0 ms of kernels while small kernels of PyTorch moved 39 such passes, and 9.75 without.
 """
-
-ATOMIC_US, WARP = 8e-4, 32
-"""Microseconds for each number that a compiler adds to a table with rows narrower than a warp,
-whose threads wait for each other. On an H100, the gradients of T5's position bias took 3.8 and 2.9
-ms for 4.2 million, and mT5's 1.7 and 1.1 ms for 1.6 million."""
-
-ORDERED_US = 2e-3
-"""Microseconds for each index of such a table in a program: 0.54 ms for 262144 of either."""
-
-SUM_US = 2e-7
-"""Microseconds for each row of dy and each element of a table whose programs read all ids."""
-
-TABLE_US, TABLE_ROWS = 40.0, 4096
-"""Microseconds of the gradient of a table in a program beyond those of its bytes, for this many
-rows or more; fewer take a proportion. Indices are sorted, and their runs are found. On an H200,
-those of 4096 rows of 768 columns took 56, and in a compiler's kernels 14."""
 
 TOPK_US = 3e-3
 """Microseconds for each row of which PyTorch selects the largest numbers, in two kernels. On an
@@ -224,13 +207,20 @@ class OperatorTimes:
         """Return the time of a kernel that moves this number of bytes."""
         return kernel_us(bytes, self.device)
 
-    def compiled_us(self, group: Iterable[Operation], repeated: Iterable[Operation] = ()) -> float:
-        """Return the time of a compiler's kernel of the operators, which repeats others."""
+    def compiled_us(
+        self,
+        group: Iterable[Operation],
+        repeated: Iterable[Operation] = (),
+        readers: Container[Operation] = (),
+    ) -> float:
+        """Return the time of a compiler's kernel of the operators, which repeats others, and does
+        not store what only `readers` read.
+        """
         functions = filter(computes_function, (*group, *repeated))
         computed = sum(prod(self.extents_of(op.results[0])) for op in functions)
         per_us = 0.5e6 * self.device.vector_tflops
         computing = KERNEL_US + FUNCTION_INSTRUCTIONS * computed / per_us
-        return max(self.kernel_us(self.traffic(group, repeated)), computing)
+        return max(self.kernel_us(self.traffic(group, repeated, readers)), computing)
 
     def moving_us(self, bytes: int) -> float:
         """Return the time of the bytes alone, from and to memory."""
@@ -350,6 +340,10 @@ class OperatorTimes:
         if isinstance(op, coda.GroupNormOp):
             rows = self._product((self.shapes.dims(op.x)[0], op.groups.value.data))
             return group_norm_us(rows, self.bytes([op.x]), self.device)
+        if isinstance(op, gemm.MapOp):
+            elements = max(prod(self.extents_of(value)) for value in (*op.outputs, *op.ports))
+            computing = KERNEL_US + elements * issuing_us(op.segment(), self.device)
+            return max(self.kernel_us(self.traffic([op])), computing)
         passes = CALL_PASSES if isinstance(op, torch.CallOp) else 1
         if isinstance(op, coda.CumsumOp):
             is_of_rows = op.dim.value.data == len(shape_of(op.x)) - 1
@@ -402,23 +396,6 @@ class OperatorTimes:
             return SORTED_US * max((self._product(self.shapes.dims(x)) for x in indices), default=0)
         return 0.0
 
-    def table_us(self, op: Operation, *, is_compiled: bool = False) -> float:
-        """Return the microseconds that the gradient of a table takes beyond its bytes; 0 for other
-        operators. A compiler adds it up in float32: it stores zeros, and loads the sums to round
-        them. Rows narrower than a warp take longer.
-        """
-        if not isinstance(op, coda.EmbeddingGradOp):
-            return 0.0
-        if not is_compiled and reads_all_ids(op):
-            return SUM_US * self.rows(op.dy) * prod(self.extents_of(op.results[0]))
-        is_rounded = is_compiled and element_bytes(op.results[0].type) == 2
-        us = 0.0 if is_compiled else TABLE_US * min(1.0, self.rows(op.dy) / TABLE_ROWS)
-        us += self.moving_us(4 * self.bytes([op.results[0]])) if is_rounded else 0.0
-        if self._columns(op.dy) >= WARP:
-            return us
-        elements = prod(self.extents_of(op.dy))
-        return us + (ATOMIC_US * elements if is_compiled else ORDERED_US * self.rows(op.dy))
-
     def topk_us(self, op: Operation) -> float:
         """Return the microseconds of PyTorch's top-k of each row; 0 for other operators."""
         return TOPK_US * self.rows(op.x) if isinstance(op, coda.TopkOp) else 0.0
@@ -468,11 +445,17 @@ class OperatorTimes:
     def _product(self, dims: Dims) -> int:
         return SymbolicSize.product(dims).evaluate(self.sizes)
 
-    def traffic(self, group: Iterable[Operation], repeated: Iterable[Operation] = ()) -> int:
+    def traffic(
+        self,
+        group: Iterable[Operation],
+        repeated: Iterable[Operation] = (),
+        readers: Container[Operation] = (),
+    ) -> int:
         """Return the bytes that one kernel of the operators reads and writes. It computes what is
-        `repeated` from other tensors again, instead of reading it.
+        `repeated` from other tensors again, instead of reading it, and does not store what only
+        `readers` read.
         """
-        return traffic(group, self.shapes, self.sizes, repeated)
+        return traffic(group, self.shapes, self.sizes, repeated, readers)
 
     def bytes(self, values: Iterable[SSAValue]) -> int:
         """Return the bytes of the values, each counted once."""

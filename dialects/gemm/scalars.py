@@ -25,7 +25,7 @@ from coda_ir.dialects.coda.truth_folding import rounded_number
 from coda_ir.dialects.gemm.attrs import Combiner
 from coda_ir.dialects.gemm.constants import exact_number, float_constant
 from coda_ir.dialects.gemm.numerics import NumericsMode
-from coda_ir.dialects.gemm.region_ops import NormalCdfOp
+from coda_ir.dialects.gemm.region_ops import NormalCdfOp, SoftplusOp
 from coda_ir.dialects.gemm.segment import region_type
 
 
@@ -138,7 +138,14 @@ class ScalarBuilder:
         return self.insert(math.RsqrtOp(a))
 
     def tanh(self, a: SSAValue) -> SSAValue:
-        return self.insert(math.TanhOp(a))
+        """tanh(a); of a softplus log(1 + e) with e = exp(x), n / (n + 2) with n = e · (e + 2)."""
+        if not isinstance(a.owner, SoftplusOp):
+            return self.insert(math.TanhOp(a))
+        two = self.constant(2.0)
+        # Of 20 it is 1.
+        e = self.exp(self.minimum(a.owner.x, self.constant(20.0)))
+        n = self.mul(e, self.add(e, two))
+        return self.div(n, self.add(n, two))
 
     def scale(self, a: SSAValue, factor: float) -> SSAValue:
         return self.mul(a, self.constant(factor))

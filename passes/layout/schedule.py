@@ -173,7 +173,8 @@ class SchedulePass(NamedPass):
         ranking = self._rank(products, rows.of(op), rows.nominal(op))
         products.erase(safe_erase=False)
         margin = 1.0 if estimate.configuration.is_padded else APART_MARGIN
-        return bool(ranking) and choice.us - ranking[0].us > margin * apart
+        apart = max(margin * apart, estimate.computing_us)
+        return bool(ranking) and choice.us - ranking[0].us > apart
 
     def _copy_gathered(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts

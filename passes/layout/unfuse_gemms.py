@@ -26,9 +26,11 @@ class UnfuseGemmsPass(FunctionPass):
 
     With `by=library`, PyTorch computes the products, even without an epilogue: `%p = gemm.library
     %x columns(%w)`, one for each weight. Products are stored in float32, or in a narrower type if
-    every use rounds them to it first, so rounding points do not move. GEMMs with a schedule are
-    unchanged. With `symbolic`, so are those whose weights have extents that are numbers: kernels
-    need such extents, and `schedule` leaves all other products to PyTorch.
+    every use rounds them to it first, so rounding points do not move. In the mode `fp32-epilogue`,
+    kernels also store products of 16 bits that eager PyTorch rounds, before a bias or a scale of
+    rows or columns: as narrow as their operands. GEMMs with a schedule are unchanged. With
+    `symbolic`, so are those whose weights have extents that are numbers: kernels need such extents,
+    and `schedule` leaves all other products to PyTorch.
 
     Refused if the program states the order of reductions, which belongs to a kernel; if tiles are
     stored transposed beside other code; and if the library would have to place the products of

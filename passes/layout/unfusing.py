@@ -9,12 +9,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import AnyTensor, element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     GroupReduceOp,
     LibraryOp,
     MapOp,
+    NumericsMode,
     PairingAttr,
     Port,
     PortKind,
@@ -22,6 +23,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ResultPortAttr,
     Segment,
+    numerics_mode,
     unchanged_region,
 )
 from coda_ir.passes.support.function_pass import Refusal
@@ -42,6 +44,11 @@ _WHOLE = {
     PortKind.SCALAR: PortKind.SCALAR,
 }
 """The ports of a region of pairs, for a region that sees one column of two products each."""
+
+_OF_ELEMENTS = (PortKind.TILE, PortKind.HALF_TILE, PortKind.SCALAR)
+"""The ports of numbers, and of what has one for each product."""
+
+_SUMS = (ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL)
 
 _IN_MAPS = (PortKind.TILE, PortKind.ROW, PortKind.TABLE, PortKind.GROUP, *_WHOLE)
 
@@ -179,8 +186,9 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
     """Replace `op`, for which `why_not_unfused` returns no reason, by products and pointwise
     kernels.
 
-    Where every use of an accumulator rounds it first, products are stored in that type, else in
-    float32: what a result has been rounded to stays the same.
+    Where every use of an accumulator rounds it first, products are stored in that type. So are
+    products of 16-bit operands that eager PyTorch stores, too, unless the mode is strict; others
+    are stored in float32.
     """
     segments = op.take_segments()
     parts = _by_library(op, segments) if by == "library" else _by_kernel(op, segments)
@@ -263,7 +271,10 @@ def _called_type(op: FusedOp, segment: Segment, index: int) -> AnyTensor:
 
 def _product_of(op: FusedOp, segment: Segment) -> Segment:
     """Return the columns of a segment, with accumulators stored unchanged."""
-    result = Result(ResultPortAttr.tile(), _product_type(op, segment, segment.columns))
+    type = _product_type(op, segment, segment.columns)
+    if type.element_type == f32 and _is_stored_by_pytorch(op, segment):
+        type = TensorType(element_type_of(op.x), type.shape)
+    result = Result(ResultPortAttr.tile(), type)
     return replace(segment, ports=[], results=[result], body=unchanged_region(), pairing=None)
 
 
@@ -271,6 +282,26 @@ def _product_type(op: FusedOp, segment: Segment, columns: int) -> AnyTensor:
     types = {_rounded_type(accumulator) for accumulator in segment.accumulators}
     element = types.pop() if len(types) == 1 else f32
     return TensorType(element, (*op.row_shape, columns))
+
+
+def _is_stored_by_pytorch(op: FusedOp, segment: Segment) -> bool:
+    """Return whether eager PyTorch rounds the products of a segment to the type of x, where kernels
+    may round as it does: no bias is added first, no row or column is scaled, as for a norm that
+    follows the product, and no result is wider.
+    """
+    tiles = [type for port, type in segment.results if port.kind.data not in _SUMS]
+    bytes = {element_bytes(type) for type in (op.x.type, *tiles)}
+    is_free = numerics_mode(op) == NumericsMode.FP32_EPILOGUE and len(op.inputs) == 1
+    if not is_free or not op.has_one_type or bytes != {2}:
+        return False
+    vectors = {
+        argument
+        for index, (kind, _) in enumerate(segment.ports)
+        if kind not in _OF_ELEMENTS
+        for argument in segment.port_args(index)
+    }
+    uses = [use.operation for value in segment.accumulators for use in value.uses]
+    return all(vectors.isdisjoint(use.operands) for use in uses)
 
 
 def _rounded_type(accumulator: SSAValue) -> Attribute:

@@ -22,24 +22,28 @@ from coda_ir.cost_model.library_gemm import (
 )
 from coda_ir.cost_model.memory_times import KERNEL_US, kernel_us, moving_us, traffic
 from coda_ir.cost_model.operator_times import (
-    ATOMIC_US,
     CALL_PASSES,
     COLUMN_SCAN_PASSES,
     FUNCTION_INSTRUCTIONS,
     GRADIENT_PRODUCTS,
-    ORDERED_US,
     SCAN_PASSES,
     SORTED_US,
     SUM_PASSES,
-    SUM_US,
-    TABLE_ROWS,
-    TABLE_US,
     TOPK_US,
     UNALIGNED_BYTES,
-    WARP,
     OperatorTimes,
 )
 from coda_ir.cost_model.packed_products import packed_products, saved_us
+from coda_ir.cost_model.tables import (
+    ATOMIC_US,
+    ORDERED_US,
+    SPREAD_US,
+    SUM_US,
+    TABLE_ROWS,
+    TABLE_US,
+    WARP,
+    table_us,
+)
 from coda_ir.dialects import coda
 from coda_ir.functions import functions_of
 from coda_ir.lowering import Lowering
@@ -169,6 +173,34 @@ def test_a_narrow_bottleneck_is_better_apart():
     """The library has tiles of 160 columns and programs that share a deep product."""
     found = comparison_of(BOTTLENECK)
     assert found.apart < found.fused
+
+
+def test_a_compiler_computes_again_what_a_product_reads_as_well():
+    """Its kernel stores what the product reads, and the other kernel reads only z and dy."""
+    text = """
+    func.func @f(%z: TENSOR, %x: TENSOR, %w: TENSOR) -> (TENSOR, TENSOR) {
+      %t = coda.tanh %z : (TENSOR) -> TENSOR
+      %s = coda.tanh %t : (TENSOR) -> TENSOR
+      %p = coda.matmul %s, %w : (TENSOR, TENSOR) -> TENSOR
+      %d = coda.matmul %x, %w : (TENSOR, TENSOR) -> TENSOR
+      %g = coda.mul %d, READ : (TENSOR, TENSOR) -> TENSOR
+      func.return %p, %g : TENSOR, TENSOR
+    }
+    """.replace("TENSOR", "tensor<8192x8192xbf16>")
+    again, argument = (comparison_of(text.replace("READ", f"%{x}")) for x in ("t", "z"))
+    stored_us = moving_us(2 * 8192 * 8192, SM_90)
+    assert again.apart_gpu - argument.apart_gpu < 0.1 * stored_us
+
+
+def test_long_pointwise_code_takes_as_long_as_its_instructions():
+    text = "fn f(x: bf16[4096, 4096]) -> bf16[4096, 4096] { return y }"
+    code = ["x"]
+    for _ in range(8):
+        code.append(f"tanh({code[-1]})")
+    code[0] = "x * 2"
+    short, few, many = (comparison_of(text.replace("y", code[n])).fused_gpu for n in (0, 4, 8))
+    assert short == kernel_us(4 * 4096 * 4096, SM_90)
+    assert many - few > 0.8 * few > 2 * short
 
 
 def test_a_graph_counts_its_programs():
@@ -730,9 +762,16 @@ func.func @f(%i: tensor<ROWSxi64>, %d: tensor<ROWSxCxbf16>) -> tensor<4096xCxbf1
 
 
 def test_sums_in_a_narrow_table_wait_for_each_other():
-    """Each number in a graph, and each index in a program; not if rows are as wide as a warp."""
+    """Each number in a graph, and each index in a program; not if rows are as wide as a warp, and
+    less if ids are not computed, as from positions.
+    """
     rows = 2**18
-    text = TABLE.replace("ROWS", str(rows))
+    spread = TABLE.replace("ROWS", str(rows))
+    given, more = (comparison_of(spread.replace("xC", f"x{c}")) for c in (8, 16))
+    assert more.apart_gpu - given.apart_gpu == pytest.approx(SPREAD_US * rows * 8, rel=0.2)
+    adding = "  %j = coda.add %i, %i : (ROWS, ROWS) -> ROWS\n"
+    adding = adding.replace("ROWS", f"tensor<{rows}xi64>")
+    text = spread.replace("  %t =", f"{adding}  %t =").replace("grad %i", "grad %j")
     narrow, wider, wide = (comparison_of(text.replace("xC", f"x{c}")) for c in (8, 16, WARP))
     assert wider.apart - narrow.apart == pytest.approx(ATOMIC_US * rows * 8, rel=0.05)
     assert wide.apart < narrow.apart / 2
@@ -745,7 +784,7 @@ def test_a_compiler_adds_up_tables_in_float32():
     (op,) = (op for op in func.body.block.ops if isinstance(op, coda.EmbeddingGradOp))
     times = OperatorTimes.of(func, SM_90)
     zeros_and_sums_us = moving_us(2 * 4 * TABLE_ROWS * 256, SM_90)
-    found = (times.table_us(op), times.table_us(op, is_compiled=True))
+    found = (table_us(op, times), table_us(op, times, is_compiled=True))
     assert found == (TABLE_US, zeros_and_sums_us)
 
 
@@ -753,7 +792,7 @@ def test_a_small_table_takes_no_sort():
     text = TABLE.replace("ROWS", "8192").replace("4096xC", "4x64").replace("xC", "x64")
     (func,) = functions_of(coda_ir.parse(text)).values()
     (op,) = (op for op in func.body.block.ops if isinstance(op, coda.EmbeddingGradOp))
-    assert OperatorTimes.of(func, SM_90).table_us(op) == SUM_US * 8192 * 4 * 64 < 1
+    assert table_us(op, OperatorTimes.of(func, SM_90)) == SUM_US * 8192 * 4 * 64 < 1
 
 
 def test_symbols_have_one_size_in_all_estimates():

@@ -101,8 +101,7 @@ def _attention_sums(host: HostProgram, op: gemm.AttentionSumOp) -> None:
 
 def _finalize(host: HostProgram, op: gemm.FinalizeOp) -> None:
     axis = -1 if op.axis.data == "row" else -2
-    extents = [host.dims(partial)[axis] for partial in op.partials]
-    tiles = [extent if isinstance(extent, int) else None for extent in extents]
+    tiles = [host.extents.number(host.dims(partial)[axis]) for partial in op.partials]
     partial = host.dims(op.partials[0])
     kept = gemm.kept_dims(partial, op.axis.data)
     size = SymbolicSize.product(kept)

@@ -12,12 +12,15 @@ from xdsl.ir import Block, SSAValue
 from coda_ir.backends.reference.numerics import Numerics
 from coda_ir.backends.reference.region import Domain, evaluate_region
 from coda_ir.dialects.coda import ACTIVATIONS
-from coda_ir.dialects.gemm import Combiner, ScalarBuilder, YieldOp
+from coda_ir.dialects.gemm import Combiner, ScalarBuilder, SoftplusOp, YieldOp
 
 Code = Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]
 
 A = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 B = torch.randn(3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+WIDE = F.softplus(90 * A, threshold=1e9)
 
 
 def evaluate(code: Code, *, stated: bool = False) -> torch.Tensor:
@@ -48,7 +51,13 @@ def test_activations(name: str):
     assert_results_close([value], [EXPECTED[name](A)], 1e-15)
 
 
+def softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
+    return builder.insert(SoftplusOp(x))
+
+
 CODE: dict[str, tuple[Code, torch.Tensor]] = {
+    "mish": (lambda b, x, y: b.mul(x, b.tanh(softplus(b, x))), F.mish(A)),
+    "mish of large numbers": (lambda b, x, y: b.tanh(softplus(b, b.scale(x, 90.0))), WIDE.tanh()),
     "scale": (lambda b, x, y: b.scale(x, 0.1), 0.1 * A),
     "rsqrt": (lambda b, x, y: b.rsqrt(b.abs(x)), A.abs() ** -0.5),
     "sqrt and log": (lambda b, x, y: b.log(b.sqrt(b.exp(x))), A / 2),

@@ -7,8 +7,8 @@
 // for few rows, whose weights take longer to read than to multiply.
 
 // CHECK-LABEL: func.func @heads_of_80
-// CHECK:      schedule<ping_pong, "128x128x64", warps = 8, stages = 6, group_m = 8>
-// CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
+// CHECK:      schedule<warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 8>
+// CHECK:      gemm.map tile(%product : tensor<?x2560xbf16>)
 // REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a separate kernel: groups of columns in tiles of a power of two would leave 38% of the products unused
 // FUSED-LABEL: func.func @heads_of_80
 // FUSED-NOT:  gemm.map
@@ -54,7 +54,7 @@ func.func @heads_of_128(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> te
 // The code of all accumulators of a thread does not fit into the cache of instructions.
 
 // CHECK-LABEL: func.func @long_code
-// CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
+// CHECK:      gemm.map tile(%product : tensor<?x2560xbf16>)
 // REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a separate kernel: in the GEMM, it would take
 // FUSED-LABEL: func.func @long_code
 // FUSED-NOT:  gemm.map
@@ -103,7 +103,7 @@ func.func @short_code(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>, %s: ten
 // Sine and cosine reduce every angle: two of them are as long.
 
 // CHECK-LABEL: func.func @sines
-// CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
+// CHECK:      gemm.map tile(%product : tensor<?x2560xbf16>)
 // FUSED-LABEL: func.func @sines
 // FUSED-NOT:  gemm.map
 // FEW-LABEL: func.func @sines
