@@ -39,8 +39,8 @@ PROGRAMS, MIN_COLUMNS = 128, 8
 an H100, 1536 partials of 160 columns took 3.5 us, and 10.7 with 32 columns a program."""
 
 MIN_PARTIALS = 1024
-"""Partials that a program of columns reads at a time, at least, if there are enough. On an H200, one
-of 49152 columns took 5.2 us with 32 columns a program."""
+"""Partials that a program of columns reads at a time, at least, if there are enough. On an H200,
+49152 columns took 5.2 us with 32 columns a program."""
 
 UNKNOWN_TILES = 1024
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}

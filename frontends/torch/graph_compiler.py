@@ -73,7 +73,7 @@ estimates of 1.16 to 1.20 took 0.56 to 0.93 of the time of Inductor's kernels.
 """
 
 MEASURED = 0.95
-"""The time that kernels of programs took, relative to Inductor's, beside the ratio of estimates: the
+"""The ratio of the times that programs' and Inductor's kernels took, beside that of estimates: the
 geometric mean of 46 blocks on an H200, with a deviation of 20 %.
 """
 
