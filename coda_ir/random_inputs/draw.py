@@ -110,7 +110,7 @@ def random_arguments(
         shape = [size_of(dim, extents) for dim in shapes.dims(parameter)]
         generator = torch.Generator(device).manual_seed((seed * 1009 + index) % 2**63)
         with torch.device(device):  # whatever PyTorch's default device is
-            tensor = draw.parameter(func, parameter, shape, generator)
+            tensor = draw.parameter(parameter, shape, generator)
         stated = stated_dtype(parameter.type)
         wanted = dtype if dtype is not None and stated.is_floating_point else stated
         tensors.append(tensor.to(wanted))
@@ -173,7 +173,7 @@ class _Draw:
     values: Values
 
     def parameter(
-        self, func: FuncOp, parameter: SSAValue, shape: list[int], generator: torch.Generator
+        self, parameter: SSAValue, shape: list[int], generator: torch.Generator
     ) -> torch.Tensor:
         roles = list(roles_of(parameter))
         for role in roles:

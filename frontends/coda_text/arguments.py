@@ -112,7 +112,7 @@ Bound = dict[str, list[Argument]]
 """The arguments given for each parameter; several for a variadic one only."""
 
 
-def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call: Span) -> Bound:
+def bind(signature: Signature, arguments: Sequence[Argument], call: Span) -> Bound:
     """Match arguments to parameters. Raises ArgumentMistake if they do not fit."""
     bound: Bound = {}
     positional = signature.positional

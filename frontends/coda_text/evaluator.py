@@ -270,7 +270,7 @@ class Evaluator(ABC):
     def bound_arguments(self, signature: Signature, node: syntax.Call) -> Bound | None:
         """Return the arguments of a call by parameter; None after an error."""
         try:
-            return bind(signature, node.arguments, node.callee.span, node.span)
+            return bind(signature, node.arguments, node.span)
         except ArgumentMistake as mistake:
             for argument in node.arguments:
                 self.evaluate(argument.value)

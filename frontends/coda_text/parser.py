@@ -173,18 +173,18 @@ class _Recovery:
             try:
                 self.parser.feed(self.tokens[index])
                 index += 1
-            except UnexpectedToken as error:
-                self._report(index, error)
+            except UnexpectedToken:
+                self._report(index)
                 index = self._resume(index)
         last = self.tokens[-1] if self.tokens else None
         try:
             return self.parser.finish(last)
-        except UnexpectedToken as error:
-            self._report(len(self.tokens), error)
+        except UnexpectedToken:
+            self._report(len(self.tokens))
             self.parser.pop_to("FN")
             return self.parser.finish(last)
 
-    def _report(self, index: int, error: UnexpectedToken) -> None:
+    def _report(self, index: int) -> None:
         token = self.tokens[min(index, len(self.tokens) - 1)]
         at_end = index >= len(self.tokens) or self._is_last(index)
         if token.line in self.lines_with_errors:

@@ -43,7 +43,6 @@ from coda_ir.frontends.torch.regions import (
     RegionCall,
     gives_one_value,
     has_products,
-    inputs_of,
     regions_in,
     split_graph,
 )
@@ -122,9 +121,9 @@ class GraphCompiler:
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """Return the compiled graph, or the result of the fallback."""
         _give_zeros_memory(graph)
-        return _boxed(self._compile_or_fall_back(graph, example_inputs))
+        return _boxed(self._compile_or_fall_back(graph))
 
-    def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+    def _compile_or_fall_back(self, graph: GraphModule) -> Runner:
         if self._is_backward:
             return self._run_of(graph)
         if not self._is_trained:
@@ -198,7 +197,7 @@ class GraphCompiler:
         # What cannot be imported of a region runs with the rest of it.
         compiler._splits = False
         for node, region in regions_in(split):
-            call = compiler._compile_or_fall_back(region, inputs_of(region))
+            call = compiler._compile_or_fall_back(region)
             setattr(split, str(node.target), RegionCall(call, is_single=gives_one_value(region)))
         return lambda inputs: split.forward(*inputs)
 
@@ -354,7 +353,7 @@ class TrainingCompiler(GraphCompiler):
         super().__init__(options, inputs, is_trained=True)
         self._forward = forward
 
-    def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
+    def _compile_or_fall_back(self, graph: GraphModule) -> Runner:
         """Compile, or fall back. Raises NotDerivedError if PyTorch must derive the gradients."""
         try:
             changed = stop_updates(self._forward, graph, self._inputs)

@@ -55,11 +55,6 @@ def regions_in(split: GraphModule) -> list[tuple[Node, GraphModule]]:
     return [(node, getattr(split, str(node.target))) for node in calls]
 
 
-def inputs_of(region: GraphModule) -> list[Any]:
-    """Return the (fake) values of the inputs of a region."""
-    return [node.meta.get("val") for node in region.graph.nodes if node.op == "placeholder"]
-
-
 class RegionCall(torch.nn.Module):
     """A compiled region, called like the original one."""
 

@@ -120,7 +120,7 @@ class DeferNormsPass(FunctionPass):
         function computes stays unchanged, and so does one of rows that are looked up: it reads them
         once, too.
         """
-        refusal = check_norm_input(norm, norm.x)
+        refusal = check_norm_input(norm.x)
         if refusal is None and isinstance(norm, coda.LayerNormOp):
             refusal = check_cancellation(norm)
         if rewriter.refuses(norm, refusal):

@@ -88,7 +88,7 @@ def is_tilewise(value: SSAValue) -> bool:
     return Site.of(value) is not None
 
 
-def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
+def check_norm_input(x: SSAValue) -> Refusal | None:
     """Check the input of a norm: its row statistics are free only if x is on chip, tile by tile."""
     if is_tilewise(x) or isinstance(x.owner, coda.EmbeddingOp):
         return None

@@ -84,7 +84,7 @@ def split_with_statistics(norm: Norm, rewriter: FunctionRewriter) -> bool:
         for op in users
     )
     is_exact = numerics_mode(norm) == NumericsMode.EAGER_EXACT
-    if check_norm_input(norm, norm.x) is None or is_exact or not has_statistics:
+    if check_norm_input(norm.x) is None or is_exact or not has_statistics:
         return False
     rewriter.passed(norm, "split: the kernel that computes its statistics applies them")
     insert = rewriter.before(norm)

@@ -79,12 +79,12 @@ def norm_consumers(function: Function) -> NormDeferral | Refusal:
 
 def test_norm_input():
     function = Function(PARAMETERS, linear("z", "x"), rms_norm("n", "z"))
-    assert function.ask(lambda: check_norm_input(function.op("n"), function["z"])) is None
+    assert function.ask(lambda: check_norm_input(function["z"])) is None
 
 
 def test_norm_of_an_argument():
     function = Function(PARAMETERS, rms_norm("n", "x"))
-    refusal = refused(function.ask(lambda: check_norm_input(function.op("n"), function["x"])))
+    refusal = refused(function.ask(lambda: check_norm_input(function["x"])))
     assert refusal.condition == (
         "a GEMM or pointwise code in the same function computes the norm's input"
     )
@@ -94,7 +94,7 @@ def test_norm_of_an_argument():
 
 def test_norm_of_an_operator_without_tiles():
     function = Function(PARAMETERS, unary("s", "softmax", "x"), rms_norm("n", "s"))
-    refusal = refused(function.ask(lambda: check_norm_input(function.op("n"), function["s"])))
+    refusal = refused(function.ask(lambda: check_norm_input(function["s"])))
     assert refusal.found.endswith("%s comes from coda.softmax, which no GEMM computes")
     assert refusal.suggestion is None
 

@@ -481,7 +481,7 @@ class HostProgram:
 
     # The whole program
 
-    def begin_operator(self, op: Operation) -> None:
+    def begin_operator(self) -> None:
         self._start = len(self.lines)
 
     def end_operator(self, op: Operation) -> None:

@@ -34,7 +34,7 @@ def emit_operators(host: HostProgram) -> None:
             if isinstance(op, ReshapeOp):
                 host.extents.bind_quotient(host.dims(op.result), host.dims(op.x))
             continue
-        host.begin_operator(op)
+        host.begin_operator()
         _emit(host, op)
         host.end_operator(op)
 

@@ -45,7 +45,7 @@ def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
         adjoint.give(op.x, back)
     if adjoint.wants(op.weight):
         type = element_type_of(op.weight)
-        if op.quantized_gradient is not None and _has_known_rows(op, adjoint):
+        if op.quantized_gradient is not None and _has_known_rows(op):
             columns = (_columns(value, adjoint) for value in (dy, op.x))
             gradient = coda.QuantizedLinearOp(
                 *columns, op.blocks, op.quantized_gradient, element_type=type
@@ -62,7 +62,7 @@ def _columns(value: SSAValue, adjoint: Adjoint) -> SSAValue:
     return adjoint.insert(coda.TransposeOp(matrix, (1, 0)))
 
 
-def _has_known_rows(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> bool:
+def _has_known_rows(op: coda.QuantizedLinearOp) -> bool:
     """Return whether the number of rows of x is known to be aligned; otherwise emit a remark."""
     if DYNAMIC_INDEX not in shape_of(op.x)[:-1]:
         return True
