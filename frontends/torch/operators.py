@@ -318,6 +318,30 @@ def split(graph: GraphImporter, node: Node) -> Value | None:
     return parts
 
 
+def unfold(graph: GraphImporter, node: Node) -> Value | None:
+    """Import windows of whole steps as these steps side by side, each from a slice of x."""
+    x, (dim, size, step) = graph.tensor(arguments(node)[0]), arguments(node)[1:4]
+    shape, windows = shape_of(x), tensor_type(node.meta["val"]).get_shape()
+    dim %= max(1, len(shape))
+    is_whole = bool(shape) and size > 0 == size % step and size // step <= MAX_STEPS
+    if not is_whole or shape.count(DYNAMIC_INDEX) > (shape[dim] != DYNAMIC_INDEX):
+        return None
+    count, parts = windows[dim], list[SSAValue]()
+    for start in range(0, size, step):
+        part, stop = x, start + count * step
+        if (start, stop) != (0, shape[dim]):
+            part = graph.insert(coda.SliceOp(x, dim, start, stop)).result
+        steps = (*shape[:dim], count, step, *shape[dim + 1 :])
+        parts.append(graph.insert(coda.ReshapeOp(part, steps)).result)
+    joined = graph.insert(coda.ConcatOp(parts, dim + 1)).result if len(parts) > 1 else parts[0]
+    order = (*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1)
+    return graph.insert(coda.TransposeOp(joined, order)).result
+
+
+MAX_STEPS = 8
+"""Steps of a window that are slices: one kernel concatenates as many."""
+
+
 def concat(graph: GraphImporter, node: Node) -> Value | None:
     dtype = result_dtype(node)
     parts = [graph.operand(part, dtype) for part in arguments(node)[0]]  # pyright: ignore
@@ -430,6 +454,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.constant_pad_nd.default": pad,
     "aten.split.Tensor": split,
     "aten.split_with_sizes.default": split,
+    "aten.unfold.default": unfold,
     "aten.cat.default": concat,
     **dict.fromkeys(KERNELS, attention),
     "<built-in function getitem>": getitem,

@@ -111,6 +111,8 @@ FUNCTIONS: dict[str, Function] = {
     "amin": lambda y, c: y - y.amin(-1, keepdim=True),
     "powers": lambda y, c: y.abs() ** 1.3 + y**4 - (1 + y.abs()) ** -2.5,
     "select": lambda y, c: y.reshape(-1, 3, 8)[:, 1],
+    "windows of two steps": lambda y, c: y.unfold(1, 8, 4),
+    "windows of one step": lambda y, c: y.unfold(1, 8, 8),
     "select from the end": lambda y, c: y.reshape(-1, 3, 8)[:, -1],
 }
 

@@ -31,6 +31,18 @@ class Windows(nn.Module):
         return windows.square() + self.linear(x).mean()
 
 
+class Unfolded(nn.Module):
+    """Windows of rows as matrices, such as those of local attention."""
+
+    def __init__(self, size: int, step: int):
+        super().__init__()
+        self.linear, self.size, self.step = nn.Linear(16, 16), size, step
+
+    def forward(self, x: Tensor) -> Tensor:
+        windows = self.linear(x).unfold(1, self.size, self.step)
+        return windows.transpose(-1, -2).square()
+
+
 class Written(nn.Module):
     """Writes to what it reads by strides."""
 
@@ -48,6 +60,17 @@ class Written(nn.Module):
 @pytest.mark.parametrize("name", OPERANDS)
 def test_values_and_gradients_are_those_of_eager(name: str):
     model, x = Windows(OPERANDS[name]), torch.randn(2, 6, 16, requires_grad=True)
+    program = compiled(model, target="triton", compare=False)
+    torch.testing.assert_close(program(x), model(x))
+    for gradient, expected in zip(
+        gradients(program, model, x), gradients(model, model, x), strict=True
+    ):
+        torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize(("size", "step"), [(4, 2), (3, 3), (3, 2)])
+def test_windows_of_rows_and_their_gradients_are_those_of_eager(size: int, step: int):
+    model, x = Unfolded(size, step), torch.randn(2, 9, 16, requires_grad=True)
     program = compiled(model, target="triton", compare=False)
     torch.testing.assert_close(program(x), model(x))
     for gradient, expected in zip(
