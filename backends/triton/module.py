@@ -227,6 +227,6 @@ def _body(host: HostProgram, head: Sequence[str], begin: Sequence[str]) -> list[
     arguments = [*head, *host.arguments.shape_lines(), *begin]
     is_launching = bool(host.kernels.functions.sources) or host.uses_stream
     stream = ["stream = direct_stream(device)"] if is_launching else []
-    workspace = host.workspace_lines()
+    workspace = host.buffers.workspace.lines(host.workspace)
     prepared = [*stream, *host.packs, *host.arguments.dense_lines(), *workspace]
     return wrapped([*arguments, *prepared, *host.lines], limit=96)

@@ -22,7 +22,9 @@ def laid_out(tensor: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
     """
     if order is None:
         return tensor
-    moved = tensor.permute(tuple(order))
+    # A permutation takes microseconds.
+    is_plain = list(order) == sorted(order)
+    moved = tensor if is_plain else tensor.permute(tuple(order))
     if moved.is_contiguous():
         return tensor
     return moved.contiguous().permute(tuple(order.index(dim) for dim in range(len(order))))

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -76,6 +77,8 @@ class TrainableFunction(NotCopied):
         self.policy = policy
         self._options = options
         self._pairs: dict[Wrt, GradientPair] = {}
+        self._by_required: dict[tuple[bool, ...], Wrt] = {}
+        """The arguments with gradients, by whether each argument requires one."""
         self._latest: GradientPair | None = None
 
     def __repr__(self) -> str:
@@ -106,9 +109,12 @@ class TrainableFunction(NotCopied):
         return self._latest(tensors, sizes)
 
     def _wanted(self, tensors: Tensors) -> Wrt:
-        pairs = zip(self.signature.arguments, tensors, strict=True)
-        names = (spec.name for spec, tensor in pairs if tensor.requires_grad)
-        return tuple(name for name in names if name in self._contributing)
+        required = tuple([tensor.requires_grad for tensor in tensors])
+        if required not in self._by_required:
+            names = [spec.name for spec in compress(self.signature.arguments, required)]
+            wrt = tuple(name for name in names if name in self._contributing)
+            self._by_required[required] = wrt
+        return self._by_required[required]
 
     @cached_property
     def _contributing(self) -> frozenset[str]:

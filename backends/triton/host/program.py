@@ -62,6 +62,8 @@ class HostProgram:
         self._views: dict[SSAValue, View] = {}
         self._pending: set[SSAValue] = set()
         """Views without a variable, as only direct launches have read them so far."""
+        self._late: dict[SSAValue, Callable[[], None]] = {}
+        """What writes the copies of values by PyTorch that nothing has read so far."""
         self._dense: dict[SSAValue, str] = {}
         self._copies: dict[tuple[SSAValue, ElementPlaces], str] = {}
         """The copies of views, by the tensor and the places in it."""
@@ -74,15 +76,10 @@ class HostProgram:
 
     def _hold_arguments(self) -> list[str]:
         """Drop arguments other than weights after their last use; return those without a use."""
-        unused: list[str] = []
-        for argument, name in self.arguments.variables.items():
-            if is_weight(argument):
-                continue
-            if self.buffers.is_used(argument):
-                self.buffers.own(argument, [name])
-            else:
-                unused.append(name)
-        return unused
+        held = {x: name for x, name in self.arguments.variables.items() if not is_weight(x)}
+        for argument in filter(self.buffers.is_used, held):
+            self.buffers.own(argument, [held[argument]])
+        return [name for argument, name in held.items() if not self.buffers.is_used(argument)]
 
     def flush(self) -> None:
         """Write the statement of pending launches, before code that reads their results."""
@@ -108,6 +105,8 @@ class HostProgram:
 
     def variable(self, value: SSAValue) -> str:
         """Return the tensor of a value, with any strides."""
+        if write := self._late.pop(value, None):
+            write()
         if value in self._pending:
             self._pending.remove(value)
             view = self._views[value]
@@ -121,11 +120,14 @@ class HostProgram:
         """Return whether `variable(value)` is known to be contiguous; it may be a copy."""
         if value in self._pending:
             return self._views[value].has_stated_strides
-        return value in self._dense and self._dense[value] == self._variables[value]
+        return value in self._dense and self._dense[value] == self._variables.get(value)
 
     def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
         """Assign a result a view of another value, or a copy if no such view exists."""
-        copy = self.copied(base) if self._merges_apart(base, step) else None
+        places, (name, extents) = ElementPlaces.of(base, self.dims), step
+        # A reshape copies where it merges dimensions that are not one in memory.
+        merges = name == "reshape" and places is not None and places[1].reshaped(extents) is None
+        copy = self.copied(base) if merges else None
         view = self._view_of(base, step, self.dims(result))
         if copy is not None:
             view = View(copy, (step,), self.dims(result), is_dense=True, argument=None)
@@ -136,17 +138,18 @@ class HostProgram:
             if self.is_direct:
                 self._pending.add(result)
                 return
-        x = copy or self.variable(base)
-        is_dense = view.has_stated_strides and (copy is not None or self.is_dense(base))
-        text = replace(view, steps=(step,)).text(x, self.extents.of)
-        assign = self._assign_unread if is_view else self.assign
-        assign(result, text, is_dense=is_dense, hint=hint)
 
-    def _merges_apart(self, base: SSAValue, step: Step) -> bool:
-        """Return whether a view merges dimensions that are not one in memory."""
-        found = ElementPlaces.of(base, self.dims)
-        name, extents = step
-        return name == "reshape" and found is not None and found[1].reshaped(extents) is None
+        def write() -> None:
+            x = copy or self.variable(base)
+            is_dense = view.has_stated_strides and (copy is not None or self.is_dense(base))
+            text = replace(view, steps=(step,)).text(x, self.extents.of)
+            assign = self._assign_unread if is_view else self.assign
+            assign(result, text, is_dense=is_dense, hint=hint)
+
+        if is_view or any(map(self.extents.unbound, self.dims(result))):
+            write()
+        else:
+            self._late[result] = write
 
     def _view_of(self, base: SSAValue, step: Step, dims: Dims) -> View:
         is_dense, around = keeps_order(base, step), self._views.get(base)
@@ -190,7 +193,7 @@ class HostProgram:
         if isinstance(value, BlockArgument):
             self.arguments.need_dense(value)
             return self.variable(value)
-        if value not in self._pending or self._views[value].has_stated_strides:
+        if value not in (self._late.keys() | self._pending) or self.is_dense(value):
             self.variable(value)
         if value not in self._dense:
             # A kernel that copies reads the root of a view: there is no statement for the view.
@@ -365,12 +368,6 @@ class HostProgram:
         if self.is_direct:
             return f"torch.empty_strided({shape}, {strides}, dtype={dtype}, device=device)"
         return f"torch.empty({shape}, dtype={dtype}, device=device)"
-
-    def workspace_lines(self) -> list[str]:
-        """Return the statement that allocates the workspace, if there is one."""
-        size = self.buffers.workspace.size
-        allocation = self._empty(f"({size},)", "(1,)", "torch.uint8")
-        return [f"{self.workspace} = {allocation}"] if size else []
 
     def temporaries(self, expression: str, hints: Sequence[str]) -> list[str]:
         """Return tensors of a PyTorch expression that only the current operator needs."""

@@ -41,3 +41,8 @@ class Workspace:
     def free(self, value: SSAValue) -> None:
         """Let later values have the bytes of a value, if it is in the workspace."""
         self._places.pop(value, None)
+
+    def lines(self, name: str) -> list[str]:
+        """Return the statement that allocates the workspace, if it has parts."""
+        allocation = f"torch.empty_strided(({self.size},), (1,), dtype=torch.uint8, device=device)"
+        return [f"{name} = {allocation}"] if self.size else []

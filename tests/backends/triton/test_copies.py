@@ -38,6 +38,17 @@ def test_orders(order: tuple[int, ...], type: str) -> None:
     assert torch.equal(function(x), y.abs())
 
 
+def test_a_kernel_alone_copies_merged_dimensions() -> None:
+    """Without a statement for the reshape, which PyTorch might copy as well."""
+    function, copies = compiled("""fn f(x: f32[3, 10, 8, 32], w: f32[64, 80]) {
+        return linear(reshape(transpose(x, [0, 3, 1, 2]), [3, 32, 80]), w)
+    }""")
+    assert copies == ["copy"] and "reshape(" not in function.source
+    x, w = torch.randn(3, 10, 8, 32), torch.randn(64, 80)
+    expected = x.permute(0, 3, 1, 2).reshape(3, 32, 80).double() @ w.double().T
+    torch.testing.assert_close(function(x, w).double(), expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("batch", [0, 2])
 def test_a_batch_of_any_size(batch: int) -> None:
     text = """fn f(x: f32[B, 9, 40]) {
