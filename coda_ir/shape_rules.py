@@ -169,6 +169,10 @@ def _map(op: gemm.MapOp, operands: list[Dims]) -> Sequence[Dims]:
 
 def _attention_sums(op: gemm.AttentionSumOp, operands: list[Dims]) -> Sequence[Dims]:
     of = dict(zip(op.operands, operands, strict=True))
+    if isinstance(op, gemm.AttentionDmaskOp) and op.mask is not None:
+        *leading, rows, columns = of[op.mask]
+        whole = [of[x][-2] if n == 1 else n for x, n in ((op.q, rows), (op.k, columns))]
+        return [(*leading, *whole)]
     *batch, queries, _ = of[op.q]
     of_queries = (batch[0] if batch else 1, op.heads, queries)
     own: list[Dims] = [

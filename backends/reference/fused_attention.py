@@ -25,7 +25,13 @@ from coda_ir.backends.reference.gemm_ops import (
     pair_columns,
 )
 from coda_ir.backends.reference.numerics import Handlers, Numerics
-from coda_ir.dialects.gemm import AttentionDkvOp, AttentionDqOp, AttentionSumOp, FusedAttentionOp
+from coda_ir.dialects.gemm import (
+    AttentionDkvOp,
+    AttentionDmaskOp,
+    AttentionDqOp,
+    AttentionSumOp,
+    FusedAttentionOp,
+)
 
 
 def fused_attention(
@@ -112,6 +118,13 @@ def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> 
     return _stored(op, sums, ports, numerics)
 
 
+def attention_dmask(op: AttentionDmaskOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (d_out, moment, lse, *inputs), (mask,), _ = _split(op, operands)
+    found = score_gradients(op, d_out, moment[..., 0], lse, inputs, mask).d_scores
+    queries, keys = found.shape[-2:]
+    return [found.sum_to_size(*mask.shape[:-2], queries, keys)]
+
+
 def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors, Tensors]:
     """Split operands into the tensors of attention, its sinks and mask, and those of the ports."""
     start = len(op.BEFORE)
@@ -142,4 +155,5 @@ ATTENTION_HANDLERS: Handlers = {
     FusedAttentionOp: _fused_attention,
     AttentionDqOp: attention_dq,
     AttentionDkvOp: attention_dkv,
+    AttentionDmaskOp: attention_dmask,
 }

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.argument_list import ArgumentList, Layout, Pitch, RowRuns
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
-from coda_ir.backends.triton.host_values import HostValue, constant
+from coda_ir.backends.triton.host_values import HostValue, constant, joined
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import PITCH, emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
@@ -21,6 +21,7 @@ from coda_ir.diagnostics import LoweringError
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     AttentionDkvOp,
+    AttentionDmaskOp,
     AttentionDqOp,
     AttentionGradSumOp,
     AttentionSumOp,
@@ -110,18 +111,20 @@ class _SumEmitter(SegmentEmitter):
 def emit_attention_sums(
     op: AttentionSumOp, names: NameAllocator, pitches: Mapping[SSAValue, Pitch] | None = None
 ) -> EmittedKernel:
-    """Emit the kernel of a scheduled `gemm.attention`, `gemm.attention_dq` or `gemm.attention_dkv`.
+    """Emit the kernel of a scheduled `gemm.attention`, `gemm.attention_dq`, `gemm.attention_dkv` or
+    `gemm.attention_dmask`.
 
-    One program computes a tile: BM rows of one head. `pitches` has the elements between the starts
-    of the rows of those operands that are ranges of columns, or where the rows of permuted ones
-    start. Raises CodaError without a schedule.
+    One program computes a tile: BM rows of one head, or BM rows and BN columns of the mask.
+    `pitches` has the elements between the starts of the rows of those operands that are ranges of
+    columns, or where the rows of permuted ones start. Raises CodaError without a schedule.
     """
     if op.schedule is None:
         raise LoweringError(
             f"{format_location(op.location)}: {op.name} has no schedule",
             "run the pass 'schedule' first",
         )
-    return _Kernel(op, op.schedule, names, pitches or {}).emit()
+    kind = _MaskKernel if isinstance(op, AttentionDmaskOp) else _Kernel
+    return kind(op, op.schedule, names, pitches or {}).emit()
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ _FUNCTIONS: Mapping[type[AttentionSumOp], str] = {
     FusedAttentionOp: "o_of_tile",
     AttentionDqOp: "dq_of_tile",
     AttentionDkvOp: "dkv_of_tile",
+    AttentionDmaskOp: "dmask_of_tile",
 }
 """The device functions of the sums."""
 
@@ -158,8 +162,8 @@ class _Kernel:
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
         self.layouts = Layouts() if schedule.mainloop == "wgmma" else None
         """Those of boxes, in Gluon."""
-        sums = len(op.SUMS) * schedule.block_m.data * op.parts.lanes
         mask = "row_mask" if self.layouts is None else "sum_mask"
+        sums = schedule.block_m.data * self._columns_of_sums()
         self.split = SplitK.of(schedule, self.arguments, sums, mask)
 
     @property
@@ -177,6 +181,10 @@ class _Kernel:
     def _sums(self) -> str:
         return _FUNCTIONS[type(self.op)]
 
+    def _columns_of_sums(self) -> int:
+        """Return the columns of all sums of a tile."""
+        return len(self.op.SUMS) * self.op.parts.lanes
+
     def _title(self) -> str:
         features = [name for name in segment_features(self.op.segment()) if name != "tile"]
         return "_".join([self.op.name.removeprefix("gemm."), *dict.fromkeys(features)])[:60]
@@ -185,11 +193,11 @@ class _Kernel:
         lines = [*self._constants(), *self._place(), *self._call(), *self._epilogue()]
         bm, bn, _ = self.schedule.tile
         rows, steps = ("queries", "keys") if self.is_of_queries else ("keys", "queries")
-        what = " and ".join(self.op.SUMS)
+        what = " and ".join(self.op.SUMS) or "Gradient of the mask"
         summary = f"{what} of attention: {bm} {rows} of a head, {bn} {steps} at a time"
         shared = () if self.split is None else self.split.parameters
         parameters = (*self.arguments.arguments, *shared, *self._extents())
-        tiles = self._extent_of(self.op.rows_of).ceiling(bm) * self._batches() * self.op.tile_heads
+        tiles = self._tiles()
         kernel = emitted(
             self.name,
             parameters,
@@ -210,6 +218,11 @@ class _Kernel:
 
     # Extents
 
+    def _tiles(self) -> HostValue:
+        """Return the number of tiles."""
+        blocks = self._extent_of(self.op.rows_of).ceiling(self.schedule.block_m.data)
+        return blocks * self._batches() * self.op.tile_heads
+
     def _batches(self) -> HostValue:
         """Return the number of batches."""
         q = self.op.q
@@ -229,7 +242,7 @@ class _Kernel:
             KernelArgument("BATCHES", "i32", self._batches()),
             KernelArgument("T", "i32", self._extent_of(self.op.q)),
             KernelArgument("S", "i32", keys),
-            *([KernelArgument(PITCH, "i32", keys)] if of_keys else []),
+            *([KernelArgument(PITCH, "i32", keys)] if of_keys or not self.op.SUMS else []),
         ]
 
     # The body
@@ -432,3 +445,53 @@ class _Kernel:
             head=head,
             layout=None if self.layouts is None else f"epilogue_layout({lanes}, {warps})",
         )
+
+
+class _MaskKernel(_Kernel):
+    """The kernel of the gradient for a mask: a program stores BM rows and BN columns of it."""
+
+    def _tiles(self) -> HostValue:
+        of_batches, *_ = self.op.mask_dims
+        (bm, bn, _), op = self.schedule.tile, self.op
+        columns = joined("(", self._extent_of(op.k).ceiling(bn), ")")
+        blocks = self._extent_of(op.q).ceiling(bm) * columns
+        blocks *= self._heads_of_mask()
+        return blocks * self._batches() if of_batches else blocks
+
+    def _columns_of_sums(self) -> int:
+        return self.schedule.block_n.data
+
+    def _place(self) -> list[str]:
+        tile = "tl.program_id(0)" if self.split is None else "tile"
+        return [
+            *([] if self.split is None else self.split.prologue()),
+            "columns = tl.cdiv(S, BLOCK_N)",
+            "blocks = tl.cdiv(T, BLOCK_M) * columns",
+            f"of_mask, turn = {tile} // blocks, {tile} % blocks",
+            f"batch, head = of_mask // {self._heads_of_mask()}, of_mask % {self._heads_of_mask()}",
+            "start, at = turn // columns * BLOCK_M, turn % columns * BLOCK_N",
+        ]
+
+    def _heads_of_mask(self) -> int:
+        return self.op.heads if self.op.mask_dims[1] else 1
+
+    def _names(self) -> list[str]:
+        return ["d_mask"]
+
+    def _heads_of_queries(self) -> tuple[str, int]:
+        split = "0, BATCHES, 1" if self.split is None else "split, BATCHES, SPLIT_K"
+        return f" at, {split},", self.op.shared_heads
+
+    def _epilogue(self) -> list[str]:
+        pointer = self.arguments.output(self.op.results[0], "d_mask")
+        place = f"batch, head, start, T, S, at, {self._heads_of_mask()}"
+        if self.split is None:
+            return [f"store_dmask(({pointer}, {PITCH}), d_mask_parts, {place}, CAUSAL, WINDOW)"]
+        columns = [self.schedule.block_n.data]
+        (total,) = self.split.sums(columns)
+        return [
+            "row_mask = start + tl.arange(0, BLOCK_M) < T",
+            *self.split.publish(["d_mask_parts"], columns),
+            f"    d_mask = {total}",
+            f"    store_dmask(({pointer}, {PITCH}), d_mask, {place}, CAUSAL, WINDOW)",
+        ]

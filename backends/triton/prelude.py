@@ -18,6 +18,7 @@ _HELPERS = read_definitions(
     "attention_heads",
     "attention_tiles",
     "attention_outputs",
+    "attention_mask_gradient",
     "delta_rule",
     "delta_rule_gradient",
 )

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.cost_model.devices import Device
 from coda_ir.diagnostics import LoweringError
-from coda_ir.dialects.coda.shapes import element_bytes
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import (
     AttentionDkvOp,
+    AttentionDmaskOp,
     AttentionDqOp,
     AttentionSumOp,
     FusedAttentionOp,
@@ -20,6 +24,7 @@ _KINDS: Mapping[type[AttentionSumOp], str] = {
     FusedAttentionOp: "o",
     AttentionDqOp: "dq",
     AttentionDkvOp: "dkv",
+    AttentionDmaskOp: "dmask",
 }
 
 _HEADS_AT_A_TIME = 8
@@ -56,10 +61,13 @@ class _Tile:
 
     def shared_memory(self, op: AttentionSumOp, device: Device) -> float:
         """Return the bytes of the queries of the tile (in the backward, of two tensors), of two
-        tensors in 16 bits for each step in flight, and of the mask of a step.
+        tensors in 16 bits for each step in flight, and of the mask of a step. A tile of a mask has
+        a step for each head and batch.
         """
         lanes = (op.parts.lanes + op.value_parts.lanes) / 2
         steps = self.stages * device.buffers_per_stage
+        if isinstance(op, AttentionDmaskOp):
+            return 4 * lanes * steps * (self.rows + self.step)
         tensors = 1 if isinstance(op, FusedAttentionOp) else 2
         mask = (self.stages + 1) * self._mask_bytes(op)
         return 2 * lanes * (tensors * self.rows + 2 * steps * self.step) + mask
@@ -86,6 +94,14 @@ _HOPPER = {
     ("dkv", 96): _Tile(64, 64, 4, 3),
     ("dq", 64): _Tile(128, 64, 4, 3),
     ("dkv", 64): _Tile(64, 128, 4, 2),
+    ("exact dq", 256): _Tile(64, 64, 8, 2),
+    ("exact dq", 192): _Tile(64, 32, 4, 2),
+    ("exact dq", 128): _Tile(64, 64, 4, 2),
+    ("exact dq", 96): _Tile(64, 64, 4, 3),
+    ("exact dq", 64): _Tile(64, 64, 4, 2),
+    ("dmask", 256): _Tile(64, 64, 4, 2),
+    ("dmask", 128): _Tile(128, 64, 8, 2),
+    ("dmask", 64): _Tile(64, 128, 4, 2),
 }
 """Tiles by kernel and the largest number of lanes of a head. H200, dK and dV of 4096 causal tokens,
 in us: 32 heads of 128 in 460 (128 x 64 with 8 warps 498, in two stages 577), and with 8 heads of
@@ -106,19 +122,20 @@ _HOPPER_WGMMA = {
     ("dkv", 96): _Tile(64, 64, 4, 2),
     ("dq", 64): _Tile(64, 64, 4, 2),
     ("dkv", 64): _Tile(64, 64, 4, 4),
+    ("exact dq", 256): _Tile(64, 64, 8, 2),
+    ("exact dq", 192): _Tile(64, 32, 4, 2),
+    ("exact dq", 128): _Tile(64, 64, 4, 2),
+    ("exact dq", 96): _Tile(64, 64, 4, 2),
+    ("exact dq", 64): _Tile(64, 64, 4, 2),
 }
 """Tiles of asynchronous products where these are faster than those of `_HOPPER`. H200, 4096 tokens,
 32 heads, us instead of those of `tma`, causal and not. dK and dV: 64 columns 250 (299), 482 (525);
 96 334 (390), 634 (730), in three stages 364 and 657; 128 410 (458), 778 (927), 64 x 32 508 and 934;
 256 1091 (1629), 2067 (3513), 64 x 32 1465 and 2871. dQ: 64 175 (171), 321 (313), and of 1024 tokens
 22 (26); 96 253 (288), 473 (519); 128 313 (354), 591 (639), 128 x 64 346 and 665; 192 511 (599), 979
-(1172). Slower: dQ of 256 759 (703), 1445 (1327); dK and dV of 192 1069 (1021), 2090 (2146)."""
-
-_EXACT_DQ = {192: _Tile(64, 32, 4, 2), 64: _Tile(64, 64, 4, 2)}
-"""Tiles of dQ with an exact moment that are faster than those of dK and dV, which have two sums as
-well. H200, as above: 192 columns 925 (128 x 32 958, 64 x 64 1065, by `tma` 1206), 1793 (1805, 2065,
-2398); 64 241 (128 x 64 288), 447 (543); 128 with the tiles of dK and dV 373 (128 x 64 415), 704
-(792)."""
+(1172). Slower: dQ of 256 759 (703), 1445 (1327); dK and dV of 192 1069 (1021), 2090 (2146). dQ with
+an exact moment: 192 columns 925 (128 x 32 958, 64 x 64 1065, by `tma` 1206), 1793 (1805, 2065,
+2398); 64 241 (128 x 64 288), 447 (543); 128 373 (128 x 64 415), 704 (792)."""
 
 _HOPPER_MASKED = {
     **_HOPPER,
@@ -126,13 +143,17 @@ _HOPPER_MASKED = {
     ("dkv", 64): _Tile(128, 32, 4, 3),
     ("dkv", 96): _Tile(64, 64, 4, 2),
     ("dq", 64): _Tile(64, 64, 4, 3),
+    ("exact dq", 64): _Tile(64, 64, 4, 3),
 }
 """Tiles for a mask with an element for each score. Truth values, 2 x 2048 tokens, 16 heads of 128
 on an H100, in us: 324 (128 x 128 with 8 warps 425, 64 x 64 432), dQ 334 (64 x 64 448), dK and dV
 453 (128 x 64 545). 32 x 512 tokens, 12 heads of 64: 193 (128 x 64 286). 8 x 1024 tokens, 16 heads
 of 64: dK and dV 247 (64 x 64 283, 64 x 128 343). With one for each key, the tiles of attention
 without a mask: 184 (128 x 64 187, 128 x 128 252), causal 92 (113); 32 heads, causal, with a number
-for each key and head, 201 (229 in both others)."""
+for each key and head, 201 (229 in both others). H200, 8 x 1024 tokens, 16 heads of 64 with a number
+for each score: dQ with an exact moment 236 (in two stages 270, 128 x 64 322, 128 x 32 399), dK and
+dV 323 (64 x 64 360, 64 x 32 410), and the gradient of a mask of all batches 177 (64 x 64 190, 128 x
+64 222, 64 x 32 228)."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
@@ -184,12 +205,22 @@ def attention_schedule(
 
 
 def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int | None) -> int:
-    """Return how many programs share a tile's query heads: the fewest that occupy the device."""
+    """Return how many programs share a tile's query heads, or the batches and heads of a tile of a
+    mask: the fewest that occupy the device.
+    """
+    at_a_time = min(2, int(device.shared_memory // tile.shared_memory(op, device)))
+    wanted = _ROUNDS * at_a_time * device.processors
+    if isinstance(op, AttentionDmaskOp):
+        known = [n if n != DYNAMIC_INDEX else _UNKNOWN_ROWS for n in shape_of(op.d_mask)]
+        *leading, queries, keys = known
+        tiles = prod(leading) * -(-queries // tile.rows) * -(-keys // tile.step)
+        of_mask = zip(op.scores_shape[:2], op.mask_dims, strict=False)
+        summed = [MAX_SPLITS if n == DYNAMIC_INDEX else n for n, is_kept in of_mask if not is_kept]
+        return min(MAX_SPLITS, prod(summed), ceil(wanted / tiles))
     heads = op.split_heads if op.value_dim is None else 1
     counts = [n for n in range(1, min(heads, MAX_SPLITS) + 1) if heads % n == 0]
     tiles = -(-(_UNKNOWN_ROWS if rows is None else rows) // tile.rows) * op.tile_heads
-    at_a_time = min(2, int(device.shared_memory // tile.shared_memory(op, device)))
-    enough = (n for n in counts if tiles * n >= _ROUNDS * at_a_time * device.processors)
+    enough = (n for n in counts if tiles * n >= wanted)
     return next(enough, counts[-1])
 
 
@@ -203,20 +234,18 @@ def _preferred(op: AttentionSumOp, device: Device, loop: str) -> Sequence[_Tile]
         is_small = is_capped and device.shared_memory <= _SMALL_MEMORY
         tiles = _PORTABLE[1:] if is_small else _PORTABLE
         return [tile for tile in tiles if tile.rows * lanes <= _MAX_ELEMENTS]
-    # With an exact moment, a tile of queries has two sums as well.
     is_exact = isinstance(op, AttentionDqOp) and op.exact_moment is not None
-    kind = "dkv" if is_exact else _KINDS[type(op)]
+    kind = "exact dq" if is_exact else _KINDS[type(op)]
     _, _, of_queries, _ = op.mask_dims
     tiles = _HOPPER_MASKED if op.mask is not None and of_queries else _HOPPER
     widths = [width for of, width in tiles if of == kind and width >= lanes]
     if not widths:
         return []
     width = min(widths)
-    fastest = _EXACT_DQ.get(width) if is_exact else None
     if loop == "wgmma":
-        tile = fastest or _HOPPER_WGMMA.get((kind, width))
+        tile = _HOPPER_WGMMA.get((kind, width))
         return [] if tile is None or op.value_parts.lanes > lanes else [tile]
-    fastest = fastest or tiles[kind, width]
+    fastest = tiles[kind, width]
     steps = (fastest.step,) if tiles is not _HOPPER_MASKED else (fastest.step, fastest.step // 2)
     stages = range(fastest.stages, 0, -1)
     return [replace(fastest, step=step, stages=count) for count in stages for step in steps]

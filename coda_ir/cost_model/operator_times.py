@@ -265,7 +265,9 @@ class OperatorTimes:
             products *= 2 * (OWN_CAUSAL_SHARE if is_own else share)
         if not isinstance(op, gemm.AttentionSumOp) or op.mask is None:
             return products
-        _, _, of_queries, _ = op.mask_dims
+        *shared, of_queries, _ = op.mask_dims
+        if isinstance(op, gemm.AttentionDmaskOp) and not all(shared):
+            return products  # A tile reads its mask once.
         of_scores = NUMBERS_OF_SCORES if op.adds_mask else MASK_OF_SCORES
         return products * (of_scores if of_queries else MASK_OF_KEYS)
 
@@ -276,7 +278,7 @@ class OperatorTimes:
             return 0.0
         columns = op.head_dim.value.data + op.value_columns
         products = 2 * self._scores_of_tiles(op) * columns / (2 if op.causal.value.data else 1)
-        if isinstance(op, coda.AttentionOp | gemm.FusedAttentionOp):
+        if isinstance(op, coda.AttentionOp | gemm.FusedAttentionOp | gemm.AttentionDmaskOp):
             return products
         if is_dq:
             return EXACT_MOMENT_PRODUCTS * products

@@ -4,6 +4,7 @@ from xdsl.ir import Dialect
 
 from coda_ir.dialects.gemm.attention import (
     AttentionDkvOp as AttentionDkvOp,
+    AttentionDmaskOp as AttentionDmaskOp,
     AttentionDqOp as AttentionDqOp,
     AttentionGradSumOp as AttentionGradSumOp,
     AttentionSumOp as AttentionSumOp,
@@ -81,6 +82,7 @@ Gemm = Dialect(
         FusedAttentionOp,
         AttentionDqOp,
         AttentionDkvOp,
+        AttentionDmaskOp,
         LibraryOp,
         PackWeightOp,
         ScaleWeightOp,

@@ -1,12 +1,13 @@
-"""Attention and its backward as kernels with epilogues: `gemm.attention`, `gemm.attention_dq` and
-`gemm.attention_dkv`.
+"""Attention and its backward as kernels with epilogues: `gemm.attention`, `gemm.attention_dq`,
+`gemm.attention_dkv` and `gemm.attention_dmask`.
 
 Attention is a chain of two GEMMs with a softmax between them that takes the keys as they come
 (FlashAttention-2, arXiv 2307.08691), so that no score is stored. The backward recomputes the
 weights of a tile, P = exp(scale·Q·Kᵀ - lse), from the logsumexp that the forward kept. It is two
 chains of GEMMs whose sums stay on chip: over the keys for the gradient of a tile of queries, and
-over the queries for those of a tile of keys and values. Each sum has one order, so that two runs
-give the same bits. Like the accumulator of `gemm.fused`, such a sum takes an epilogue.
+over the queries for those of a tile of keys and values. A third one sums the gradients of scores
+for a mask. Each sum has one order, so that two runs give the same bits. Like the accumulator of
+`gemm.fused`, the sums of the others take an epilogue.
 """
 
 from abc import ABC
@@ -459,3 +460,41 @@ class AttentionDkvOp(AttentionGradSumOp):
     def verify_(self) -> None:
         super().verify_()
         self.verify_moment("operand moment", self.stored)
+
+
+@irdl_op_definition
+class AttentionDmaskOp(AttentionGradSumOp):
+    """The gradient for a mask that is added to the scores: dS = P ⊙ (dO·Vᵀ - moment), summed over
+    the batches and the heads that share an element of the mask. A tile stays on chip meanwhile.
+
+    The second operand is the `moment` of `gemm.attention_dq`. The result is like the mask, but has
+    all queries and keys. A tile has BM queries and BN keys, and `split_k` programs share the sums.
+
+        %d_mask = gemm.attention_dmask (%dy : t, %moment : f, %lse : f, %q : t, %k : t, %v : t)
+            mask(%m : m) {head_dim = 128 : i64, causal = true} -> () { gemm.yield }
+    """
+
+    name = "gemm.attention_dmask"
+    d_mask = result_def(TensorType)
+    SUMS: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def _own_types(
+        cls, tensors: Sequence[SSAValue], mask: SSAValue | None, head_dim: int
+    ) -> Sequence[AnyTensor]:
+        *_, q, k, _ = tensors
+        type, shape = (f32, (1, 1)) if mask is None else (element_type_of(mask), shape_of(mask))
+        *leading, rows, columns = shape
+        whole = [shape_of(x)[-2] if n == 1 else n for x, n in ((q, rows), (k, columns))]
+        return [TensorType(type, (*leading, *whole))]
+
+    def _verify_split(self) -> None:
+        """Any number of programs may share a tile."""
+
+    def verify_(self) -> None:
+        if self.ports or self.outputs or not self.adds_mask:
+            raise VerifyException("expected no epilogue, and a mask of floats")
+        super().verify_()
+        self.verify_moment("operand moment", self.stored)
+        (expected,) = self._own_types(self.tensors, self.mask, self.head_dim.value.data)
+        expect_tensor("result d_mask", self.d_mask, expected.get_shape(), expected.element_type)

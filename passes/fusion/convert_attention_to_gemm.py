@@ -21,7 +21,8 @@ FEW_QUERIES = 16
 
 OF_ATTENTION = "one kernel computes it without storing the scores"
 OF_GRADIENT = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
-OF_DECOMPOSED = f"{OF_GRADIENT}; the gradients of a row's scores add up to 0, as in its softmax"
+OF_MASK = "; a third one computes that of the mask"
+OF_DECOMPOSED = "; the gradients of a row's scores add up to 0, as in its softmax"
 
 
 class ConvertAttentionToGemmPass(FunctionPass):
@@ -36,19 +37,21 @@ class ConvertAttentionToGemmPass(FunctionPass):
     stores a mask of all scores that hides what the causal mask or the window hides as well, and its
     kernels skip none of them. With a mask of keys, those that also return the logsumexp are slower,
     by up to 3 x with their backward. The gradient of the sinks follows from the logsumexp and the
-    moment: -sum(exp(sink - lse) ⊙ moment) for each head. Attention that was written as products
+    moment: -sum(exp(sink - lse) ⊙ moment) for each head. The gradient of a mask that is added has a
+    third kernel, `gemm.attention_dmask`. Attention that was written as products
     and a softmax has an exact moment, as its gradients have in PyTorch.
 
     Legal iff tensor cores multiply the type of the operands; heads have up to 256 columns, a
-    multiple of 8; in the forward, keys and values have the same number of columns; no gradient of a
-    mask is needed, and in the backward no mask is added if there are sinks, which the logsumexp
-    includes; and the function does not require the bits of eager PyTorch.
+    multiple of 8; in the forward, keys and values have the same number of columns; in the backward
+    no mask is added if there are sinks, which the logsumexp includes; and the function does not
+    require the bits of eager PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.AttentionGradOp):
-                what = OF_DECOMPOSED if coda.DECOMPOSED in op.attributes else OF_GRADIENT
+                what = OF_GRADIENT + (OF_MASK if op.d_mask is not None else "")
+                what += OF_DECOMPOSED if coda.DECOMPOSED in op.attributes else ""
                 if rewriter.accepts(op, _check_gradient(op), what):
                     _convert_gradient(op, rewriter)
             elif isinstance(op, coda.AttentionOp) and _is_slow_elsewhere(op):
@@ -86,9 +89,6 @@ def _hides_by_window(op: coda.AttentionOp) -> bool:
 def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
     """Return the reason why PyTorch computes the gradients; None if kernels of this package do."""
     instead = "runs as the derivative of PyTorch's attention"
-    if op.d_mask is not None:
-        condition = "gradients are needed only for queries, keys, values and sinks"
-        return Refusal(condition, f"{instead}, which also returns the gradient of the mask")
     if op.sinks is not None and op.mask is not None and element_type_of(op.mask) != i1:
         condition = "the attention weights sum to 1 if a mask is added"
         return Refusal(condition, f"{instead}, which has sinks and a mask")
@@ -150,6 +150,12 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> N
     gradients = [*dq.outputs, *dkv.outputs]
     if op.d_sinks is not None and op.sinks is not None:
         gradients.append(_gradient_of_sinks(op.sinks, op.lse, dq.moment, insert))
+    if op.d_mask is not None:
+        of_mask = gemm.AttentionDmaskOp.made(tensors, properties, _stored(), mask=op.mask)
+        d_mask = insert.insert(of_mask, "d_mask")
+        if (shape := shape_of(op.d_mask)) != shape_of(d_mask):
+            d_mask = insert.insert(coda.SumToOp(d_mask, shape))
+        gradients.append(d_mask)
     rewriter.order.give_way(op, gradients)
 
 

@@ -48,8 +48,12 @@ class FuseAttentionPass(FunctionPass):
 
 def _producer(op: MapOp) -> AttentionSumOp | None:
     """Return the last kernel of attention whose results `op` reads element by element."""
-    tiles = [value.owner for kind, value in op.segment().ports if kind == PortKind.TILE]
-    found = [owner for owner in tiles if isinstance(owner, AttentionSumOp)]
+    tiles = [value for kind, value in op.segment().ports if kind == PortKind.TILE]
+    found = [
+        value.owner
+        for value in tiles
+        if isinstance(value.owner, AttentionSumOp) and value in value.owner.outputs
+    ]
     return found[-1] if found else None
 
 

@@ -22,7 +22,13 @@ from coda_ir.cost_model.ranking import structure_of
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.cost_model.workload import Tile, Workload, total_depth
 from coda_ir.diagnostics import LoweringError, OptionError
-from coda_ir.dialects.gemm import AttentionGradSumOp, AttentionSumOp, FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm import (
+    AttentionDmaskOp,
+    AttentionGradSumOp,
+    AttentionSumOp,
+    FusedOp,
+    ScheduleAttr,
+)
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.copy_gathered import COPY_MARGIN, CopiedRows, GatheredRows
 from coda_ir.passes.layout.number_groups import number_groups_of
@@ -224,7 +230,8 @@ class SchedulePass(NamedPass):
             + LOADS_OF_ATTENTION[schedule.mainloop]
         )
         if schedule.split_k.data > 1:
-            text += f", heads of queries split among {schedule.split_k.data} programs"
+            what = "batches and heads" if isinstance(op, AttentionDmaskOp) else "heads of queries"
+            text += f", {what} split among {schedule.split_k.data} programs"
         is_wanted = self.device.has_tma and self.mainloop not in ("pointer", "tma")
         if is_wanted and isinstance(op, AttentionGradSumOp) and op.wgmma_obstacle is not None:
             text += f"; no asynchronous products: {op.wgmma_obstacle}"

@@ -162,6 +162,29 @@ ATTENTION_FAULTS = (
         Text("scaled_parts(dk, SCALE, HEAD)", "dk"),
     ),
     KernelFault(
+        "attention: the gradient of a mask is that of the first batch",
+        f"{TILES}[dmask_of_tile]",
+        Text("EACH * batches", "EACH"),
+    ),
+    KernelFault(
+        "attention: the gradient of a mask has the derivative of the cap",
+        f"{TILES}[dmask_of_tile]",
+        Text("total += weights *", "total += inside_cap(weights, scores, SOFTCAP) *"),
+    ),
+    KernelFault(
+        "attention: the gradient of a mask is that of the first head",
+        f"{KERNEL}_MaskKernel._place",
+        Text("of_mask % {heads}", "of_mask * 0 * {heads}"),
+    ),
+    KernelFault(
+        "attention: hidden scores have gradients of a mask",
+        f"{TILES}[dmask_of_tile]",
+        Text(
+            "tl.where(is_seen(row + keys - queries, key, keys, CAUSAL, WINDOW), total, 0.0)",
+            "total",
+        ),
+    ),
+    KernelFault(
         "attention: blocks of the same head only", f"{TILES}[tile_of_heads]", Nth("keep", "Add")
     ),
     KernelFault(

@@ -9,9 +9,11 @@ import torch
 from support import gemm_programs as programs
 from support.attention_sums import (
     KEYS,
+    QUERIES,
     attention,
     attention_in_parts,
     backward_of_attention,
+    mask_gradient,
 )
 from support.block_programs import gated_blocks, scaled_blocks
 from support.eager_bits import OPERATORS, share_of_different_bits
@@ -545,6 +547,9 @@ def _attention_cases() -> dict[str, KernelCase]:
     )
     programs["attention, capped"] = attention("causal = true, softcap = 1.5 : f64")
     programs["attention, window"] = attention("causal = false, window = 19 : i64")
+    programs["attention, mask gradient"] = mask_gradient(
+        "causal = true, softcap = 1.5 : f64", f"tensor<4x{QUERIES}x{KEYS}xf32>"
+    )
     programs["attention, added"] = attention("causal = false", f"tensor<4x1x{KEYS}xf32>")
     return {name: KernelCase(text, TILES, {}) for name, text in programs.items()}
 

@@ -113,3 +113,26 @@ func.func @f(%q: {q}, %k: {k}, %v: {k}, %s: tensor<2xf32>, %z: {q}, %dy: {q})
   func.return %lse, %z2, %dq, %dk, %dv, %total : {lse}, {q}, {q}, {k}, {k}, {total}
 }}
 """
+
+
+def mask_gradient(options: str, mask: str) -> str:
+    """The gradient of a mask of this type, which has all queries and keys; and that of the queries,
+    whose kernel computes the moments.
+    """
+    q, k = f"tensor<2x{QUERIES}x{COLUMNS}xf32>", f"tensor<2x{KEYS}x{SHARED}xf32>"
+    lse, moment = f"tensor<2x4x{QUERIES}xf32>", f"tensor<2x4x{QUERIES}x2xf32>"
+    inputs = f"""%lse : {lse}, %q : {q}, %k : {k}, %v : {k}) mask(%m : {mask})
+      {{head_dim = 16 : i64, {options}}}"""
+    return f"""
+func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %m: {mask})
+    -> ({q}, {mask}) {{
+  %moment, %dq = gemm.attention_dq (%dy : {q}, %y : {q}, {inputs} -> (tile : {q}) {{
+  ^epilogue(%a : f32):
+    gemm.yield %a : f32
+  }}
+  %d = gemm.attention_dmask (%dy : {q}, %moment : {moment}, {inputs} -> () {{
+    gemm.yield
+  }}
+  func.return %dq, %d : {q}, {mask}
+}}
+"""

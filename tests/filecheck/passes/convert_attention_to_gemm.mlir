@@ -403,3 +403,58 @@ func.func @decomposed(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: t
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The gradient of a mask.
+
+func.func @mask_gradient(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x32xbf16>, %m: tensor<4x6x9xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<4x6x9xbf16>) {
+  %dq, %dk, %dv, %d = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<4x6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16> mask tensor<4x6x9xbf16>)
+  func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<4x6x9xbf16>
+}
+
+// CHECK:      func.func @mask_gradient(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<4x6x9xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%dq_1: f32):
+// CHECK-NEXT:       gemm.yield %dq_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6x2xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<4x6x9xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%dk_1: f32, %dv_1: f32):
+// CHECK-NEXT:       gemm.yield %dk_1, %dv_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d_mask = gemm.attention_dmask (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6x2xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<4x6x9xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> () {
+// CHECK-NEXT:       gemm.yield
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dq, %dk, %dv, %d_mask : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<4x6x9xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A number for each key of a batch: a sum over the queries follows.
+
+func.func @mask_of_keys(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x32xbf16>, %m: tensor<2x1x1x9xf32>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<2x1x1x9xf32>) {
+  %dq, %dk, %dv, %d = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<2x1x1x9xf32>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16> mask tensor<2x1x1x9xf32>)
+  func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<2x1x1x9xf32>
+}
+
+// CHECK:      func.func @mask_of_keys(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<2x1x1x9xf32>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%dq_1: f32):
+// CHECK-NEXT:       gemm.yield %dq_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6x2xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<2x1x1x9xf32>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%dk_1: f32, %dv_1: f32):
+// CHECK-NEXT:       gemm.yield %dk_1, %dv_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d_mask = gemm.attention_dmask (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6x2xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<2x1x1x9xf32>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> () {
+// CHECK-NEXT:       gemm.yield
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %d = coda.sum_to %d_mask : (tensor<2x1x6x9xf32>) -> tensor<2x1x1x9xf32>
+// CHECK-NEXT:   func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<2x1x1x9xf32>
+// CHECK-NEXT: }

@@ -1,21 +1,6 @@
 // RUN: coda-opt %s -p convert-attention-to-gemm --split-input-file | filecheck %s
 // RUN: coda-opt %s -p convert-attention-to-gemm --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
-// The gradient of a mask.
-
-func.func @mask(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x32xbf16>, %m: tensor<6x9xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<6x9xbf16>) {
-  %dq, %dk, %dv, %d = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16> mask tensor<6x9xbf16>)
-  func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<6x9xbf16>
-}
-
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which also returns the gradient of the mask; failed condition: gradients are needed only for queries, keys, values and sinks; costs 11160 bytes
-// CHECK:      func.func @mask(
-// CHECK-NEXT:   %dq, %dk, %dv, %d = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16> mask tensor<6x9xbf16>)
-// CHECK-NEXT:   func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<6x9xbf16>
-// CHECK-NEXT: }
-
-// -----
-
 // Sinks, and a mask that is added.
 
 func.func @sinks_and_mask(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x32xbf16>, %s: tensor<4xbf16>, %m: tensor<6x9xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) {

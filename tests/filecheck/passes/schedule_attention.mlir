@@ -190,3 +190,24 @@ func.func @unknown_rows(%dy: tensor<?x?x1024xbf16>, %moment: tensor<?x8x?xf32>, 
 // CHECK:      func.func @unknown_rows(
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv
 // CHECK-NEXT:     schedule<wgmma, "64x64x128", warps = 4, stages = 2, group_m = 8, split_k = 8>
+
+// -----
+
+// The gradient of a mask has tiles of queries and keys.
+
+func.func @mask(%dy: tensor<?x?x64xbf16>, %moment: tensor<?x4x?x2xf32>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %m: tensor<4x?x?xbf16>) -> tensor<4x?x?xbf16> {
+  %d_mask = gemm.attention_dmask (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?x2xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x?x?xbf16>) {head_dim = 16 : i64, causal = true}
+      -> () {
+      gemm.yield
+    }
+  func.return %d_mask : tensor<4x?x?xbf16>
+}
+
+// CHECK:      func.func @mask(
+// CHECK-NEXT:   %d_mask = gemm.attention_dmask (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?x2xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x?x?xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:     schedule<tma, "64x128x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:       -> () {
+// CHECK-NEXT:       gemm.yield
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %d_mask : tensor<4x?x?xbf16>
+// CHECK-NEXT: }

@@ -90,3 +90,36 @@ def test_gradients_of_similar_rows(
     assert derived and "attention_dq" in derived[0].kernels
     for mine, other, wanted in zip(found, eager, exact, strict=True):
         assert relative_error(mine, wanted) <= 1.25 * relative_error(other, wanted)
+
+
+class BiasedAttention(nn.Module):
+    """Attention whose scores have a learned bias; the softmax is in float32, as in T5."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.out = nn.Linear(HEADS * width, 32, bias=False)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+        q, k, v = split_heads(q), split_heads(k), split_heads(v)
+        weights = (q @ k.mT + bias).float().softmax(-1).type_as(v)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.slow
+@daily(lambda shape: shape[0] == 1)
+@pytest.mark.parametrize(
+    "shape", [(1, HEADS, ROWS, ROWS), (2, HEADS, ROWS, ROWS), (HEADS, 1, ROWS)]
+)
+def test_gradients_of_learned_biases(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
+    """Those of the biases and of what comes before the scores."""
+    derived = record_derived(monkeypatch)
+    model = BiasedAttention(32).bfloat16().to(DEVICE)
+    function = compiled(model, target="triton", fallback="eager", compare=False)
+    q, k, v = similar_rows(32)
+    tensors = [q / 32**0.5, k, v, torch.randn(shape).bfloat16().to(DEVICE)]
+    d_y = torch.randn(2, ROWS, 32).bfloat16().to(DEVICE)
+    exact = gradients(copy.deepcopy(model).double(), [x.double() for x in tensors], d_y.double())
+    found, eager = (gradients(f, tensors, d_y) for f in (function, model))
+    assert derived and "attention_dmask" in derived[0].kernels
+    for mine, other, wanted in zip(found, eager, exact, strict=True):
+        assert relative_error(mine, wanted) <= 1.1 * relative_error(other, wanted)

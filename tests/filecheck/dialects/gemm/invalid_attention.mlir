@@ -270,3 +270,37 @@ func.func @f(%q: tensor<2x6x128xbf16>) {
     }
   func.return
 }
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %moment: tensor<?x4x?xf32>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %m: tensor<4x?x?xi1>) {
+  // expected-error@below {{expected no epilogue, and a mask of floats}}
+  %d_mask = gemm.attention_dmask (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %k : tensor<?x?x32xbf16>) mask(%m : tensor<4x?x?xi1>) {head_dim = 16 : i64, causal = true}
+      -> () {
+      gemm.yield
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %moment: tensor<?x4x?xf32>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %m: tensor<4x?x?xf32>) {
+  // expected-error@below {{operand moment has shape ?x4x?, expected ?x4x?x2}}
+  %d_mask = gemm.attention_dmask (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %k : tensor<?x?x32xbf16>) mask(%m : tensor<4x?x?xf32>) {head_dim = 16 : i64, causal = true}
+      -> () {
+      gemm.yield
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %moment: tensor<?x4x?x2xf32>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %m: tensor<4x?x?xf32>) {
+  // expected-error@below {{expected no epilogue, and a mask of floats}}
+  %d_mask, %z = gemm.attention_dmask (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?x2xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %k : tensor<?x?x32xbf16>) mask(%m : tensor<4x?x?xf32>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}

@@ -61,3 +61,22 @@ func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: te
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dz, %dk, %dv : tensor<?x?x64xbf16>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>
 // CHECK-NEXT: }
+
+// The gradient of a mask, without an epilogue.
+
+func.func @mask(%dy: tensor<?x?x64xbf16>, %moment: tensor<?x4x?x2xf32>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %m: tensor<4x1x?xbf16>) -> tensor<4x?x?xbf16> {
+  %d_mask = gemm.attention_dmask (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?x2xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x1x?xbf16>) {head_dim = 16 : i64, causal = true}
+    schedule<tma, "128x64x16", warps = 8, stages = 2, group_m = 8>
+      -> () {
+      gemm.yield
+    }
+  func.return %d_mask : tensor<4x?x?xbf16>
+}
+// CHECK:      func.func @mask(%dy: tensor<?x?x64xbf16>, %moment: tensor<?x4x?x2xf32>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %m: tensor<4x1x?xbf16>) -> tensor<4x?x?xbf16> {
+// CHECK-NEXT:   %d_mask = gemm.attention_dmask (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?x2xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x1x?xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:     schedule<tma, "128x64x16", warps = 8, stages = 2, group_m = 8>
+// CHECK-NEXT:       -> () {
+// CHECK-NEXT:       gemm.yield
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %d_mask : tensor<4x?x?xbf16>
+// CHECK-NEXT: }
