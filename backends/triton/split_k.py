@@ -93,12 +93,35 @@ class SplitK:
 
 def workspace(
     host: HostProgram, kernel: EmittedKernel, rows: str, operands: Sequence[str | View]
-) -> list[str]:
+) -> list[str | View]:
     """Return the tensors through which programs of shared tiles communicate, if there are any."""
     shared = kernel.shared_tiles
     if shared is None:
         return []
+    tiles, sums = _tiles(host, shared, rows, operands), shared.programs * shared.elements
+    is_part = host.is_direct and tiles.isdecimal()
+    part = _partials(host, int(tiles) * sums) if is_part else None
+    partials = part or host.scratch(f"{tiles} * {sums}", "partials")
+    known = "" if host.counters is None else f", {host.counters}"
+    host.counters = host.counters or host.names.fresh("counters")
+    host.lines.append(f"{host.counters} = tile_counters({tiles}, device{known})")
+    return [partials, host.counters]
+
+
+def _tiles(
+    host: HostProgram, shared: SharedTiles, rows: str, operands: Sequence[str | View]
+) -> str:
+    """Return the number of tiles: a literal if the number of rows is one."""
+    count = shared.tiles.count(int(rows)) if rows.isdecimal() else None
+    if count is not None:
+        return str(count)
     tensors = [x if isinstance(x, str) else x.expression(host.extents.of) for x in operands]
-    tiles = host.number(shared.tiles.text(given(rows, tensors, ())), "tiles")
-    partials = host.scratch(f"{tiles} * {shared.programs * shared.elements}", "partials")
-    return [partials, host.counters(tiles)]
+    return host.number(shared.tiles.text(given(rows, tensors, ())), "tiles")
+
+
+def _partials(host: HostProgram, count: int) -> View | None:
+    """Return the place of this many sums in the workspace, which are dead after the launch."""
+    workspace = host.buffers.workspace
+    start = workspace.take("partials", 4 * count)
+    workspace.free("partials")
+    return None if start is None else host.part(start, "torch.float32", (count,))

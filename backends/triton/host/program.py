@@ -70,7 +70,8 @@ class HostProgram:
         self._shared: dict[tuple[SSAValue, str], list[str]] = {}
         """The tensors of calls of host functions that several operators read."""
         self._temporaries: list[str] = []
-        self._counters: str | None = None
+        self.counters: str | None = None
+        """The counters of tiles that the kernels share, if there are any."""
         self._pack_count = 0
         self._place: str | None = None
 
@@ -330,11 +331,15 @@ class HostProgram:
             start = self.buffers.place(result, prod(map(int, extents)) * element_bytes(result.type))
         if start is None:
             return self.allocate(result)
-        type = torch_type(element_type_of(result))
-        part = Part(self.workspace, start, type, self.extents.shape(dims))
-        self._views[result] = View(part, (), dims, is_dense=True, argument=None)
+        view = self.part(start, torch_type(element_type_of(result)), dims)
+        self._views[result] = view
         self._pending.add(result)
-        return self._views[result]
+        return view
+
+    def part(self, start: int, type: str, dims: Dims) -> View:
+        """Return a tensor that begins at a byte of the workspace."""
+        part = Part(self.workspace, start, type, self.extents.shape(dims))
+        return View(part, (), dims, is_dense=True, argument=None)
 
     def _allocate_part(self, result: SSAValue, whole: SSAValue) -> str:
         """Allocate the rows of a concatenation that `result` is, or all of it if `result` is stored
@@ -410,13 +415,6 @@ class HostProgram:
         self.lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', type)}")
         self._temporaries.append(name)
         return name
-
-    def counters(self, tiles: str) -> str:
-        """Return zeros for the tiles of a kernel, which leaves zeros for the next one."""
-        known = "" if self._counters is None else f", {self._counters}"
-        self._counters = self._counters or self.names.fresh("counters")
-        self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
-        return self._counters
 
     def _reused(self, previous: SSAValue, result: SSAValue) -> str:
         """Return the tensor of a dead value, as that of `result`."""

@@ -4,7 +4,7 @@ On the host, an allocation takes as long as a launch. A part costs nothing there
 adds where it begins to the address of the workspace.
 """
 
-from xdsl.ir import SSAValue
+from collections.abc import Hashable
 
 MAX_BYTES = 64 * 2**20
 """Bytes of the workspace, at most: it is kept during the call. The time of kernels for larger
@@ -21,10 +21,10 @@ class Workspace:
     def __init__(self) -> None:
         self.size = 0
         """The bytes that all parts need."""
-        self._places: dict[SSAValue, range] = {}
+        self._places: dict[Hashable, range] = {}
         """The bytes of values that are still to be read."""
 
-    def take(self, value: SSAValue, size: int) -> int | None:
+    def take(self, value: Hashable, size: int) -> int | None:
         """Return where the bytes of a value begin; None if the workspace would become too large."""
         start = 0
         for place in sorted(self._places.values(), key=lambda place: place.start):
@@ -38,7 +38,7 @@ class Workspace:
         self.size = max(self.size, end)
         return start
 
-    def free(self, value: SSAValue) -> None:
+    def free(self, value: Hashable) -> None:
         """Let later values have the bytes of a value, if it is in the workspace."""
         self._places.pop(value, None)
 

@@ -168,6 +168,18 @@ def test_what_the_programs_share_is_dropped_after_the_launch() -> None:
     assert "del partials" in run
 
 
+def test_programs_share_parts_of_the_workspace() -> None:
+    """Where the number of rows is known, their sums take no allocation."""
+    text = TWO_LINEAR_MAPS.format(first=schedule(16, 16, 16, 3), second=schedule(16, 16, 16, 2))
+    module = parse_module(text.replace("?", "40"))
+    source = emit_module(module, direct_launch=True)
+    run = source[source.index("def run(") :]
+    assert "partials" not in run and "tile_counters(9, device)" in run
+    x, u, w = (torch.randn(shape) for shape in ((40, 48), (40, 48), (24, 40)))
+    z = load_module(source).run(*(each.to(DEVICE) for each in (x, u, w)))
+    torch.testing.assert_close(z.cpu(), x @ u.T @ w.T, rtol=1e-4, atol=1e-4)
+
+
 def test_an_order_of_the_sum_is_not_split() -> None:
     text = programs.residual_norm("f32", 32, 32, schedule(16, 16, 16, 2))
     order = "order<depth = 16, columns = 16, rows = 16>"
