@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import torch
@@ -34,6 +35,9 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     known: Any = torch.ops.aten
     ours = {
         known._native_batch_norm_legit_no_training.default: _batch_norm,
+        known.roll.default: _roll,
+        known.var.correction: _var,
+        known.var_mean.correction: _var_mean,
         known.std.correction: _std,
         known.std_mean.correction: _std_mean,
         known.linalg_vector_norm.default: _vector_norm,
@@ -115,6 +119,45 @@ def _batch_norm(x: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ...]:
     """Decompose a batch norm by stored statistics; it returns none of the batch."""
     *params, _, eps = args
     return normalized_channels(x, *params, eps), x.new_empty(0), x.new_empty(0)
+
+
+def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
+    """Decompose a rotation of known dimensions into parts, which kernels join."""
+    sizes = [x.shape[dim] for dim in dims]
+    if not dims or not all(isinstance(number, int) for number in (*shifts, *sizes)):
+        return NotImplemented
+    for shift, dim, size in zip(shifts, dims, sizes, strict=True):
+        start = -shift % max(size, 1)
+        parts = x.narrow(dim, start, size - start), x.narrow(dim, 0, start)
+        x = torch.cat(parts, dim) if start else x
+    return x
+
+
+def _var(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Any:
+    """Decompose a variance over a known number of elements into the mean of squares."""
+    dims = list(dim or range(x.dim()))
+    count = prod(x.shape[axis] for axis in dims)
+    if not x.is_floating_point() or not isinstance(count, int):
+        return NotImplemented
+    wide = _widened(x)
+    apart = wide - wide.mean(dims, keepdim=True)
+    total = (apart * apart).sum(dims, keepdim=keepdim)
+    return (total / max(0, count - (1 if correction is None else correction))).to(x.dtype)
+
+
+def _var_mean(
+    x: torch.Tensor, dim: Sequence[int] | None = None, *, keepdim: bool = False, **options: Any
+) -> Any:
+    """Decompose a variance and a mean like `_var`."""
+    variance = _var(x, dim, keepdim=keepdim, **options)
+    mean = x.mean(list(dim or range(x.dim())), keepdim=keepdim)
+    return variance if variance is NotImplemented else (variance, mean)
 
 
 def _std(x: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:

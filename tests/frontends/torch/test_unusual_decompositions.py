@@ -171,11 +171,25 @@ def placed(m: Part, y: Tensor) -> Tensor:
     return y + torch.zeros_like(y).masked_scatter(mask, m.last(y).flatten(0, 1))
 
 
+def by_variance(m: Part, y: Tensor) -> Tensor:
+    apart = y - y.mean(-1, keepdim=True)
+    norm = apart * torch.rsqrt(y.var(-1, keepdim=True, unbiased=False) + 1e-5)
+    variance, mean = torch.var_mean(m.last(norm), -1, keepdim=True)
+    spread = torch.var(y.view(*y.shape[:-1], 4, 6), (-1, -2))
+    return m.row * norm * variance + mean * spread.unsqueeze(-1)
+
+
+def rolled(m: Part, y: Tensor) -> Tensor:
+    moved = torch.roll(m.last(y).unflatten(-1, (4, 6)), (1, -2), (-2, -1))
+    return y + torch.roll(moved.flatten(-2), 24, -1)
+
+
 CASES: dict[str, tuple[Callable[[Part, Tensor], Tensor], set[str]]] = {
     **{f.__name__: (f, {"aten.amax.default"}) for f in (chunked, multiplied_and_added, factored)},
     **{f.__name__: (f, set[str]()) for f in (neighbours, clamped, alibi, window, routed)},
     **{f.__name__: (f, set[str]()) for f in (convolved, shifted, taps, zeros_before)},
     **{f.__name__: (f, set[str]()) for f in (normalized, averaged, by_vector, shared_out, placed)},
+    **{f.__name__: (f, set[str]()) for f in (by_variance, rolled)},
     "pooled": (pooled, {"aten.softmax.int"}),
     "excited": (excited, {"aten.mean.dim"}),
     "batch_norm": (batch_norm, set()),
@@ -226,7 +240,7 @@ def test_as_exact_as_eager(half: int, dtype: torch.dtype) -> None:
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_gradients(caplog: pytest.LogCaptureFixture) -> None:
     functions = (shifted, convolved, normalized, averaged, by_vector, pooled, shared_out, placed)
-    model, x = Parts((*functions, batch_norm, replaced)), torch.randn(3, 7, 32)
+    model, x = Parts((*functions, by_variance, rolled, batch_norm, replaced)), torch.randn(3, 7, 32)
     exact = copy.deepcopy(model).double()
     fast = compiled(model, dynamic=True, target="reference")
     found = gradients(joined(fast), model, x)
