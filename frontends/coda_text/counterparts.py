@@ -188,8 +188,11 @@ WITHOUT_COUNTERPART: dict[str, str] = _by_name(
         "write broadcast(cast(0, f32), [M, 64]), with the number in all elements": "full empty",
         "write a @ b, with reshape and transpose before and after": "einsum tensordot",
         "add a dimension with reshape, broadcast it, and join both with reshape": (
-            "repeat repeat_interleave tile"
+            "repeat repeat_interleave tile interpolate upsample upsample_nearest1d "
+            "upsample_nearest2d"
         ),
+        "write reshape, transpose and reshape": "pixel_shuffle pixel_unshuffle",
+        "compare positions: reshape(arange(M), [M, 1]) == reshape(arange(M), [1, M])": "eye",
         "write cross_entropy(logits, target), which takes logits": "nll_loss",
     }
 )
