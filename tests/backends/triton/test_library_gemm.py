@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
+from support.emitted import assert_as_accurate
 from torch import Tensor
 
 import coda_ir
@@ -148,3 +150,24 @@ def test_every_form_computes_the_same():
 def test_what_is_called_shows_in_the_text():
     assert "library_gemm(torch.float32, x.flatten(0, -2), gate.t())" in layer("library").source
     assert "library_gemm" not in layer("unfused").source
+
+
+def test_products_in_16_bits_are_as_accurate_as_eager_ones():
+    """Eager PyTorch also rounds the product before the gate, and each result of the code after it;
+    what a bias is added to first is stored in float32.
+    """
+    text = """fn gated(x: bf16[M, 64], w: bf16[48, 64], t: bf16[M, 48], b: bf16[48]) {
+        return silu(linear(x, w) * t), silu(linear(x, w, b) * t)
+    }"""
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((70, 64), (48, 64), (70, 48), (48,))
+    given = [torch.randn(shape, generator=generator).bfloat16() for shape in shapes]
+    compiled = coda_ir.compile(text, device="cpu", schedule="target=interpreter gemms=unfused")
+    assert compiled.source.count("dtype=torch.float32") == 1
+
+    def gated(x: Tensor, w: Tensor, t: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        return tuple(F.silu(F.linear(x, w, bias) * t) for bias in (None, b))
+
+    wide = gated(*(tensor.double() for tensor in given))
+    for value, eager, exact in zip(compiled(*given), gated(*given), wide, strict=True):
+        assert_as_accurate(value, eager, exact)
