@@ -142,8 +142,9 @@ def test_every_form_computes_the_same():
     shapes = ((2, 9, 32), (2, 9, 48), (48, 32), (48, 32))
     tensors = [torch.randn(shape, generator=generator).bfloat16() for shape in shapes]
     results = {form: layer(form)(*tensors) for form in ("fused", "unfused", "library")}
-    for result in results.values():
-        assert torch.equal(result, results["fused"])
+    assert torch.equal(results["library"], results["fused"])
+    # Its products are rounded, as by eager PyTorch.
+    assert relative_error(results["unfused"], results["fused"].double()) < 4e-3
     assert [layer(form).operators.get("gemm.map", 0) for form in results] == [0, 1, 1]
 
 
