@@ -162,7 +162,7 @@ class SchedulePass(NamedPass):
         for key, gemm in gemms:
             if key in apart:
                 emit_remark(self._analysis(gemm, _apart_text(choices[key])))
-                unfuse(gemm, "kernels")
+                unfuse(gemm, "kernels", narrow=True)
         return bool(apart)
 
     def _is_cheaper_apart(self, op: FusedOp, choice: Ranked, rows: RowCounts) -> bool:

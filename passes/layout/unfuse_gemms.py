@@ -26,11 +26,12 @@ class UnfuseGemmsPass(FunctionPass):
 
     With `by=library`, PyTorch computes the products, even without an epilogue: `%p = gemm.library
     %x columns(%w)`, one for each weight. Products are stored in float32, or in a narrower type if
-    every use rounds them to it first, so rounding points do not move. In the mode `fp32-epilogue`,
-    kernels also store products of 16 bits that eager PyTorch rounds, before a bias or a scale of
-    rows or columns: as narrow as their operands. GEMMs with a schedule are unchanged. With
-    `symbolic`, so are those whose weights have extents that are numbers: kernels need such extents,
-    and `schedule` leaves all other products to PyTorch.
+    every use rounds them to it first, so rounding points do not move. With `narrow`, kernels also
+    store products of 16 bits as eager PyTorch rounds them, unless a bias or a scale of rows or
+    columns comes first, or the mode is not `fp32-epilogue`; `schedule` does this where it unfuses.
+    GEMMs with a schedule are unchanged. With `symbolic`, so are those whose weights have extents
+    that are numbers: kernels need such extents, and `schedule` leaves all other products to
+    PyTorch.
 
     Refused if the program states the order of reductions, which belongs to a kernel; if tiles are
     stored transposed beside other code; and if the library would have to place the products of
@@ -39,6 +40,7 @@ class UnfuseGemmsPass(FunctionPass):
 
     by: str = "kernels"
     symbolic: bool = False
+    narrow: bool = False
 
     def check_options(self) -> None:
         if self.by not in get_args(By):
@@ -69,7 +71,7 @@ class UnfuseGemmsPass(FunctionPass):
             rewriter.missed(op, Refusal(condition, f"{symbol} is symbolic: {text}", _REMEDY))
         else:
             rewriter.passed(op, text)
-        unfuse(op, by)
+        unfuse(op, by, narrow=self.narrow)
 
 
 _REMEDY = "for a GEMM with a fused epilogue, give the extents of weights as numbers or consts"

@@ -182,16 +182,16 @@ def is_bare(segment: Segment) -> bool:
     return is_product and port.kind.data in (ResultKind.TILE, ResultKind.TILE_T)
 
 
-def unfuse(op: FusedOp, by: By) -> Unfused:
+def unfuse(op: FusedOp, by: By, *, narrow: bool = False) -> Unfused:
     """Replace `op`, for which `why_not_unfused` returns no reason, by products and pointwise
     kernels.
 
-    Where every use of an accumulator rounds it first, products are stored in that type. So are
-    products of 16-bit operands that eager PyTorch stores, too, unless the mode is strict; others
-    are stored in float32.
+    Where every use of an accumulator rounds it first, products are stored in that type, else in
+    float32: what a result has been rounded to stays the same. With `narrow`, kernels also store
+    those in 16 bits that eager PyTorch does, unless the mode is strict.
     """
     segments = op.take_segments()
-    parts = _by_library(op, segments) if by == "library" else _by_kernel(op, segments)
+    parts = _by_library(op, segments) if by == "library" else _by_kernel(op, segments, narrow)
     for each in parts.ops:
         each.location = op.location
     Rewriter.insert_op(parts.ops, InsertPoint.before(op))
@@ -203,8 +203,10 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
 
 
 def products_of(op: FusedOp) -> FusedOp:
-    """Return a detached GEMM that stores the products of `op`: the work of its main loop."""
-    return _stored_products(op, [_product_of(op, segment) for segment in op.segments()])
+    """Return a detached GEMM that stores the products of `op`, narrow where they may be: the work
+    of its main loop.
+    """
+    return _stored_products(op, [_product_of(op, each, narrow=True) for each in op.segments()])
 
 
 def _stored_products(op: FusedOp, bare: Sequence[Segment]) -> FusedOp:
@@ -218,9 +220,9 @@ def _stored_products(op: FusedOp, bare: Sequence[Segment]) -> FusedOp:
     )
 
 
-def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
+def _by_kernel(op: FusedOp, segments: Sequence[Segment], narrow: bool) -> Unfused:
     """Use one GEMM with the same columns, and a kernel for each epilogue."""
-    bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
+    bare = [each if is_bare(each) else _product_of(op, each, narrow=narrow) for each in segments]
     gemm = _stored_products(op, bare)
     parts = Unfused([gemm])
     for segment, product in zip(segments, gemm.outputs, strict=True):
@@ -269,10 +271,10 @@ def _called_type(op: FusedOp, segment: Segment, index: int) -> AnyTensor:
     return _product_type(op, segment, segment.weight_columns(index))
 
 
-def _product_of(op: FusedOp, segment: Segment) -> Segment:
+def _product_of(op: FusedOp, segment: Segment, *, narrow: bool) -> Segment:
     """Return the columns of a segment, with accumulators stored unchanged."""
     type = _product_type(op, segment, segment.columns)
-    if type.element_type == f32 and _is_stored_by_pytorch(op, segment):
+    if narrow and type.element_type == f32 and _is_stored_by_pytorch(op, segment):
         type = TensorType(element_type_of(op.x), type.shape)
     result = Result(ResultPortAttr.tile(), type)
     return replace(segment, ports=[], results=[result], body=unchanged_region(), pairing=None)

@@ -12,7 +12,7 @@
 
 // UNFUSED:      %product = gemm.fused %x
 // UNFUSED-NEXT:   schedule<pointer,
-// UNFUSED:      %y = gemm.map tile(%product : tensor<?x16xbf16>)
+// UNFUSED:      %y = gemm.map tile(%product : tensor<?x16xf32>)
 // UNFUSED:      %z = gemm.fused %x
 
 // FUSED:      %y = gemm.fused %x
