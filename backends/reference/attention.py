@@ -35,7 +35,7 @@ def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numeri
     """Compute the gradients of attention."""
     d_out, out, lse, *inputs = operands[:6]
     sinks, mask = added(op, operands[6:])
-    moment = None if coda.DECOMPOSED in op.attributes else moment_of(op, d_out, out)
+    moment = None if op.has_exact_moment else moment_of(op, d_out, out)
     found = score_gradients(op, d_out, moment, lse, inputs, mask)
     gradients = (found.d_q(), found.d_k(), found.d_v())
     results = list(map(joined, gradients, inputs))

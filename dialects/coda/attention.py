@@ -342,6 +342,13 @@ class AttentionGradOp(AttentionLike):
         if DECOMPOSED in op.attributes:
             self.attributes[DECOMPOSED] = op.attributes[DECOMPOSED]
 
+    @property
+    def has_exact_moment(self) -> bool:
+        """True if the gradients of a row's scores add up to 0 in spite of the rounding of `out`: in
+        PyTorch, those of a softmax that a model writes, and of a mask whose gradient is wanted.
+        """
+        return DECOMPOSED in self.attributes or self.d_mask is not None
+
     def verify_(self) -> None:
         self.verify_inputs()
         self.verify_lse("operand lse", self.lse)

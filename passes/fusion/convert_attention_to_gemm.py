@@ -22,7 +22,7 @@ FEW_QUERIES = 16
 OF_ATTENTION = "one kernel computes it without storing the scores"
 OF_GRADIENT = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
 OF_MASK = "; a third one computes that of the mask"
-OF_DECOMPOSED = "; the gradients of a row's scores add up to 0, as in its softmax"
+OF_MOMENT = "; the gradients of a row's scores add up to 0, as in its softmax"
 
 
 class ConvertAttentionToGemmPass(FunctionPass):
@@ -38,8 +38,8 @@ class ConvertAttentionToGemmPass(FunctionPass):
     kernels skip none of them. With a mask of keys, those that also return the logsumexp are slower,
     by up to 3 x with their backward. The gradient of the sinks follows from the logsumexp and the
     moment: -sum(exp(sink - lse) ⊙ moment) for each head. The gradient of a mask that is added has a
-    third kernel, `gemm.attention_dmask`. Attention that was written as products
-    and a softmax has an exact moment, as its gradients have in PyTorch.
+    third kernel, `gemm.attention_dmask`. With it, and where attention was written as products and a
+    softmax, the moment is exact, as in PyTorch.
 
     Legal iff tensor cores multiply the type of the operands; heads have up to 256 columns, a
     multiple of 8; in the forward, keys and values have the same number of columns; in the backward
@@ -51,7 +51,7 @@ class ConvertAttentionToGemmPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.AttentionGradOp):
                 what = OF_GRADIENT + (OF_MASK if op.d_mask is not None else "")
-                what += OF_DECOMPOSED if coda.DECOMPOSED in op.attributes else ""
+                what += OF_MOMENT if op.has_exact_moment else ""
                 if rewriter.accepts(op, _check_gradient(op), what):
                     _convert_gradient(op, rewriter)
             elif isinstance(op, coda.AttentionOp) and _is_slow_elsewhere(op):
@@ -138,7 +138,7 @@ def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> None:
 
 def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     properties, inputs = _options(op), (op.lse, op.q, op.k, op.v)
-    exact = UnitAttr() if coda.DECOMPOSED in op.attributes else None
+    exact = UnitAttr() if op.has_exact_moment else None
     of_dq = {**properties, "exact_moment": exact}
     dq = gemm.AttentionDqOp.made((op.d_out, op.out, *inputs), of_dq, _stored(op.dq), mask=op.mask)
     tensors, epilogue = (op.d_out, dq.moment, *inputs), _stored(op.dk, op.dv)

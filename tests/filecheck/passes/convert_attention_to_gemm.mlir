@@ -414,7 +414,7 @@ func.func @mask_gradient(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse
 }
 
 // CHECK:      func.func @mask_gradient(
-// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<4x6x9xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<4x6x9xbf16>) {head_dim = 16 : i64, causal = true, exact_moment}
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%dq_1: f32):
 // CHECK-NEXT:       gemm.yield %dq_1 : f32
@@ -441,7 +441,7 @@ func.func @mask_of_keys(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse:
 }
 
 // CHECK:      func.func @mask_of_keys(
-// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<2x1x1x9xf32>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<2x1x1x9xf32>) {head_dim = 16 : i64, causal = true, exact_moment}
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
 // CHECK-NEXT:     ^bb0(%dq_1: f32):
 // CHECK-NEXT:       gemm.yield %dq_1 : f32

@@ -93,16 +93,22 @@ def test_gradients_of_similar_rows(
 
 
 class BiasedAttention(nn.Module):
-    """Attention whose scores have a learned bias; the softmax is in float32, as in T5."""
+    """Attention whose scores have a learned bias; the softmax is in float32, as in T5. If
+    `is_called`, it is that of PyTorch.
+    """
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, *, is_called: bool):
         super().__init__()
+        self.is_called = is_called
         self.out = nn.Linear(HEADS * width, 32, bias=False)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
         q, k, v = split_heads(q), split_heads(k), split_heads(v)
-        weights = (q @ k.mT + bias).float().softmax(-1).type_as(v)
-        return self.out((weights @ v).transpose(1, 2).flatten(2))
+        if self.is_called:
+            y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=1.0)
+        else:
+            y = (q @ k.mT + bias).float().softmax(-1).type_as(v) @ v
+        return self.out(y.transpose(1, 2).flatten(2))
 
 
 @pytest.mark.slow
@@ -110,10 +116,16 @@ class BiasedAttention(nn.Module):
 @pytest.mark.parametrize(
     "shape", [(1, HEADS, ROWS, ROWS), (2, HEADS, ROWS, ROWS), (HEADS, 1, ROWS)]
 )
-def test_gradients_of_learned_biases(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
-    """Those of the biases and of what comes before the scores."""
+@pytest.mark.parametrize("is_called", [False, True])
+def test_gradients_of_learned_biases(
+    shape: tuple[int, ...], is_called: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Those of the biases and of what comes before the scores. Where it is called, eager PyTorch
+    computes in float32, and kernels round gradients of scores to multiply them.
+    """
+    rounding = 2e-2 if is_called else 0.0
     derived = record_derived(monkeypatch)
-    model = BiasedAttention(32).bfloat16().to(DEVICE)
+    model = BiasedAttention(32, is_called=is_called).bfloat16().to(DEVICE)
     function = compiled(model, target="triton", fallback="eager", compare=False)
     q, k, v = similar_rows(32)
     tensors = [q / 32**0.5, k, v, torch.randn(shape).bfloat16().to(DEVICE)]
@@ -122,4 +134,5 @@ def test_gradients_of_learned_biases(shape: tuple[int, ...], monkeypatch: pytest
     found, eager = (gradients(f, tensors, d_y) for f in (function, model))
     assert derived and "attention_dmask" in derived[0].kernels
     for mine, other, wanted in zip(found, eager, exact, strict=True):
-        assert relative_error(mine, wanted) <= 1.1 * relative_error(other, wanted)
+        bound = max(rounding, 1.1 * relative_error(other, wanted))
+        assert relative_error(mine, wanted) <= bound
