@@ -14,7 +14,7 @@ from support.daily import daily
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NAMES = {
     file: [member.name for member in members_of(str(BENCHMARKS / file))]
-    for file in ("attention.py", "epilogues.py", "experts.py", "layer.py", "published.py")
+    for file in ("attention.py", "epilogues.py", "experts.py", "layer.py", "rows.py")
 }
 NEED_A_GPU = {"liger", "coda-captured", "flash", "efficient", "cuDNN", "torch.compile rowwise"}
 
@@ -28,8 +28,8 @@ NEED_A_GPU = {"liger", "coda-captured", "flash", "efficient", "cuDNN", "torch.co
         *(("experts.py", name) for name in NAMES["experts.py"]),
         *(("layer.py", name) for name in NAMES["layer.py"] if name.endswith("2048")),
         ("attention.py", NAMES["attention.py"][1]),
-        *(("published.py", f"llama-7b {step}") for step in ("prefill 2048", "decode int4")),
-        ("published.py", "mamba-2.8b decode"),
+        *(("rows.py", f"llama-7b {step}") for step in ("prefill 2048", "decode int4")),
+        ("rows.py", "mamba-2.8b decode"),
     ],
 )
 def test_members(file: str, name: str, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_members(file: str, name: str, tmp_path: Path) -> None:
 def test_rotary_frequencies_are_not_rounded() -> None:
     (member,) = (
         member
-        for member in members_of(str(BENCHMARKS / "published.py"))
+        for member in members_of(str(BENCHMARKS / "rows.py"))
         if member.name == "llama-7b prefill 2048"
     )
     model: Any = member.build(Setting("cpu", torch.bfloat16, 1, 1, 8, small=True))

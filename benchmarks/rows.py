@@ -1,7 +1,7 @@
 """Steps of published models, as members of the fleet: LLaMA, Stable Diffusion 3 and Mamba.
 
-    python -m fleet --members published.py --models 'llama-7b*' --batch 1 --energy --json rows.json
-    python -m fleet --members published.py --models 'sd3*' --batch 1 --variants \
+    python -m fleet --members rows.py --models 'llama-7b*' --batch 1 --energy --json rows.json
+    python -m fleet --members rows.py --models 'sd3*' --batch 1 --variants \
         eager,torch.compile,torch.compile-captured,coda,coda-captured
 
 Run in benchmarks/. LLaMA: the logits of a prompt of 2048 tokens, in float8, too, and a token after
