@@ -174,11 +174,11 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: the gradient of a mask is that of the first head",
         f"{KERNEL}_MaskKernel._place",
-        Text("of_mask % {heads}", "of_mask * 0 * {heads}"),
+        Text("of_mask % {self._heads_of_mask()}", "of_mask * 0"),
     ),
     KernelFault(
         "attention: hidden scores have gradients of a mask",
-        f"{TILES}[dmask_of_tile]",
+        f"{TILES}[store_dmask]",
         Text(
             "tl.where(is_seen(row + keys - queries, key, keys, CAUSAL, WINDOW), total, 0.0)",
             "total",
