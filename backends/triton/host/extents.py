@@ -28,7 +28,6 @@ class Extents:
         self._names = names
         self._lines = lines
         self._variables: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
         self._sizes: dict[SymbolicSize, str] = {}
 
     def dims(self, value: SSAValue) -> Dims:
@@ -59,12 +58,11 @@ class Extents:
             self._variables[dim] = expression
         else:
             self._lines.append(f"{self.declare(dim)} = {expression}")
-            if expression.isdecimal():
-                self._numbers[dim] = int(expression)
 
     def number(self, dim: Dim) -> int | None:
         """Return an extent that is a number, or was bound to one; else None."""
-        return dim if isinstance(dim, int) else self._numbers.get(dim)
+        bound = str(dim) if isinstance(dim, int) else self._variables.get(dim, "")
+        return int(bound) if bound.isdecimal() else None
 
     def bind_shape(self, value: SSAValue, tensor: str) -> None:
         """Bind unknown symbols by the shape of an existing tensor."""

@@ -74,8 +74,18 @@ def _bind_row_tiles(host: HostProgram, segment: gemm.Segment, rows: Dims, block_
         tiles = ceiling(length, block_m)
         if result.samples:
             # The rows of a sample may begin in the middle of a tile.
-            tiles = f"{tiles} + ({length} % {block_m} > 0)"
+            is_cut = f"({length} % {block_m} > 0)"
+            if length.isdecimal():
+                is_cut = str(int(int(length) % block_m > 0))
+            tiles = _calculated(tiles, " + ", is_cut)
         host.extents.bind(host.dims(output)[-2], tiles)
+
+
+def _calculated(a: str, operator: str, b: str) -> str:
+    """Return the sum or product of two extents: a number if both are."""
+    if a.isdecimal() and b.isdecimal():
+        return str(int(a) * int(b) if "*" in operator else int(a) + int(b))
+    return f"{a}{operator}{b}"
 
 
 def _attention_sums(host: HostProgram, op: gemm.AttentionSumOp) -> None:
@@ -92,7 +102,7 @@ def _attention_sums(host: HostProgram, op: gemm.AttentionSumOp) -> None:
     rows = host.dims(op.rows_of)[:-1]
     tiles = ceiling(host.extents.of(rows[-1]), op.schedule.block_m.data)
     if len(rows) == 2:
-        tiles = f"{tiles} * {host.extents.of(rows[0])}"
+        tiles = _calculated(tiles, " * ", host.extents.of(rows[0]))
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data == gemm.ResultKind.PARTIAL_COL:
             host.extents.bind(host.dims(output)[0], tiles)

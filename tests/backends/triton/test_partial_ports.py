@@ -17,6 +17,7 @@ from support.kernel_harness import (
     random_arguments,
 )
 
+import coda_ir
 from coda_ir.api import Lowering, find_entry, parse
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
@@ -319,3 +320,12 @@ def test_alone_as_tuning_measures_it():
     for op in readers:
         problem = Problem.of(op, RowCounts({"B": 2, "T": 3}))
         assert problem is not None and problem.emit(op.schedule).source
+
+
+@pytest.mark.parametrize(
+    "rows, dim, is_known", [("M", 0, False), ("4096", 0, True), ("8, 512", 1, True)]
+)
+def test_kernels_know_how_many_partials_known_rows_have(rows: str, dim: int, is_known: bool):
+    text = f"fn f(x: bf16[{rows}, 64]) {{ return sum(x * x, dim={dim}) }}"
+    source = coda_ir.compile(text, device="cpu").source
+    assert ("finalize_col_sum(partial_ptr, out_ptr, count)" in source) == is_known
