@@ -113,10 +113,12 @@ def test_settings(tmp_path: Path):
 
 
 def test_a_program_that_the_backend_cannot_run(editor: Editor, tmp_path: Path):
-    text = "fn f(x: bf16[M, 8], w: bf16[N, 8]) {\n    return linear(x, w)\n}\n"
-    found = editor.diagnostics(editor.open(tmp_path / "a.coda", text))
-    assert [d.severity for d in found] == [DiagnosticSeverity.Warning]
-    assert found[0].range.start.line == 1
+    text = "fn f(x: bf16[M, 8], w: i8[N, 8]) {\n    return linear(x, w)\n}\n"
+    failure, missed = editor.diagnostics(editor.open(tmp_path / "a.coda", text))
+    assert failure.severity == DiagnosticSeverity.Warning
+    assert failure.message.startswith("schedule: N of gemm.fused is symbolic")
+    assert missed.severity == DiagnosticSeverity.Information
+    assert {each.range.start.line for each in (failure, missed)} == {1}
 
 
 class TestImports:

@@ -17,7 +17,7 @@ PROGRAMS = {
     "activation": """
 fn f(u: bf16[M, 64], v: bf16[N, 64], b: bf16[N]) { return relu(linear(u, v, b)) * 0.5 }""",
     "attention without heads": """
-fn f(u: bf16[M, 64], v: bf16[N, 64]) { return softmax(u @ transpose(v)) @ v }""",
+fn f(u: bf16[M, 64], v: bf16[N, 64]) { return softmax(u @ transpose(v) * 0.1) @ v }""",
     "norms": """
 fn f(u: bf16[M, 64], v: bf16[N, 64], g: bf16[64], b: bf16[64]) {
     return silu(layer_norm(u, g, b) @ transpose(v)) @ v, rms_norm(u, g) @ transpose(v)
