@@ -54,8 +54,11 @@ class UnfuseGemmsPass(FunctionPass):
             if isinstance(op, FusedOp) and op.schedule is None:
                 epilogues = sum(not is_bare(segment) for segment in op.segments())
                 symbol = next((x for x, n in extents_of_weights(op) if n == DYNAMIC_INDEX), None)
-                is_wanted = epilogues or by == "library"
-                if symbol is not None if self.symbolic else is_wanted:
+                if self.symbolic:
+                    is_wanted = symbol is not None
+                else:
+                    is_wanted = epilogues > 0 or by == "library"
+                if is_wanted:
                     self._take_apart(op, by, epilogues, symbol, rewriter)
 
     def _take_apart(

@@ -292,9 +292,9 @@ def _is_stored_by_pytorch(op: FusedOp, segment: Segment) -> bool:
     follows the product, and no result is wider.
     """
     tiles = [type for port, type in segment.results if port.kind.data not in _SUMS]
-    bytes = {element_bytes(type) for type in (op.x.type, *tiles)}
+    sizes = {element_bytes(type) for type in (op.x.type, *tiles)}
     is_free = numerics_mode(op) == NumericsMode.FP32_EPILOGUE and len(op.inputs) == 1
-    if not is_free or not op.has_one_type or bytes != {2}:
+    if not is_free or not op.has_one_type or sizes != {2}:
         return False
     vectors = {
         argument
