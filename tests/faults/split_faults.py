@@ -38,7 +38,7 @@ SPLIT_FAULTS = (
     KernelFault(
         "split: room for the sums of one program of a tile",
         f"{T}split_k:workspace",
-        Nth("keep", "Mult", 3),
+        Nth("keep", "Mult", 1),
     ),
     KernelFault(
         "split: a program for each tile only",
