@@ -102,10 +102,7 @@ def workspace(
     is_part = host.is_direct and tiles.isdecimal()
     part = _partials(host, int(tiles) * sums) if is_part else None
     partials = part or host.scratch(f"{tiles} * {sums}", "partials")
-    known = "" if host.counters is None else f", {host.counters}"
-    host.counters = host.counters or host.names.fresh("counters")
-    host.lines.append(f"{host.counters} = tile_counters({tiles}, device{known})")
-    return [partials, host.counters]
+    return [partials, host.counters(tiles)]
 
 
 def _tiles(

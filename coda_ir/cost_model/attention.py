@@ -41,8 +41,8 @@ tokens. H200, dK and dV of 2 x 1024 tokens, 16 heads of 256, of which one fits: 
 
 
 _UNKNOWN_ROWS = 4096
-"""What an unknown number of rows is taken for. More programs than are needed cost up to a tenth;
-too few took 2.27 times as long as cuDNN, for one head of keys."""
+"""The number of rows that is assumed where it is unknown. More programs than are needed cost up to
+a tenth; too few took 2.27 times as long as cuDNN, for one head of keys."""
 
 _BUSY_TILES = 100
 """Tiles of 128 rows that occupy a GPU with the gradients of attention; fewer take as long. On an

@@ -185,8 +185,8 @@ fn f(x: bf16[B, T, 64], weight w: bf16[64, 64], v: bf16[B, T, 64]) {
 
 
 def test_queries_of_the_backward_have_the_scores_of_the_forward():
-    """What a GEMM rounds after its norm is not what a norm of the rounded product is; weights of
-    other scores than those of the saved logsumexp do not add up to 1.
+    """A GEMM rounds once, after its norm, and a norm of the rounded product differs from that. The
+    weights of scores that differ from those of the saved logsumexp do not add up to 1.
     """
 
     def eager(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

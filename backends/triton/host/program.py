@@ -63,15 +63,14 @@ class HostProgram:
         self._pending: set[SSAValue] = set()
         """Views without a variable, as only direct launches have read them so far."""
         self._late: dict[SSAValue, Callable[[], None]] = {}
-        """What writes the copies of values by PyTorch that nothing has read so far."""
+        """Functions that emit the copies by PyTorch of values that nothing has read so far."""
         self._dense: dict[SSAValue, str] = {}
         self._copies: dict[tuple[SSAValue, ElementPlaces], str] = {}
         """The copies of views, by the tensor and the places in it."""
         self._shared: dict[tuple[SSAValue, str], list[str]] = {}
         """The tensors of calls of host functions that several operators read."""
         self._temporaries: list[str] = []
-        self.counters: str | None = None
-        """The counters of tiles that the kernels share, if there are any."""
+        self._counters: str | None = None
         self._pack_count = 0
         self._place: str | None = None
 
@@ -331,8 +330,7 @@ class HostProgram:
             start = self.buffers.place(result, prod(map(int, extents)) * element_bytes(result.type))
         if start is None:
             return self.allocate(result)
-        view = self.part(start, torch_type(element_type_of(result)), dims)
-        self._views[result] = view
+        self._views[result] = view = self.part(start, torch_type(element_type_of(result)), dims)
         self._pending.add(result)
         return view
 
@@ -415,6 +413,13 @@ class HostProgram:
         self.lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', type)}")
         self._temporaries.append(name)
         return name
+
+    def counters(self, tiles: str) -> str:
+        """Return zeros for the tiles of a kernel, which leaves zeros for the next one."""
+        known = "" if self._counters is None else f", {self._counters}"
+        self._counters = self._counters or self.names.fresh("counters")
+        self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
+        return self._counters
 
     def _reused(self, previous: SSAValue, result: SSAValue) -> str:
         """Return the tensor of a dead value, as that of `result`."""
